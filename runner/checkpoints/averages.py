@@ -48,7 +48,6 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     """
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
-    saved: Any
     if path.is_dir():
         saved = AtomicCheckpointIO().load_checkpoint(path)
     else:
@@ -88,8 +87,7 @@ def check_alike(template: Source, sources: Sequence[Source]) -> None:
     A checkpoint may hold more: a tied weight under each of its names.
     """
     for source in sources:
-        names = [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]
-        for name in names:
+        for name in [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]:
             for one, other in ((source, template), (template, source)):
                 if name not in one.tensors:
                     raise ValueError(

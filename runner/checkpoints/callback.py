@@ -12,6 +12,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner import log
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
+from tiryns.runner.checkpoints.sharded import State
 from tiryns.runner.evaluation.monitor import loss_beside, monitored_metric
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.files import copy_folder, replacing
@@ -66,13 +67,13 @@ class Checkpoint(Callback):
             self._first_left_out = rewinding[0].first_left_out
         self._ends = next((callback.names_of_ends for callback in others if callback.names_of_ends), {})
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The best value so far, the best step when each checkpoint was saved, whether a validation is still to come."""
         due, bests = self._validation_due, [list(pair) for pair in self._bests.items()]
         state = {"best_value": self.best_value, "best_step": self.best_step, "best_loss": self._best_loss}
         return {**state, "validation_due": due, "bests": bests}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restores the best value of a resumed run."""
         self.best_value, self.best_step = state["best_value"], state["best_step"]
         self._best_loss = state.get("best_loss", -math.inf)
@@ -88,13 +89,13 @@ class Checkpoint(Callback):
             trainer.fit_loop.epoch_loop.val_loop.run()
             trainer.training = True
 
-    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
+    def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
         """Votes for a checkpoint when the last one is too old; the step adds up the ranks' votes."""
         self._late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
         module.votes["save"] = float(self._late)  # type: ignore[operator, index]
 
     def on_train_batch_end(
-        self, trainer: Trainer, module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self, trainer: Trainer, module: LightningModule, outputs: Any, batch: object, batch_idx: int
     ) -> None:
         """Saves when due, unless a validation follows this step; raises OSError where an earlier save has failed."""
         step = trainer.global_step
@@ -281,8 +282,7 @@ def _named_step(path: Path) -> int:
 
 
 def _resume_point(path: Path) -> ResumePoint | None:
-    damage = damage_of(path)
-    if damage is not None:
+    if (damage := damage_of(path)) is not None:
         log.warning("passing over the damaged checkpoint %s: %s", path, damage)
         return None
     return ResumePoint(path, step_of(path))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,7 +50,7 @@ def tensor_digest(tensor: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def state_digest(state: Any) -> str:
+def state_digest(state: object) -> str:
     """Sixteen hex digits for all tensors and plain values in nested dicts, lists and tuples, by their names.
 
     Of tensors in shards, those of this rank count.
@@ -93,7 +92,7 @@ def _octets(tensor: Tensor) -> Tensor:
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, name: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         for key in sorted(value, key=str):
             yield from _leaves(value[key], f"{name}.{key}")

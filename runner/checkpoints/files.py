@@ -19,10 +19,14 @@ from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 
 from tiryns.runner.checkpoints import sharded
+from tiryns.runner.checkpoints.sharded import State
 from tiryns.runner.patches.torch.trees import keep_versions, tree_leaves
 from tiryns.runner.run.files import staging
 
 Found = TypeVar("Found")
+
+Kind = tuple[torch.Size, tuple[int, ...], torch.dtype, bool]
+"""Shape, strides and dtype of a tensor, and whether it is on a GPU."""
 
 TRIES = 20
 """Checkpoints that may be deleted while one is read, before that is an error."""
@@ -47,13 +51,13 @@ class AtomicCheckpointIO(CheckpointIO):
     def _shards(self) -> sharded.ShardWriter:
         return sharded.ShardWriter()
 
-    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+    def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object = None) -> None:
         """Copies `checkpoint` and begins to write it to `path`; raises OSError where an earlier save has failed."""
         self.wait()
         copy = self._buffers.copy(checkpoint)
         self._pending.append(self._writer.submit(write_checkpoint, copy, Path(path)))
 
-    def save_shards(self, checkpoint: dict[str, Any], path: Path, first: bool) -> None:
+    def save_shards(self, checkpoint: State, path: Path, first: bool) -> None:
         """Copies this rank's shards and begins to write them into the folder `path`; collective.
 
         The rank that is `first` writes the rest. Raises OSError where an earlier save has failed.
@@ -81,13 +85,13 @@ class AtomicCheckpointIO(CheckpointIO):
         while self._pending:
             self._pending.pop(0).result()
 
-    def reserve(self, state: Any) -> None:
+    def reserve(self, state: object) -> None:
         """Reserves memory for copies of the tensors in `state`, in the background."""
         self._buffers.reserve(leaf for leaf in tree_leaves(state) if isinstance(leaf, Tensor))
 
     def load_checkpoint(
-        self, path: Any, map_location: Any = None, weights_only: bool | None = None
-    ) -> dict[str, Any]:
+        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
+    ) -> State:
         """The checkpoint in `path`; ValueError where it is damaged or holds more than plain values and tensors."""
         self.wait()
         if (damage := damage_of(Path(path))) is not None:
@@ -110,7 +114,7 @@ class AtomicCheckpointIO(CheckpointIO):
             raise ValueError(f"{str(path)!r} is no checkpoint of a run: it has no weights and steps of one")
         return found
 
-    def remove_checkpoint(self, path: Any) -> None:
+    def remove_checkpoint(self, path: str | Path) -> None:
         """Deletes the file or folder, if it is there."""
         delete_checkpoint(Path(path))
 
@@ -126,11 +130,11 @@ class Buffers:
     """Memory for a copy of a state, which the next copy uses again."""
 
     def __init__(self) -> None:
-        self._free: dict[Any, list[Tensor]] = defaultdict(list)
-        self._used: list[tuple[Any, Tensor]] = []
+        self._free: dict[Kind, list[Tensor]] = defaultdict(list)
+        self._used: list[tuple[Kind, Tensor]] = []
         self._lock = threading.Lock()
 
-    def copy(self, state: Any) -> Any:
+    def copy(self, state: Found) -> Found:
         """The state with its tensors copied to the CPU; shared ones stay shared. The last copy becomes invalid."""
         with self._lock:
             for kind, buffer in self._used:
@@ -155,7 +159,7 @@ class Buffers:
 
         threading.Thread(target=allocate, name="checkpoint-memory", daemon=True).start()
 
-    def _copy(self, value: Any, known: dict[Any, Tensor]) -> Any:
+    def _copy(self, value: Any, known: dict[object, Tensor]) -> Any:
         if isinstance(value, Tensor):
             key = (value.device, value.data_ptr(), value.shape, value.stride(), value.dtype)
             if key not in known or not value.numel():
@@ -180,7 +184,7 @@ class Buffers:
         return buffer.copy_(tensor, non_blocking=True)
 
 
-def write_checkpoint(checkpoint: dict[str, Any], path: Path) -> None:
+def write_checkpoint(checkpoint: State, path: Path) -> None:
     """Writes, syncs and renames a temporary file; raises OSError, and leaves nothing behind, where that fails."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -209,12 +213,12 @@ def _has_buffer(tensor: Tensor) -> bool:
     return dense and not any(s == 0 < n - 1 for s, n in zip(tensor.stride(), tensor.shape, strict=True))
 
 
-def _kind(tensor: Tensor) -> Any:
-    """Shape, dtype and strides of a tensor; a copy with other strides would round differently in later products."""
+def _kind(tensor: Tensor) -> Kind:
+    """The kind of a tensor; a copy with other strides would round differently in later products."""
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cuda
 
 
-def _new_buffer(kind: Any) -> Tensor:
+def _new_buffer(kind: Kind) -> Tensor:
     shape, stride, dtype, pinned = kind
     return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
 

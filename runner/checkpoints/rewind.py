@@ -1,7 +1,5 @@
 """Takes a run folder back to a checkpoint before its loss diverged, and notes the global batches to leave out."""
 
-from typing import Any
-
 from tiryns.runner.checkpoints import callback
 from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
@@ -9,7 +7,7 @@ from tiryns.runner.order.timeline import Pairs, number_of
 from tiryns.runner.run.folder import Run
 
 
-def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, Any]:
+def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, object]:
     """Leaves out the global batches of steps `first` to `step`, the session's own numbering being without `skipped`.
 
     Checkpoints from `first` on are deleted, and links lead to what they named when the newest one left was saved; logs

@@ -29,6 +29,9 @@ REST = "rest.pt"
 SHARD = "a shard"
 """First of the pair (`SHARD`, name), which replaces a sharded tensor in `rest.pt`."""
 
+State = dict[str, Any]
+"""A checkpoint: plain values and tensors in dicts, lists and tuples."""
+
 _PLAIN = {
     "torch.distributed.checkpoint.metadata": None,
     "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
@@ -50,7 +53,7 @@ class _PlainUnpickler(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _member(kind: Any, name: str) -> Any:
+def _member(kind: object, name: str) -> Enum:
     """A member of an enumeration, which some Pythons (3.11.2) pickle as `getattr`."""
     if not (isinstance(kind, type) and issubclass(kind, Enum) and name in kind.__members__):
         raise pickle.UnpicklingError(f"it asks for {kind!r}.{name}, which no checkpoint needs")
@@ -60,7 +63,7 @@ def _member(kind: Any, name: str) -> Any:
 class PlainReader(FileSystemReader):
     """Torch's reader of shards that refuses metadata that would run code."""
 
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
+    def read_metadata(self, *args: object, **kwargs: object) -> Metadata:
         """The metadata of the shards."""
         with open(self.path / ".metadata", "rb") as file:  # type: ignore[operator]
             return _PlainUnpickler(file).load()
@@ -72,7 +75,7 @@ class ShardWriter:
     def __init__(self) -> None:
         self._group: ProcessGroup | None = None
 
-    def start(self, checkpoint: dict[str, Any], path: Path, first: bool) -> Callable[[], None]:
+    def start(self, checkpoint: State, path: Path, first: bool) -> Callable[[], None]:
         """Copies the shards and begins to write them; returns a function that finishes the checkpoint; collective."""
         if self._group is None:
             group = torch.distributed.new_group(backend="gloo")
@@ -130,11 +133,11 @@ def commit(temporary: Path, path: Path, rest: io.BytesIO) -> None:
     temporary.replace(path)
 
 
-def separate(state: Any, shards: dict[str, Tensor], name: str = "state") -> Any:
+def separate(state: State, shards: dict[str, Tensor], name: str = "state") -> State:
     """`state` with (`SHARD`, name) for each sharded tensor, whose copy is put into `shards`, tied ones once."""
     names: dict[int, str] = {}
 
-    def separated(value: Any, name: str) -> Any:
+    def separated(value: object, name: str) -> Any:
         if isinstance(value, DTensor):
             local = value.to_local()
             key = local.data_ptr() if local.numel() else id(value)
@@ -160,7 +163,7 @@ def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
     return [join(value, tensors) for value in rest] if isinstance(rest, list) else rest
 
 
-def read_whole(path: Path) -> dict[str, Any]:
+def read_whole(path: Path) -> State:
     """The checkpoint with whole tensors on the CPU."""
     reader, rest = PlainReader(path), read_rest(path)
     tensors = {}
@@ -173,12 +176,12 @@ def read_whole(path: Path) -> dict[str, Any]:
     return join(rest, tensors)
 
 
-def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> dict[str, Any]:
+def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> State:
     """The checkpoint with this rank's shards, as those of the model; raises ValueError for another model; collective."""
     rest = read_rest(path)
     tensors: dict[str, Tensor] = {}
 
-    def want(stub: Any, like: Tensor) -> None:
+    def want(stub: object, like: Tensor) -> None:
         if isinstance(stub, tuple) and stub[:1] == (SHARD,):
             tensors.setdefault(stub[1], torch.empty_like(like.detach()))
 
@@ -195,7 +198,7 @@ def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list
     return join(rest, tensors)
 
 
-def read_rest(path: Path) -> dict[str, Any]:
+def read_rest(path: Path) -> State:
     """The contents of `rest.pt`, with (`SHARD`, name) for tensors in shards; never runs code."""
     return torch.load(path / REST, map_location="cpu", weights_only=True)
 

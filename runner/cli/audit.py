@@ -20,14 +20,8 @@ def main(arguments: Namespace) -> None:
     first, second = arguments.runs
     found, steps = first_difference(first, second), min(length(first), length(second))
     if arguments.json:
-        print_json(
-            {
-                "runs": [first, second],
-                "same": found is None,
-                "steps": steps,
-                "first_difference": found and found._asdict(),
-            }
-        )
+        told = {"runs": [first, second], "same": found is None, "steps": steps}
+        print_json({**told, "first_difference": found and found._asdict()})
     elif found:
         print(f"the runs differ first at {compare(first, second)}", file=sys.stderr)
     else:

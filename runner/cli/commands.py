@@ -6,11 +6,12 @@ A subcommand's `main` takes the arguments of its `add_arguments`; that of `train
 import os
 import re
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import NoReturn
 
 from tiryns.former import unread_variables
 from tiryns.runner.run.command.failure import coded, failures_as_json
@@ -144,7 +145,7 @@ def _run(words: list[str]) -> None:
     if name == "train":
         module.main(rest)
         return
-    given: Any
+    given: Namespace | list[str]
     if name == "plan":
         wants_json, given = "--json" in rest, [*(word for word in rest if word != "--json"), "mode=inspect"]
         if wants_json and {"-m", "--multirun"} & set(rest):
@@ -167,7 +168,7 @@ def parser_of(name: str) -> ArgumentParser:
     return parser
 
 
-def _module_of(name: str) -> Any:
+def _module_of(name: str) -> ModuleType:
     return import_module(f"tiryns.runner.{(COMMANDS | OF_TWO_WORDS)[name][1]}")
 
 

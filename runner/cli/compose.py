@@ -2,11 +2,11 @@
 
 import argparse
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import hydra
 from hydra.core.config_loader import ConfigLoader
@@ -17,13 +17,14 @@ import tiryns.conf  # noqa: F401  registers the groups
 from tiryns.conf.config import LATER
 from tiryns.conf.fields import default_options
 from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
+from tiryns.conf.values import Settings
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
 from tiryns.runner.patches.omegaconf import quicken
 from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.redaction import watch_environment
-from tiryns.runner.run.yaml_files import MOST_DIGITS, checked_files
+from tiryns.runner.run.yaml_files import MOST_DIGITS, checked_files, settings_in
 from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 
 
@@ -100,7 +101,7 @@ def composing_words(config: DictConfig) -> list[str]:
         return overrides_of(config)
 
 
-def _option_words(group: str, node: dict[str, Any]) -> list[str]:
+def _option_words(group: str, node: Settings) -> list[str]:
     """The overrides that choose the closest option of a group, or write out a component of the user's own."""
     if option_of(group, node) is None:
         return [f"~{group}", f"++{group}={literal(node)}"]
@@ -109,13 +110,13 @@ def _option_words(group: str, node: dict[str, Any]) -> list[str]:
     return [f"{group}={chosen}"] if chosen != default_options()[group] else []
 
 
-def _distance(node: dict[str, Any], base: dict[str, Any]) -> tuple[int, int]:
+def _distance(node: Settings, base: Settings) -> tuple[int, int]:
     """How many values are nodes in a config or an option alone, which no override changes; then all differences."""
     kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
     return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 
 
-def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator[str]:
     """The overrides that change `base`, as composed, to `wanted`, which may be older than settings that came later."""
     later = LATER.get(prefix.removesuffix("."), {})
     missing = (name for name in base if name not in wanted)
@@ -132,10 +133,9 @@ def _differences(wanted: Mapping[str, Any], base: Mapping[str, Any], prefix: str
             yield f"{key}={literal(value)}"
 
 
-def _plain(config: Any) -> dict[str, Any]:
+def _plain(config: DictConfig) -> Settings:
     """The unresolved settings, without Hydra's own and the `resolved` values of a run."""
-    values: Any = OmegaConf.to_container(config, resolve=False)
-    return {name: value for name, value in values.items() if name not in ("hydra", "resolved")}
+    return {name: value for name, value in settings_in(config).items() if name not in ("hydra", "resolved")}
 
 
 def check_words(words: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from tiryns.conf.values import suggest
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
 from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.yaml_files import settings_in
 
 RECIPES = "experiment"
 SCALES = "scale"
@@ -34,7 +35,7 @@ ABOUT = {
 }
 """Groups that are no field of the config."""
 
-Row = tuple[Field, Any, str]
+Row = tuple[Field, object, str]
 """A field, its value, and the source of the value."""
 
 
@@ -143,7 +144,7 @@ def _recipe_of(config: DictConfig) -> tuple[str | None, str | None, str]:
     return recipe, scale, f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
 
 
-def _other_options(config: DictConfig) -> dict[str, Any]:
+def _other_options(config: DictConfig) -> dict[str, str]:
     """The options of groups that are not the default."""
     default = default_options()
     return {g: o for g, o in config.hydra.runtime.choices.items() if g in OPTIONS and o != default.get(g, o)}
@@ -192,7 +193,7 @@ def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: Di
             yield field, value, source
 
 
-def _source(config: DictConfig, field: Field, value: Any) -> str:
+def _source(config: DictConfig, field: Field, value: object) -> str:
     """Where the value of a field comes from."""
     if _is_overridden(config, field.key):
         return "override"
@@ -209,7 +210,7 @@ def _is_overridden(config: DictConfig, key: str) -> bool:
 
 def _changed(config: DictConfig) -> Iterator[Row]:
     """Every field that is not at its option's default."""
-    values: Any = OmegaConf.to_container(config, resolve=False)
+    values = settings_in(config)
     for field in root_fields():
         if (value := values[field.key]) != field.default:
             yield field, value, _source(config, field, value)
@@ -228,7 +229,7 @@ def _shown(rows: Iterator[Row]) -> Iterator[str]:
         yield from _folded("      ", f"{field.type_name}. {field.about}" if field.doc else field.type_name)
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -96,7 +96,7 @@ def list_runs(arguments: Namespace) -> None:
         print(as_text(shown, cells, width=width), end="")
 
 
-def _listed(run: Run, arguments: Namespace) -> dict[str, Any] | None:
+def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
     """The line or the entry of a run; None where it does not match. Whatever its files hold, other runs are listed."""
     try:
         if not _matches(run, arguments):
@@ -192,7 +192,7 @@ def _matches(run: Run, arguments: Namespace) -> bool:
     )
 
 
-def _row(entry: dict[str, Any], outputs: Path) -> dict[str, Any]:
+def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:
     """A run's line in the list, of its entry, by the heads of its columns."""
     branch = entry["branch_of"]
     return {

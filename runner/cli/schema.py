@@ -17,10 +17,13 @@ from tiryns.runner.run.command.json_output import print_json
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
 """A reference to another setting, such as `${seed}`, which every setting may be."""
 
+Schema = dict[str, Any]
+"""A JSON schema, or a part of one."""
+
 SIMPLE = {int: "integer", float: "number", bool: "boolean", type(None): "null", str: "string"}
 
 
-def schema() -> dict[str, Any]:
+def schema() -> Schema:
     """The schema of a recipe; `$defs` has one for each option, such as `optimizer.adamw`."""
     options = [(group, name, node) for group, nodes in OPTIONS.items() for name, node in nodes.items()]
     return {
@@ -54,7 +57,7 @@ def main(arguments: Namespace) -> None:
         print_json(schema())
 
 
-def _group(group: str) -> dict[str, Any]:
+def _group(group: str) -> Schema:
     """One of a group's options or a component of the user's own; options that add up may each be null."""
     options = {name: {"$ref": f"#/$defs/{group}.{name}"} for name in OPTIONS[group]}
     if any(is_part(group, name) for name in options):
@@ -64,17 +67,17 @@ def _group(group: str) -> dict[str, Any]:
     return {"anyOf": [*options.values(), own]}
 
 
-def _defaults() -> dict[str, Any]:
+def _defaults() -> Schema:
     """The list of options that a recipe chooses."""
-    chosen: dict[str, Any] = {}
+    chosen: Schema = {}
     for group in OPTIONS:
-        own: dict[str, Any] = {"type": ["string", "array", "null"]}
+        own: Schema = {"type": ["string", "array", "null"]}
         chosen[f"override /{group}"] = chosen[f"/{group}"] = {"anyOf": [{"enum": list(OPTIONS[group])}, own]}
-    entry: dict[str, Any] = {"type": "object", "properties": chosen, "maxProperties": 1}
+    entry: Schema = {"type": "object", "properties": chosen, "maxProperties": 1}
     return {"type": "array", "items": {"anyOf": [entry, {"type": "string"}]}}
 
 
-def _option(group: str, name: str, node: type) -> dict[str, Any]:
+def _option(group: str, name: str, node: type) -> Schema:
     prefix = f"{group}.{name}" if is_part(group, name) else group
     default = " (the default)" if default_options().get(group) == name else ""
     return {
@@ -88,8 +91,8 @@ def _option(group: str, name: str, node: type) -> dict[str, Any]:
     }
 
 
-def _property(field: Field) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": field.about}
+def _property(field: Field) -> Schema:
+    found: Schema = {"description": field.about}
     if field.default != "???" and isinstance(field.default, int | float | str | list | None):
         found["default"] = field.default
     kinds = _kinds(field.type)
@@ -100,7 +103,7 @@ def _property(field: Field) -> dict[str, Any]:
     return found
 
 
-def _kinds(annotation: Any) -> list[dict[str, Any]]:
+def _kinds(annotation: Any) -> list[Schema]:
     """The schemas of a type's alternatives; empty for Any."""
     if annotation is Any:
         return []
@@ -112,7 +115,7 @@ def _kinds(annotation: Any) -> list[dict[str, Any]]:
     return [{"type": SIMPLE.get(annotation, "object")}]
 
 
-def _narrowed(kind: dict[str, Any], allowed: Rule | None) -> dict[str, Any]:
+def _narrowed(kind: Schema, allowed: Rule | None) -> Schema:
     """The schema of a type with the rule of its field."""
     if isinstance(allowed, Choice) and kind["type"] == "string":
         words = {"enum": list(allowed.words)}

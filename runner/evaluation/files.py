@@ -12,9 +12,15 @@ if TYPE_CHECKING:  # pages of runs are drawn without torch
 
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.jsonl"
 
+Entry = dict[str, Any]
+"""All that `evaluation.json` holds, or its figures and tables of a set."""
+
+PredictionRow = dict[str, Any]
+"""A line of `predictions.jsonl`."""
+
 
 def write_predictions(
-    folder: Path, sets: Mapping[str, "Predictions"], metrics: Mapping[str, float], facts: Mapping[str, Any]
+    folder: Path, sets: Mapping[str, "Predictions"], metrics: Mapping[str, float], facts: Mapping[str, object]
 ) -> None:
     """Writes the predictions of a run for each set, by name (`val/validation`, `test/test`), as `write_sets` does."""
     entries = {}
@@ -24,13 +30,13 @@ def write_predictions(
     write_sets(folder, sets, {**facts, "sets": entries})
 
 
-def entry_of(predictions: "Predictions", metrics: Mapping[str, float]) -> dict[str, Any]:
+def entry_of(predictions: "Predictions", metrics: Mapping[str, float]) -> Entry:
     """What `evaluation.json` has of a set: `kind`, the number of `examples`, `metrics`, and the tables of the task."""
     examples = sum(1 for _ in predictions.rows())
     return {"kind": predictions.kind, "examples": examples, "metrics": dict(metrics), **predictions.tables()}
 
 
-def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapping[str, Any]) -> None:
+def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapping[str, object]) -> None:
     """Writes an evaluation and the predictions for its sets, by name.
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
@@ -45,11 +51,11 @@ def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapp
     write_content(folder, evaluation)
 
 
-def write_content(folder: Path, evaluation: Mapping[str, Any]) -> None:
+def write_content(folder: Path, evaluation: Mapping[str, object]) -> None:
     """Writes `evaluation.json`."""
     write_atomically(folder / EVALUATION, json.dumps(evaluation, ensure_ascii=False))
 
 
-def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Writes a line of JSON for each row."""
     write_atomically(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))

@@ -1,18 +1,19 @@
 """Figures of predictions that several runs have made for parts of one data set, from the rows of their files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from tiryns.runner.data.labelled.words.tags import tagging_of
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.spans import with_kinds
 from tiryns.runner.evaluation.kinds.tags import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[PredictionRow]
 """Lines of `predictions.jsonl`."""
 
 Parts = Callable[[Rows, Sequence[str]], list[Compared]]
@@ -50,7 +51,7 @@ def _compared(kind: str) -> Parts:
 
     def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
         numbers = {name: number for number, name in enumerate(names)}
-        value: dict[str, Callable[[Any], Any]] = {
+        value: dict[str, Callable[[Any], object]] = {
             "regression": float,
             "multi_label": lambda labels: [name in labels for name in names],
         }
@@ -78,8 +79,7 @@ def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
         known = [row for row in rows if column in row["gold"]]
         some = [{side: row[side][column] for side in ("predicted", "gold")} for row in known]
         own = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in some)})
-        of_column = _words(some, own)
-        parts += [part._replace(suffix=f"_{column}", num_labels=len(own)) for part in of_column]
+        parts += [part._replace(suffix=f"_{column}", num_labels=len(own)) for part in _words(some, own)]
     return parts
 
 

@@ -32,7 +32,7 @@ def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
         return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
 
 
-def tag_metrics(num_labels: int, labels: Sequence[str] = IOB, **options: Any) -> dict[str, Metric]:
+def tag_metrics(num_labels: int, labels: Sequence[str] = IOB, **options: object) -> dict[str, Metric]:
     """Metrics of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
     scores = {name: EntityScore(name.removeprefix("entity_"), labels, **options) for name in ENTITY_FIGURES}
     return {"accuracy": ClassScore("accuracy", num_labels, **options), **scores}
@@ -51,7 +51,7 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
 """Makers of the metrics of each kind of prediction."""
 
 
-def get_metrics_for_task(task: str, num_labels: int = 2, **options: Any) -> dict[str, Metric]:
+def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> dict[str, Metric]:
     """The metrics of a kind of prediction by name, each between 0 and 1 (but for the squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
@@ -90,7 +90,7 @@ class CountedScore(Metric):
     measures: ClassVar[dict[str, Score]]
     """The scores there are, by name."""
 
-    def __init__(self, measure: str, num_classes: int, **kwargs: Any) -> None:
+    def __init__(self, measure: str, num_classes: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.measure = self.measures[measure]
         for name in ("predicted", "true", "correct"):
@@ -174,7 +174,7 @@ class LabelScore(CountedScore):
         "recall": micro(recall),
     }
 
-    def __init__(self, measure: str, num_labels: int, **kwargs: Any) -> None:
+    def __init__(self, measure: str, num_labels: int, **kwargs: object) -> None:
         self.whole = measure == "accuracy"
         super().__init__(measure, 1 if self.whole else num_labels, **kwargs)
 
@@ -206,7 +206,7 @@ class EntityScore(CountedScore):
         "recall": micro(recall),
     }
 
-    def __init__(self, measure: str, labels: Sequence[str] = IOB, **kwargs: Any) -> None:
+    def __init__(self, measure: str, labels: Sequence[str] = IOB, **kwargs: object) -> None:
         super().__init__(measure, 1, **kwargs)
         if (tagging := tagging_of(labels)) is None:
             raise ValueError(f"labels {', '.join(labels)} tag no entities; schemes are {', '.join(SCHEMES)}")
@@ -232,7 +232,7 @@ class MeanOverQuestions(Metric):
     total: Tensor
     count: Tensor
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
@@ -258,7 +258,7 @@ class AnswerOverlap(MeanOverQuestions):
     A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
     """
 
-    def __init__(self, measure: str, **kwargs: Any) -> None:
+    def __init__(self, measure: str, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
 
@@ -284,7 +284,7 @@ class RankScore(MeanOverQuestions):
         "map": TiedRanks.average_precision,
     }
 
-    def __init__(self, measure: str, **kwargs: Any) -> None:
+    def __init__(self, measure: str, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.measure = self.measures[measure]
 

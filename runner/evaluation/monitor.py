@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.data.pretraining import MIXTURE
 from tiryns.conf.registry import TASKS, better_when, option_of
 from tiryns.conf.values import suggest
+from tiryns.runner.protocols import RunData, RunModule
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
@@ -17,7 +18,7 @@ MIXED_LOSS = f"val/{MIXTURE}/loss"
 """The losses of a mixture's validation sets, each by its source's share in the tokens that are trained on."""
 
 
-def choose_monitor(config: DictConfig, module: Any, data: Any) -> None:
+def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None:
     """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a figure that is not logged."""
     sets = data.validation if config.trainer.get("validate_every", 1) else {}
     found = {name: module.figure_names(sequences) for name, sequences in sets.items()}

@@ -1,8 +1,8 @@
 """The base class of predictions for the places of a data set, and the metrics and tables that tasks share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.metrics import KINDS, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
@@ -19,6 +20,7 @@ Gather = Callable[[Any], list[Any]]
 MakeMetric = Callable[[int], Metric]
 """Makes a metric, given the number of labels."""
 
+S = TypeVar("S", bound=Sized)
 
 MATRIX_LABELS = 2000
 """Most labels that a table of labels by labels is made of: memory grows with their square."""
@@ -43,7 +45,7 @@ class Compared(NamedTuple):
     """How many labels there are; None for those of the predictions."""
 
 
-class Predictions(ABC):
+class Predictions(ABC, Generic[S]):
     """Predictions for the numbered places of a set, its examples, words or windows: `add`, then `join`, then the rest.
 
     After `join` every rank holds the predictions for the whole set and computes the same figures as one process would.
@@ -56,13 +58,13 @@ class Predictions(ABC):
     keeps_all = False
     """Whether what only some figures are made of is kept without them."""
 
-    label_sets: Callable[[int], dict[str, Any]] | None = None
+    label_sets: Callable[[int], PredictionRow] | None = None
     """What a calibration on other examples has for the place of a text or a word, by the keys of its row."""
 
     monitor: str
     """The figure that chooses the best checkpoint."""
 
-    def __init__(self, sequences: Any) -> None:
+    def __init__(self, sequences: S) -> None:
         self.sequences = sequences
         self.registered: Mapping[str, MakeMetric] = {}
         self._parts: list[dict[str, NDArray[Any]]] = []
@@ -136,7 +138,7 @@ class Predictions(ABC):
         """Metrics that are made of others, from those: numbers, or arrays of them, one for each resample."""
         return {}
 
-    def calibrate(self) -> None:  # noqa: B027 - most tasks decide by the largest score
+    def calibrate(self) -> None:
         """Chooses what decides by these predictions, which are of the validation set and joined, such as thresholds."""
 
     def num_labels(self) -> int:
@@ -144,10 +146,10 @@ class Predictions(ABC):
         return len(getattr(self.sequences, "names", ())) or 1
 
     @abstractmethod
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """A line of `predictions.jsonl` for each example."""
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Entry:
         """Further entries of `evaluation.json`; the report shows a list of rows as a table of that name."""
         return {}
 
@@ -187,7 +189,7 @@ def measured(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
     return found
 
 
-def computed(name: str, metric: Metric, values: Sequence[Any]) -> float:
+def computed(name: str, metric: Metric, values: Sequence[object]) -> float:
     """A metric of values that every rank has. Raises ValueError where it is not one number."""
     metric.distributed_available_fn = lambda: False  # or it would ask the other ranks
     metric.update(*values)
@@ -202,9 +204,7 @@ def as_tensor(values: Any) -> Any:
     return torch.from_numpy(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
 
 
-def confusion_tables(
-    names: Sequence[str], true: NDArray[np.int64], predicted: NDArray[np.int64]
-) -> dict[str, Any]:
+def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: NDArray[np.int64]) -> Entry:
     """`labels`, `per_class` figures, and `confusion` (a row per true label, a column per predicted one).
 
     Of more than `MATRIX_LABELS` labels there are `confusions` instead, the most frequent ones.
@@ -228,7 +228,7 @@ def confusion_tables(
     return tables
 
 
-def scores(label: str, correct: int, predicted: int, true: int) -> dict[str, Any]:
+def scores(label: str, correct: int, predicted: int, true: int) -> dict[str, str | float]:
     """Precision, recall and F1 of one label; `support` is how often it is true."""
     return {
         "label": label,

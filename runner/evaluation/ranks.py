@@ -4,7 +4,7 @@ So a model that tells nothing has the figures of guessing (McSherry and Najork, 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ DEPTH = 10
 """Ranks that count for nDCG and the reciprocal rank."""
 
 Numbers = NDArray[np.float64]
+Scores = Sequence[float] | NDArray[np.floating]
 
 
 def ndcg(gains: Numbers, grades: Numbers) -> float:
@@ -51,9 +52,7 @@ class TiedRanks(NamedTuple):
     """[C], those with its score."""
 
     @classmethod
-    def of(
-        cls, scores: Sequence[float] | NDArray[Any], grades: Sequence[float] | NDArray[Any]
-    ) -> "TiedRanks":
+    def of(cls, scores: Scores, grades: Scores) -> "TiedRanks":
         """The list with these scores and grades [C]."""
         worth = np.asarray(grades, np.float64)
         _, group, sizes = np.unique(-np.asarray(scores), return_inverse=True, return_counts=True)

@@ -204,20 +204,20 @@ def _(metric: MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> W
 
 
 @weighted.register
-def _(metric: MeanSquaredError, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: MeanSquaredError, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """By the squared error of each number."""
     return mean_of((predicted - true) ** 2, owners)
 
 
 @weighted.register
-def _(metric: PearsonCorrCoef, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Of weighted numbers."""
     x, y = predicted - predicted.mean(), true - true.mean()
     return lambda weights: correlation(weights[:, owners], x, y)
 
 
 @weighted.register
-def _(metric: SpearmanCorrCoef, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Pearson's of the ranks in each resample; equal numbers share theirs."""
 
     def figure(weights: Weights) -> Numbers:

@@ -4,7 +4,6 @@ Letters in shapes: D examples, C labels.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ class Thresholds:
         dict_keys(['a', 'b'])
     """
 
-    def __init__(self, given: Any, labels: Sequence[str], several: bool = True) -> None:
+    def __init__(self, given: object, labels: Sequence[str], several: bool = True) -> None:
         """Raises ValueError for values that cannot be, or where one label holds of each example (not `several`)."""
         check_thresholds(given)
         if given is not None and not several:
@@ -49,7 +48,7 @@ class Thresholds:
         if given is not None and self.mode is None:
             self.values = np.array(given, dtype=np.float64)
 
-    def choose(self, probabilities: NDArray[Any], true: NDArray[np.bool_]) -> None:
+    def choose(self, probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> None:
         """Chooses the thresholds for probabilities [D, C] of labels that hold or not [D, C], if that is the mode."""
         if self.mode == "global":
             self.values = np.array(best_threshold(probabilities.reshape(-1), true.reshape(-1)))
@@ -58,7 +57,7 @@ class Thresholds:
             self.values = np.array([best_threshold(*column) for column in columns])
         self.chosen = self.mode is not None
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """The objective's setting that gives these thresholds again; empty for the usual one."""
         if not self._is_given:
             return {}
@@ -70,7 +69,7 @@ class Thresholds:
         return {"thresholds": dict(zip(self.labels, values, strict=True)) if self.labels else values}
 
 
-def best_threshold(probabilities: NDArray[Any], true: NDArray[np.bool_]) -> float:
+def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> float:
     """The threshold with the highest F1 for probabilities [M] of what is true or not [M]; of equal ones that nearest 0.5.
 
     It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 where nothing is true, or all

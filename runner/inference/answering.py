@@ -5,15 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import OmegaConf
 from PIL import Image
+from transformers import PretrainedConfig
 
+from tiryns.conf.values import Settings
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.opened import Reading, of_run
 from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
 from tiryns.runner.data.vision.image_text import ConversationSequences, encode_conversations
 from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image, join_images
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.written_answers import question_of
 from tiryns.runner.evaluation.totals import loss_and_accuracy
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, check_settings, option_defaults
@@ -21,6 +23,7 @@ from tiryns.runner.inference.labelled import saved_task
 from tiryns.runner.inference.passes import Measured, Report, as_trained, device_here, measure_set, run_config
 from tiryns.runner.models.vision.answers import AnswerWriter
 from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.tasks import get_task
 
 SETTINGS = (
@@ -49,7 +52,7 @@ class ImageFiles:
         return decode_image(Path(reference), f"the image {reference!r}")
 
 
-def sees_images(config: Any) -> bool:
+def sees_images(config: PretrainedConfig) -> bool:
     """Whether a config is that of a vision-language model."""
     return hasattr(config, "vision_config")
 
@@ -62,16 +65,14 @@ class Answers(Kind):
 
     name, at_once, line_formats = "vision_language", 256, ()
 
-    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+    def __init__(self, run: str, changes: Settings) -> None:
         check_settings(changes, ("text_column", *Reading._fields))
         columns = {"question": changes["text_column"]} if "text_column" in changes else {}
         self.changes = changes
         self._load(run, _exported(run), columns)
         self.text_column = self.reader.columns["question"]
 
-    def _load(
-        self, run: str, data: Mapping[str, Any], columns: Mapping[str, str], bounded: bool = False
-    ) -> None:
+    def _load(self, run: str, data: Settings, columns: Mapping[str, str], bounded: bool = False) -> None:
         from tiryns.runner.data.vision.processors import load_processor
 
         folder = model_folder(run)
@@ -93,7 +94,7 @@ class Answers(Kind):
         self.collator = self.task.objective(**arguments)
         self.model = self.collator.task_model(pretrained).eval()
 
-    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
+    def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """The question, with its images."""
         return {self.text_column: text, self.reader.columns["image"]: list(options.image)}
 
@@ -105,7 +106,7 @@ class Answers(Kind):
         """What the model writes."""
         if options.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens={options.max_new_tokens}: expected at least 1")
-        files: Any = ImageFiles() if options.images is None else ImageFolder(options.images)
+        files: Images = ImageFiles() if options.images is None else ImageFolder(options.images)
         return Kept(rows.rows, list(self.answers(self.questions(rows.rows), files, options.max_new_tokens)))
 
     def questions(self, rows: Sequence[Row]) -> list[Conversation]:
@@ -115,7 +116,7 @@ class Answers(Kind):
     @torch.no_grad()
     def answers(
         self, questions: Sequence[Conversation], images: Images, max_new_tokens: int
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[PredictionRow]:
         """The generated answers to questions, in their order: `id`, `image`, `text`, `predicted`."""
         device = device_here()
         self.model.to(device)
@@ -144,7 +145,7 @@ class AnswersAsTested(Answers):
     `writer` writes as many and as long answers as the run's.
     """
 
-    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+    def __init__(self, run: str, changes: Settings) -> None:
         data = _exported(run) | _settings_of_run(run, "data")
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
         self._load(run, {**_exported(run), **self.settings}, {}, bounded=True)
@@ -154,7 +155,7 @@ class AnswersAsTested(Answers):
         module = option_defaults("module", self.name) | _settings_of_run(run, "module")
         self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
 
-    def read(self, source: Any, name: str) -> ConversationSequences:
+    def read(self, source: object, name: str) -> ConversationSequences:
         """The samples of a source, as the run would read it; raises ValueError or FileNotFoundError for unusable ones."""
         from tiryns.runner.data.vision.image_text import read_conversations
 
@@ -174,16 +175,15 @@ class AnswersAsTested(Answers):
         return measure_set(predictions, *parts, report, output, loss_and_accuracy)
 
 
-def _exported(run: str) -> dict[str, Any]:
+def _exported(run: str) -> Settings:
     """The settings of `data` that were exported with a model, over the defaults."""
-    saved: dict[str, Any] = (saved_task(run) or {"data": {}})["data"]
-    return option_defaults("data", "image_text") | saved
+    return {**option_defaults("data", "image_text"), **(saved_task(run) or {"data": {}})["data"]}
 
 
-def _settings_of_run(run: str, group: str) -> dict[str, Any]:
+def _settings_of_run(run: str, group: str) -> Settings:
     """The settings of a group, as the run's `config.yaml` has them; empty for a model without its run."""
-    config: Any = OmegaConf.to_container(run_config(run) or OmegaConf.create())
-    return config.get(group) or {}
+    config = run_config(run)
+    return {} if config is None else settings_in(config).get(group) or {}
 
 
 def _unanswered(row: Row, names: Mapping[str, str]) -> Row:

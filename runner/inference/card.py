@@ -10,6 +10,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from transformers import PreTrainedTokenizerBase
 
+from tiryns.conf.values import Settings
 from tiryns.runner.config.moved import begun_in, from_begin
 from tiryns.runner.inference.hub_metadata import about, hub_data_sets, sources_of, task_of_head
 from tiryns.runner.models.adapters import is_separate
@@ -100,8 +101,7 @@ def model_card(
     use, truncated = _usage(model, preprocessor, loader, trust)
     embedding, vectors = getattr(model, "embedding", None), ""
     if embedding is not None:
-        prompts = " and prompts" if embedding.prompts else ""
-        vectors = VECTORS.format(prompts=prompts, trust=trust)
+        vectors = VECTORS.format(prompts=" and prompts" if embedding.prompts else "", trust=trust)
     metadata = about(model, run, settings, dict(shown))
     return f"""---
 {yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, default_flow_style=None).strip()}
@@ -136,7 +136,7 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 """
 
 
-def sentence(model: Any, metadata: dict[str, Any], step: int) -> str:
+def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
     """Returns what the model is, in a sentence."""
     _, does = task_of_head(model)
     size = sum(weight.numel() for weight in model.pretrained.parameters())
@@ -153,7 +153,7 @@ def sentence(model: Any, metadata: dict[str, Any], step: int) -> str:
     )
 
 
-def example(run: Run, data: dict[str, Any]) -> str:
+def example(run: Run, data: Settings) -> str:
     """Returns an example of what the model says of held-out data; empty without one.
 
     A card goes where its model goes, so only data that everybody has is quoted: of the hub, or made by this project.
@@ -164,7 +164,7 @@ def example(run: Run, data: dict[str, Any]) -> str:
     )
     if not sources or sum(made_here) + len([*hub_data_sets(data)]) < len(sources):
         return ""
-    row: Any = {}
+    row = {}
     with suppress(OSError, ValueError), open(run.path / "predictions.jsonl") as lines_of_file:
         row = json.loads(next(lines_of_file, "{}"))
     pairs = [(name, value) for name, value in row.items() if name not in ("set", "id", "words", "tokens")]
@@ -186,7 +186,7 @@ def example(run: Run, data: dict[str, Any]) -> str:
     return "\n## An example\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
 
 
-def _usage(model: Any, preprocessor: Any, loader: str, trust: str) -> tuple[str, str]:
+def _usage(model: Any, preprocessor: object, loader: str, trust: str) -> tuple[str, str]:
     """Returns the code that loads a model and shows a prediction, and what is said of long texts."""
     pretrained = model.pretrained
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"

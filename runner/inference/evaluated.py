@@ -12,7 +12,7 @@ from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.evaluation.calibration.report import calibration, fitted, label_sets
-from tiryns.runner.evaluation.files import entry_of, write_content, write_lines, write_sets
+from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
@@ -78,10 +78,10 @@ AS_TRAINED = Asked()
 class Evaluation(NamedTuple):
     """The content of `evaluation.json`, and what is written beside it."""
 
-    content: dict[str, Any]
+    content: Entry
     predictions: dict[str, Predictions]
     """For labelled sets by name."""
-    documents: list[dict[str, Any]]
+    documents: list[Entry]
     """For text, and tasks of plugins: a line for each document."""
     documents_file: str = DOCUMENTS
     """The name of their file."""
@@ -98,7 +98,7 @@ class Evaluation(NamedTuple):
 
 def evaluate(
     run: str,
-    sources: Mapping[str, Any],
+    sources: Mapping[str, object],
     asked: Asked = AS_TRAINED,
     report: Callable[[str], Report] | None = None,
 ) -> Evaluation:
@@ -125,7 +125,7 @@ def evaluate(
     if isinstance(model, AnswersAsTested):
         facts |= model.writer._asdict()
     # All sources are read before the first is computed
-    sets: dict[str, tuple[Any, dict[str, Any]]] = {}
+    sets: dict[str, tuple[Any, Entry]] = {}
     for name, source in sources.items():
         if isinstance(model, Labels):
             bad = BadRows(asked.settings.get(BAD_ROW) == "skip", asked.skipping)
@@ -160,14 +160,14 @@ def evaluate(
 
 def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
     """Loads the model of a run with what is asked of it; raises ValueError for what does not apply to it."""
-    config, tokenizer = open_model(run)
+    opened = open_model(run)
     changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}
-    answers = sees_images(config)
-    task = get_task("vision_language") if answers else task_of(run, config.architectures or [])
+    answers = sees_images(opened.config)
+    task = get_task("vision_language") if answers else task_of(run, opened.config.architectures or [])
     if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
         raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
     asks = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
-    writing: dict[str, Any] = {name: value for name, value in asks.items() if value is not None}
+    writing = {name: value for name, value in asks.items() if value is not None}
     if writing and not answers:
         raise ValueError(f"the model in {run!r} reads no images: leave out --answers and --max-new-tokens")
     check_choice(f"data.{BAD_ROW}", on_bad_row := asked.settings.get(BAD_ROW, "error"), ("error", "skip"))
@@ -178,8 +178,8 @@ def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
         model.writer = model.writer._replace(**writing)
         return model
     if task is not None:
-        return Labels(run, task, config, tokenizer, changes)
-    return LanguageModel(run, config, tokenizer, changes, asked.objective)
+        return Labels(run, task, opened, changes)
+    return LanguageModel(run, opened, changes, asked.objective)
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
@@ -203,7 +203,7 @@ def entry_with_intervals(
     sums: Mapping[str, Ends],
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> Entry:
     """Returns the entry of a set with `intervals` of its figures, and in each row of a table of classes."""
     entry = entry_of(predictions, figures)
     ends = intervals(predictions, sums, resamples, seed) if resamples else {}
@@ -221,7 +221,7 @@ def _measured_text(
     name: str,
     asked: Asked,
     report: Callable[[str], Report] | None,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[Entry, list[Entry]]:
     """Measures a language model on documents: the entry of the set, and a line for each document."""
     asks = (asked.resamples, asked.seed)
     entry, sums = language.measure(sequences, *asks, report and report(name))
@@ -236,9 +236,7 @@ def _measured_text(
     return entry, [{"document": i, **dict(zip(columns, row, strict=True))} for i, row in enumerate(rows)]
 
 
-def facts_of(
-    run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str
-) -> dict[str, Any]:
+def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:
     """What `evaluation.json` tells of the model, how it was computed, and of the intervals."""
     interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
     return {"model": run, **kind, **computation._asdict(), "interval": interval}

@@ -1,16 +1,17 @@
 """The trained model as a Hugging Face folder, with tokenizer and model card."""
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from tiryns.conf.values import Settings
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.models.adapters import save_model
 from tiryns.runner.models.embedding.contrastive import loaded_without_pooler
@@ -28,8 +29,8 @@ def export_model(
     preprocessor: Any,
     folder: Run,
     results: dict[str, float],
-    weights: dict[str, Any] | None,
-    task: dict[str, Any],
+    weights: dict[str, Tensor] | None,
+    task: Settings,
 ) -> Path | None:
     """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
@@ -37,7 +38,7 @@ def export_model(
     or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `tiryns predict`.
     Raises OSError where the folder cannot be written or is full.
     """
-    model, evaluated = getattr(module, "model", None), getattr(module, "evaluation_weights", nullcontext)
+    model = getattr(module, "model", None)
     if not hasattr(model, "pretrained"):
         if (pretrained := exported_model(module)) is None:
             return None
@@ -45,11 +46,11 @@ def export_model(
         model = SimpleNamespace(pretrained=pretrained, describe=lambda: architecture)
     has_manifest = (folder.path / "manifest.json").is_file()
     card = model_card(model, preprocessor, folder, results, module.trainer.global_step, has_manifest)
-    with evaluated():
+    with module.evaluation_weights():
         return write_model(model, preprocessor, folder.path / "model", card, weights, task)
 
 
-def check_export(module: Any, preprocessor: Any, folder: Run, task: Mapping[str, Any]) -> None:
+def check_export(module: nn.Module, preprocessor: object, folder: Run, task: Settings) -> None:
     """Tries before training what the export does beside the weights.
 
     Raises ValueError for a tokenizer, a config of the model or settings of the task that cannot be written, OSError for a
@@ -58,7 +59,7 @@ def check_export(module: Any, preprocessor: Any, folder: Run, task: Mapping[str,
     model = getattr(getattr(module, "model", None), "pretrained", None) or exported_model(module)
     if model is None:
         return
-    parts: dict[str, Callable[[str], Any]] = {
+    parts: dict[str, Callable[[str], object]] = {
         "the settings of the task": lambda target: json.dumps(task),
         "the model's config": model.config.save_pretrained,
         "the tokenizer": getattr(preprocessor, "save_pretrained", lambda target: None),
@@ -83,12 +84,7 @@ def exported_model(module: nn.Module) -> PreTrainedModel | None:
 
 
 def write_model(
-    model: Any,
-    preprocessor: Any,
-    target: Path,
-    card: str,
-    weights: dict[str, Any] | None,
-    task: dict[str, Any],
+    model: Any, preprocessor: Any, target: Path, card: str, weights: dict[str, Tensor] | None, task: Settings
 ) -> Path:
     """Writes or replaces the folder `target` atomically, with `preprocessor` if not None; raises OSError on failure."""
     with replacing(target, "the model ") as temporary, no_bars():

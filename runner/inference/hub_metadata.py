@@ -10,6 +10,7 @@ import yaml
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.repocard import metadata_load
 
+from tiryns.conf.values import Settings
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.run.folder import Run
@@ -52,7 +53,7 @@ def task_of_head(model: Any) -> tuple[str, str]:
     return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
 
 
-def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, float]) -> dict[str, Any]:
+def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -> dict[str, object]:
     """Returns what the hub reads of a card, as far as it is known: nothing is guessed.
 
     License and language are those of the model that it began with; a model index needs a task and a data set.
@@ -65,7 +66,6 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
     base = str((settings.get("model") or {}).get("name_or_path") or "")
     theirs = _metadata_of(base)
     named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
-    tags = ["tiryns", *kinds.get(task, [])]
     library = "peft" if is_separate(model.pretrained) else "transformers"
     data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
     known = {
@@ -75,7 +75,7 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
         "language": theirs.get("language"),
         "base_model": named,
         "datasets": data,
-        "tags": tags,
+        "tags": ["tiryns", *kinds.get(task, [])],
         "metrics": sorted({*map(_kind, figures)} & {*METRICS} - {"loss"}),
     }
     measured = [
@@ -90,7 +90,7 @@ def about(model: Any, run: Run, settings: dict[str, Any], figures: dict[str, flo
     return {name: value for name, value in known.items() if value}
 
 
-def _metadata_of(base: str) -> dict[str, Any]:
+def _metadata_of(base: str) -> dict[str, object]:
     """What the card of a model says, that of a folder or of one that was downloaded; empty without a card."""
     folder = Path()
     with suppress(NoModel):  # of a run whose model is gone by now
@@ -100,13 +100,13 @@ def _metadata_of(base: str) -> dict[str, Any]:
         found = try_to_load_from_cache(base, "README.md")
         card = Path(found) if isinstance(found, str) else None
     try:
-        found_in: Any = metadata_load(card) if card is not None and card.is_file() else None
+        found_in: object = metadata_load(card) if card is not None and card.is_file() else None
     except (ValueError, yaml.YAMLError, OSError):
         return {}
     return found_in if isinstance(found_in, dict) else {}
 
 
-def sources_of(data: dict[str, Any]) -> Iterator[Any]:
+def sources_of(data: Settings) -> Iterator[object]:
     """What a config's data is read from: names, and nodes of sources."""
     given = [data.get(name) for name in ("source", "train", "validation", "test")]
     given += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
@@ -114,7 +114,7 @@ def sources_of(data: dict[str, Any]) -> Iterator[Any]:
         yield from filter(None, value if isinstance(value, list) else [value])
 
 
-def hub_data_sets(data: dict[str, Any]) -> Iterator[str]:
+def hub_data_sets(data: Settings) -> Iterator[str]:
     """The data sets of the hub that a config's data names."""
     for value in sources_of(data):
         name = str(value).partition("@")[0].partition(":")[0]

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, suggest
 from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
+from tiryns.runner.evaluation.files import PredictionRow
+from tiryns.runner.run.yaml_files import settings_in
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Kept(NamedTuple):
     """Rows that could be used, with the prediction for each, and their figures where they have labels."""
 
     rows: Sequence[Row]
-    predictions: list[dict[str, Any]]
+    predictions: list[PredictionRow]
     figures: Mapping[str, float] = {}
 
 
@@ -71,7 +73,7 @@ class Kind(ABC):
     at_once: int
     """Rows of a batch."""
     text_column: str
-    changes: Mapping[str, Any]
+    changes: Settings
     separator: str | None = None
     """What stands between several labels of a row in a table."""
     rule = LabelRule.AS_NAMED
@@ -81,14 +83,14 @@ class Kind(ABC):
     model: Any
 
     @abstractmethod
-    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
+    def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """The columns of a text."""
 
     @abstractmethod
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
         """The predictions for the rows of batch `number`."""
 
-    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """The columns of a mapping that is given in Python."""
         return values
 
@@ -96,7 +98,7 @@ class Kind(ABC):
         """The columns that a table must have."""
         return (self.text_column,)
 
-    def reading_for(self, source: Any) -> Reading:
+    def reading_for(self, source: object) -> Reading:
         """Returns how the settings say that a source is read."""
         return AS_FOUND._replace(**{n: self.changes[n] for n in Reading._fields if n in self.changes})
 
@@ -118,11 +120,11 @@ class Kind(ABC):
 class OfTexts(Kind):
     """A model that reads one text of each row."""
 
-    def __init__(self, changes: Mapping[str, Any]) -> None:
+    def __init__(self, changes: Settings) -> None:
         check_settings(changes, ("text_column", *Reading._fields))
         self.text_column, self.changes = changes.get("text_column", "text"), changes
 
-    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
+    def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """The text alone."""
         return {self.text_column: text}
 
@@ -136,7 +138,7 @@ class OfTexts(Kind):
         return kept, texts
 
 
-def check_settings(changes: Mapping[str, Any], known: Sequence[str]) -> None:
+def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:
     """Raises ValueError for a setting that the model does not read."""
     for name in changes:
         if name not in known:
@@ -150,9 +152,9 @@ def check_settable(settings: Iterable[str], known: Sequence[str]) -> None:
         raise ValueError(f"data.{unknown} cannot be set here; there are: {told}")
 
 
-def option_defaults(group: str, option: str) -> dict[str, Any]:
+def option_defaults(group: str, option: str) -> Settings:
     """The defaults of an option without its target; empty where there is no such option."""
     if option not in OPTIONS[group]:
         return {}
-    values: Any = OmegaConf.to_container(OmegaConf.structured(OPTIONS[group][option]), resolve=False)
+    values = settings_in(OmegaConf.structured(OPTIONS[group][option]))
     return {name: value for name, value in values.items() if name != "_target_"}

@@ -7,23 +7,26 @@ from sys import maxsize
 from typing import Any
 
 from tiryns.conf.registry import TASKS
+from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.data.labelled.columns import meant_error, without_hidden
-from tiryns.runner.data.labelled.examples import READER_SETTINGS
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences
 from tiryns.runner.data.labelled.labels import REGRESSION
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows, MissingColumn
 from tiryns.runner.data.read.formats import ROWS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, read_rows
+from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, option_defaults
+from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import Measured, as_trained, measure_set
 from tiryns.runner.models.positions import check_length
 from tiryns.runner.run.model_folder import TASK, model_folder
 from tiryns.runner.tasks import Task, get_task
 
 
-def saved_task(run: str) -> dict[str, Any] | None:
+def saved_task(run: str) -> Settings | None:
     """The settings of a model's task that were exported with it; None for pretrained models and those of others."""
     file = Path(model_folder(run)) / TASK
     if not file.is_file():
@@ -59,10 +62,8 @@ class Labels(Kind):
     keeps_all = False
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(
-        self, run: str, task: Task, config: Any, tokenizer: Any, changes: Mapping[str, Any] | None = None
-    ) -> None:
-        known = saved_task(run) or _assumed(task, config, tokenizer)
+    def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
+        known, tokenizer = saved_task(run) or _assumed(task, opened), opened.tokenizer
         settings = {**AS_FOUND._asdict(), **of_run(known["data"]), **(changes or {})}
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
@@ -86,7 +87,7 @@ class Labels(Kind):
         self.model = self.collator.task_model(pretrained).eval()
         self.computation = as_trained(run).set_up(self.collator, self.model)
 
-    def values(self, text: str, options: PredictOptions) -> dict[str, Any]:
+    def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """The text, and the second one; raises ValueError unless it is given for pairs and questions alone."""
         column = self.settings[self.task.second] if self.task.second else None
         if (options.second is None) != (column is None):
@@ -96,7 +97,7 @@ class Labels(Kind):
             raise ValueError(f"this model is for {self.name.replace('_', ' ')}: {what}")
         return {self.text_column: self.task.typed(text), **({column: options.second} if column else {})}
 
-    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """A text alone becomes what the column of text holds."""
         if isinstance(text := values.get(self.text_column), str):
             return {**values, self.text_column: self.task.typed(text)}
@@ -107,7 +108,7 @@ class Labels(Kind):
         labels = self.reader.label_names()
         return tuple(name for name in self.reader.columns() if name not in labels)
 
-    def reading_for(self, source: Any) -> Reading:
+    def reading_for(self, source: object) -> Reading:
         """In the format that is given, else by an ending that is known, else as the training data.
 
         It is in the encoding of the training data where it is not UTF-8.
@@ -116,7 +117,7 @@ class Labels(Kind):
         known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
         return reading._replace(format="auto") if known and isinstance(reading.format, OfRun) else reading
 
-    def rows_of(self, source: Any, split: str = "train", bad: BadRows = RAISED) -> Rows:
+    def rows_of(self, source: object, split: str = "train", bad: BadRows = RAISED) -> Rows:
         """Reads the rows of a file or another source, as the reader takes them; `split` is for data sets with several."""
         how = HowRead(bad, self.reader.columns(), rule=self.rule)
         given = self.reader.source(source, split)
@@ -128,7 +129,7 @@ class Labels(Kind):
         names = None if learnt.get("problem_type") == REGRESSION else learnt.get("labels") or []
         return self.reader.arranged(without_hidden(rows, self.reader.label_names(), names))
 
-    def samples(self, rows: Rows, usable: bool = False) -> Any:
+    def samples(self, rows: Rows, usable: bool = False) -> TaskSequences | tuple[()]:
         """Returns the samples of arranged rows, but for those that `rows.bad` leaves out; () if no row is left.
 
         `usable` also leaves out rows that the reader cannot measure. Raises ValueError for a label that the model does
@@ -142,10 +143,9 @@ class Labels(Kind):
 
     def measure(self, sequences: Any, tokens: int | None = None, **how: Any) -> Measured:
         """Predicts for the samples of a set, and measures it, as a run tests its model; `how` is for `measure_set`."""
-        parts = self.model, self.collator, self.computation.bounded(tokens)
         predictions = self.task.predictions(sequences, self.collator)
         predictions.keeps_all = self.keeps_all
-        return measure_set(predictions, *parts, **how)
+        return measure_set(predictions, self.model, self.collator, self.computation.bounded(tokens), **how)
 
     def labelled(self, rows: Sequence[Row]) -> bool:
         """Whether a row has a label."""
@@ -153,19 +153,15 @@ class Labels(Kind):
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
         """Predictions without figures."""
-        rows = self._joined(rows)
-        return self._kept(self.unlabelled(rows), rows, options)
+        return self._kept(rows, options, labelled=False)
 
     def measured(self, rows: Rows, options: PredictOptions) -> Kept:
         """Predictions, and the figures of a run's test where the model knows the labels."""
-        rows = self._joined(rows)
-        return self._kept(rows, rows, options)
+        return self._kept(rows, options, labelled=True)
 
-    def _joined(self, rows: Rows) -> Rows:
-        """The rows that predictions are for."""
-        return self.arranged(rows) if self.reader.joins_rows else rows
-
-    def _kept(self, read: Rows, given: Rows, options: PredictOptions) -> Kept:
+    def _kept(self, rows: Rows, options: PredictOptions, labelled: bool) -> Kept:
+        given = self.arranged(rows) if self.reader.joins_rows else rows
+        read = given if labelled else self.unlabelled(given)
         try:
             try:
                 sequences = self.samples(self.arranged(read))
@@ -191,7 +187,7 @@ class Labels(Kind):
         pairs = zip(rows.rows, kept, strict=True)
         return rows._replace(rows=[row._replace(values=values) for row, values in pairs])
 
-    def labelled_samples(self, source: Any, name: str, bad: BadRows) -> tuple[Any, dict[str, Any]]:
+    def labelled_samples(self, source: object, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
         """Reads the samples of the set `name`, and counts its rows without a label, and those that `bad` leaves out.
 
         Raises ValueError if no row has a label, or none can be used.
@@ -228,12 +224,12 @@ def without_left_out(rows: Rows) -> Rows:
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
-def _assumed(task: Task, config: Any, tokenizer: Any) -> dict[str, Any]:
+def _assumed(task: Task, opened: Opened) -> Settings:
     """The settings of a task as far as a model's config gives them, else the defaults; texts as long as it reads them."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-    longest = getattr(config, "max_position_embeddings", None) or data["max_length"]
-    longest = min(longest, tokenizer.model_max_length)
+    longest = getattr(opened.config, "max_position_embeddings", None) or data["max_length"]
+    longest, learnt = min(longest, opened.tokenizer.model_max_length), task.assumed(opened.config)
     windows = task.second == "context_column"  # of a length that a model was trained with
     settings["max_length"] = min(data["max_length"], longest) if windows else longest
-    return {"data": settings, "learnt": task.assumed(config), "objective": {}, **LabelRule.AS_NAMED.record}
+    return {"data": settings, "learnt": learnt, "objective": {}, **LabelRule.AS_NAMED.record}

@@ -162,7 +162,7 @@ def mine(
     pairs: str,
     out: Path,
     mining: Mining,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     with_scores: bool = False,
     progress: Callable[[str], Report] | None = None,
 ) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.objectives import Collator
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import read_config
@@ -26,6 +28,9 @@ from tiryns.runner.samplers import Sequential
 
 Report = Callable[[int, int], None]
 """Told how many samples of how many are done."""
+
+Model = Callable[[MicroBatch], Mapping[str, Any]]
+"""Gives the output for a micro-batch."""
 
 
 class Computation(NamedTuple):
@@ -36,7 +41,7 @@ class Computation(NamedTuple):
     micro_batch_tokens: int | None = 8192
     micro_batch_size: int | None = None
 
-    def set_up(self, collator: Any, model: Any) -> "Computation":
+    def set_up(self, collator: Collator, model: TaskModel) -> "Computation":
         """This, with a layout that the model can be given; the model is on its device and set up for it then."""
         if self.layout == "packed":
             layout = choose_layout("auto", collator, model)
@@ -52,7 +57,7 @@ class Computation(NamedTuple):
         """Returns this with micro-batches of so many tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
-    def autocast(self) -> AbstractContextManager[Any]:
+    def autocast(self) -> AbstractContextManager[object]:
         """The context of the model's precision."""
         if not self.precision.endswith("-mixed"):
             return nullcontext()
@@ -90,8 +95,8 @@ class Passed(NamedTuple):
 
 
 def passes(
-    model: Any,
-    collator: Any,
+    model: Model,
+    collator: Collator,
     sequences: GatheredSequences,
     computation: Computation,
     seed: int,
@@ -159,11 +164,11 @@ class Measured(NamedTuple):
 
 def measure_set(
     predictions: Predictions,
-    model: Any,
-    collator: Any,
+    model: TaskModel,
+    collator: Collator,
     computation: Computation,
     report: Report | None = None,
-    output: Callable[[MicroBatch], Mapping[str, Any]] | None = None,
+    output: Model | None = None,
     of_sums: Callable[[Totals], Totals] = mean_loss,
     calibrating: bool = False,
 ) -> Measured:

@@ -9,6 +9,7 @@ from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import RAISED, BadRows
 from tiryns.runner.data.read.opened import File, Reading, opened
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.answering import Answers, sees_images
 from tiryns.runner.inference.kinds import PLAIN, Kept, Kind, PredictOptions, check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
@@ -34,8 +35,8 @@ class Predictor:
         ...     print(found["predicted"])
     """
 
-    def __init__(self, run: str | Path, settings: Mapping[str, Any] | None = None) -> None:
-        config, tokenizer = open_model(str(run))
+    def __init__(self, run: str | Path, settings: Mapping[str, object] | None = None) -> None:
+        config, tokenizer = opened = open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
         """What makes predictions."""
@@ -45,14 +46,14 @@ class Predictor:
             fills = str(objective_of(config)).startswith("hybrid")
             self.kind = Continuations(str(run), tokenizer, changes, fills)
         elif (encoding := encoding_task(str(run))) is not None:
-            self.kind = Encoded(str(run), encoding, config, tokenizer, changes)
+            self.kind = Encoded(str(run), encoding, opened, changes)
         elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
             self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = Masks(str(run), changes)
         else:
             check_settings(changes, (*CHANGEABLE, *Reading._fields))
-            self.kind = Labels(str(run), task, config, tokenizer, changes)
+            self.kind = Labels(str(run), task, opened, changes)
 
     @property
     def task(self) -> str:
@@ -60,14 +61,14 @@ class Predictor:
         return self.kind.name
 
     def predict(
-        self, rows: Iterable[str | Mapping[str, Any]], options: PredictOptions = PLAIN
-    ) -> list[dict[str, Any]]:
+        self, rows: Iterable[str | Mapping[str, object]], options: PredictOptions = PLAIN
+    ) -> list[PredictionRow]:
         """The prediction for each text or mapping of columns, in their order."""
         return list(self.stream(rows, options))
 
     def stream(
-        self, rows: Iterable[str | Mapping[str, Any]], options: PredictOptions = PLAIN
-    ) -> Iterator[dict[str, Any]]:
+        self, rows: Iterable[str | Mapping[str, object]], options: PredictOptions = PLAIN
+    ) -> Iterator[PredictionRow]:
         """The predictions one after the other; rows are read in batches, so there may be any number of them."""
         for kept in self.batches((self._row(n, one, options) for n, one in enumerate(rows, 1)), options):
             yield from kept.predictions
@@ -134,7 +135,7 @@ class Predictor:
         """The row of a text; raises ValueError where the model reads a second one that is not given."""
         return Row(where, self.kind.values(text, options))
 
-    def _row(self, number: int, given: Any, options: PredictOptions) -> Row:
+    def _row(self, number: int, given: object, options: PredictOptions) -> Row:
         if isinstance(given, str):
             return Row(f"row {number}", self.kind.values(given.rstrip("\n"), options))
         if not isinstance(given, Mapping):

@@ -1,17 +1,17 @@
 """Vectors of texts: by a model trained for them, a folder of sentence-transformers, or a model of other vectors."""
 
-from collections.abc import Mapping
-from typing import Any
-
-from transformers import AutoModel
+from transformers import AutoModel, PreTrainedTokenizerBase
 
 from tiryns.conf.registry import TASKS
+from tiryns.conf.values import Settings
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
 from tiryns.runner.inference.labelled import Labels, saved_task
+from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import as_trained, passes
 from tiryns.runner.models.embedding.folder import PASSAGE, Embedding
 from tiryns.runner.models.positions import longest_text
@@ -26,12 +26,13 @@ class Vectors(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(self, run: str, embedding: Embedding, tokenizer: Any, changes: Mapping[str, Any]) -> None:
+    def __init__(
+        self, run: str, embedding: Embedding, tokenizer: PreTrainedTokenizerBase, changes: Settings
+    ) -> None:
         super().__init__(changes)
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
-        longest = min(bound for bound in bounds if bound)
-        embedding = embedding._replace(max_length=longest)
+        embedding = embedding._replace(max_length=min(bound for bound in bounds if bound))
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
@@ -61,11 +62,9 @@ class Encoded(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(
-        self, run: str, task: Contrastive, config: Any, tokenizer: Any, changes: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, run: str, task: Contrastive, opened: Opened, changes: Settings) -> None:
         super().__init__(changes)
-        self.trained, self.task = Labels(run, task, config, tokenizer), task
+        self.trained, self.task = Labels(run, task, opened), task
         self.model = self.trained.model
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
@@ -80,7 +79,7 @@ class Encoded(OfTexts):
         column = 0 if options.prompt == "query" else 1
         both = [(text, "") if column == 0 else ("", text) for text in texts]
         pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
-        trained, made = self.trained, [dict[str, Any]()] * len(texts)
+        trained, made = self.trained, [PredictionRow()] * len(texts)
         length = trained.collator.max_sequence_length
         sequences = trained.reader.tokenize(pairs, trained.tokenizer, length, training=False)
         computation = trained.computation.bounded(options.tokens or None)

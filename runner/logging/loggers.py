@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 from urllib.parse import urlsplit
 
 from lightning.pytorch.loggers import TensorBoardLogger
@@ -40,7 +40,7 @@ class RowLogger(Resumable):
         """The run folder."""
         return str(self.folder)
 
-    def log_hyperparams(self, params: Any, *args: Any, **kwargs: Any) -> None:
+    def log_hyperparams(self, params: object, *args: object, **kwargs: object) -> None:
         """Does nothing: the run folder holds the config itself."""
 
 
@@ -59,7 +59,7 @@ class MetricsFile(RowLogger):
         self._columns: list[str] = []
         self._file: TextIO | None = None
 
-    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Adds a row, unless there are no metrics.
 
         Raises:
@@ -129,7 +129,7 @@ class LogFile(RowLogger):
 
     name = version = None
 
-    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Adds a line; raises OSError, naming the file, where it cannot be written."""
         figures = ", ".join(f"{name} {float(value):.5g}" for name, value in metrics.items())
         with naming(self.folder / log_file.NAME, "the log to "):
@@ -167,7 +167,7 @@ def wandb_logger(
     )
 
 
-def finish_loggers(loggers: Iterable[Any]) -> None:
+def finish_loggers(loggers: Iterable[object]) -> None:
     """Closes a run's loggers, so that the next run of this process opens its own."""
     for logger in loggers:
         if isinstance(logger, Resumable):
@@ -191,8 +191,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
         run = Path(self.root_dir).parent
         config = config_of(run)
         self.experiment.add_text("config", f"```yaml\n{OmegaConf.to_yaml(config)}```")
-        leaves = flatten(config)
-        settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in leaves}
+        settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in flatten(config)}
         monitored = Run(run).status.get("monitor")
         for summary in hparams(settings, {str(monitored): None} if monitored else {}):
             self.experiment.file_writer.add_summary(summary)  # which `add_text` has opened
@@ -207,7 +206,7 @@ def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
     return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: float | None) -> str:
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, int) else repr(float(value))

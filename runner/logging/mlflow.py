@@ -113,7 +113,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         except MlflowException as error:
             raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error.message}") from error
 
-    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Logs a row, of numbers that MLflow takes."""
         super().write({name: float(value) for name, value in metrics.items()}, step)
 
@@ -168,8 +168,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         self._experiment_id = (
             found.experiment_id if found else client.create_experiment(name, self._artifact_location)
         )
-        noted = before.data.tags if before else {}
-        tags = {**noted, **resolve_tags(), "mlflow.runName": self._run_name}
+        tags = {**(before.data.tags if before else {}), **resolve_tags(), "mlflow.runName": self._run_name}
         self._run_id = client.create_run(self._experiment_id, tags=tags).info.run_id
         points = [
             Metric(k, v, int(row.time * 1000), row.step) for row in rows for k, v in row.metrics.items()

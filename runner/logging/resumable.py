@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lightning.pytorch.loggers import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
-from omegaconf import OmegaConf
 
+from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
-from tiryns.runner.run.yaml_files import read_config
+from tiryns.runner.run.yaml_files import read_config, settings_in
 
 ATTACHED = (
     "config.yaml", "command.txt", "overrides.json", "environment.json", "parameter_groups.json", "metrics.csv",
@@ -45,7 +45,7 @@ class Resumable(Logger, RunLogger):
         """Ends the run; `exit_code` is not 0 where an error ends it."""
 
     @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs a row, unless a resumed run has it already, or the service has stopped taking rows; says so once."""
         if self._lost or (step, frozenset(metrics)) in self._kept:
             return
@@ -56,7 +56,7 @@ class Resumable(Logger, RunLogger):
             lost = "%s does not take rows any more (%s); it gets them when the run is resumed"
             log.warning(lost, self.service, getattr(error, "message", error))
 
-    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Logs a row, as Lightning's class does."""
         super().log_metrics(metrics, step)  # type: ignore[safe-super, arg-type]
 
@@ -90,11 +90,10 @@ def earlier_rows(folder: Path, step: int) -> list[Row]:
     ]
 
 
-def config_of(folder: Path) -> dict[str, Any]:
+def config_of(folder: Path) -> Settings:
     """The config of a run folder, which holds no secrets; empty where there is none."""
     file = folder / "config.yaml"
-    found: Any = OmegaConf.to_container(read_config(file)) if file.exists() else {}
-    return dict(found)
+    return settings_in(read_config(file)) if file.exists() else {}
 
 
 def group_of(folder: Path, group: str | None) -> str | None:

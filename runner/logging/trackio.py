@@ -61,7 +61,7 @@ class TrackioLogger(RowLogger):
             keep_id(self.folder, "trackio", self._run.id)
         return self._run
 
-    def write(self, metrics: Mapping[str, Any], step: int | None) -> None:
+    def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Logs a row."""
         self.experiment.log({name: float(value) for name, value in metrics.items()}, step)
 

@@ -42,7 +42,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
             return super().experiment
 
     @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs a row, and notes the first of this session."""
         if self._first is None:
             self._first = step

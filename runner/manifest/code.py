@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from tiryns.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
+from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.run.environment import checkout, output_of
 
 PARTS = ("conf", "runner", "tiryns", "hydra_plugins")
@@ -22,7 +22,7 @@ LARGEST_PATCH = 1 << 20
 """Bytes of a patch that is kept."""
 
 
-def code() -> dict[str, Any]:
+def code() -> Manifest:
     """Digests of the program and of the user's modules, and the program's commit, git tree and whether that is dirty."""
     files, own = program_files(), own_modules()
     state = {name: value for name, value in _git_state().items() if name != "patch"}
@@ -82,7 +82,7 @@ def patch() -> str | None:
 
 
 @cache
-def _git_state() -> dict[str, Any]:
+def _git_state() -> Manifest:
     """Commit, tree with what is not committed, and the difference of both, by an index and objects of its own."""
     if (here := checkout()) is None:
         return {}

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.conf.config import Config
 from tiryns.conf.phases import LENGTHS
@@ -27,8 +27,8 @@ class Change(NamedTuple):
     """A value that is not the same on both sides, None where a side lacks it."""
 
     name: str
-    was: Any
-    is_now: Any
+    was: object
+    is_now: object
 
     def __str__(self) -> str:
         was, is_now = ("none" if value is None else str(value) for value in self[1:])
@@ -55,7 +55,7 @@ def differences(then: Manifest, now: Manifest, levels: Iterable[str]) -> list[Di
 
 
 def changes(
-    then: Mapping[str, Any], now: Mapping[str, Any], prefix: str = "", but: Collection[str] = ()
+    then: Mapping[str, object], now: Mapping[str, object], prefix: str = "", but: Collection[str] = ()
 ) -> Iterator[Change]:
     """Yields each value that differs, nested ones by dotted name, but for those of some names."""
     for name in {**then, **now}:
@@ -90,7 +90,7 @@ def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
             yield from changes({name: group}, {name: after.get(name)}, but=left_out)
 
 
-def _phases(manifest: Manifest) -> dict[str, Any]:
+def _phases(manifest: Manifest) -> Manifest:
     """The phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
     known = manifest["resolved"].get("phases") or []
     given = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known)

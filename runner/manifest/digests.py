@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 END = 1 << 20
 """Bytes at each end of a large file."""
@@ -26,7 +25,7 @@ def file_digest(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
-def value_digest(value: Any) -> str:
+def value_digest(value: object) -> str:
     """The digest of a value of JSON, whatever the order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

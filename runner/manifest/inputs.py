@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tiryns.conf.values import Settings
 from tiryns.runner.manifest.digests import digests_of, ends_digest, file_digest, folder_digests
 from tiryns.runner.run.files import named_path, read_json
 
@@ -23,11 +24,12 @@ WHOLE = 1 << 30
 """Bytes of data that are read for its digests; of the files of more, their sizes and ends count."""
 
 Manifest = dict[str, Any]
+"""A manifest, or a part of one."""
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a run folder or of an exported model; empty where there is none or it is damaged."""
-    found: Manifest = read_json(folder / FILE_NAME, {})
+    found = read_json(folder / FILE_NAME, {})
     parts = ("config", "code", "packages", "machine", "resolved", "inputs", "outputs")
     return found if all(isinstance(found.get(name, {}), dict) for name in parts) else {}
 
@@ -37,7 +39,7 @@ def model_digests(folder: Path) -> dict[str, str]:
     return {name: digest for name, digest in folder_digests(folder).items() if name not in ABOUT}
 
 
-def data_files(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def data_files(settings: Settings) -> dict[str, dict[str, str]]:
     """The digest of each local file that settings of data name: by setting, then by its path below what that names."""
     parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
     named = {
@@ -51,7 +53,7 @@ def data_files(settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return {name: digests_of(files, digest) for name, files in named.items() if files}
 
 
-def _files_of(value: Any) -> Iterator[tuple[str, Path]]:
+def _files_of(value: object) -> Iterator[tuple[str, Path]]:
     """The files that a value names, which may be a file, folder, pattern, or several in a list or mapping."""
     if isinstance(value, Mapping):
         value = [inner for name, inner in value.items() if name != "_target_"]
@@ -92,8 +94,7 @@ def checkpoint_of(path: Path) -> Manifest:
 
 def _contents(folder: Path) -> dict[str, str]:
     """Digests of what the names in a folder lead to: the cache of the hub is made of links."""
-    digests = model_digests(folder)
     return {
         name: file_digest((folder / name).resolve()) if digest.startswith("link:") else digest
-        for name, digest in digests.items()
+        for name, digest in model_digests(folder).items()
     }

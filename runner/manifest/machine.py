@@ -7,8 +7,8 @@ import sys
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
-from typing import Any
 
+from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.run.environment import environment
 
 FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile", "amx_bf16",
@@ -24,18 +24,17 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux tells the sizes of a processor's caches, by which libraries cut matrices."""
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Manifest:
     """Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
-    variables = {name: os.environ[name] for name in KERNEL_VARIABLES if name in os.environ}
     return {
         **kept,
         "processor": platform.machine(),
         "features": _features(),
         "caches": " ".join(file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))),
         "cores": os.cpu_count(),
-        **variables,
+        **{name: os.environ[name] for name in KERNEL_VARIABLES if name in os.environ},
     }
 
 

@@ -54,6 +54,7 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
         },
     }
     given = {name: value for name, value in inputs.items() if name != "changed"}
+    given |= {name: value for name, value in before.get("inputs", {}).items() if name in KEPT}
     if inputs.get("changed"):
         session["changed"]["data"] = inputs["changed"]
     sessions = [*before.get("sessions", []), session]
@@ -69,10 +70,7 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
             "resolved": config,
         },
         **now,
-        "inputs": {
-            **given,
-            **{name: value for name, value in before.get("inputs", {}).items() if name in KEPT},
-        },
+        "inputs": given,
         **({"skipped": noted} if (noted := folder.status.get("skipped")) else {}),
         "interruptions": len(sessions) - 1,
         "sessions": sessions,
@@ -110,13 +108,8 @@ def complete_manifest(folder: Run) -> None:
     """
     if not (manifest := read_manifest(folder.path)):
         return
-    whole = {
-        **manifest,
-        "steps": kept_lines(folder.path),
-        "outputs": outputs_of(folder.path),
-        "complete": True,
-    }
-    whole = json.loads(_text_of(whole))  # as it will be read
+    manifest |= {"steps": kept_lines(folder.path), "outputs": outputs_of(folder.path), "complete": True}
+    whole = json.loads(_text_of(manifest))  # as it will be read
     _write(folder, {**whole, "digest": value_digest(whole)})
     if (folder.path / "model").is_dir():
         shutil.copyfile(folder.path / FILE_NAME, folder.path / "model" / FILE_NAME)
@@ -124,12 +117,10 @@ def complete_manifest(folder: Run) -> None:
 
 def outputs_of(folder: Path) -> dict[str, str]:
     """The digest of each file of a finished run: checkpoints, model, and the files beside them that no longer change."""
-    files = {
-        path.name: path for path in sorted(folder.iterdir()) if path.is_file() and path.name not in CHANGING
-    }
-    found = digests_of({name: path for name, path in files.items() if not name.startswith(".")})
-    parts = {"checkpoints": folder_digests, "model": model_digests}
-    for part, digests in parts.items():
+    files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
+    kept = {n: path for n, path in files.items() if n not in CHANGING and not n.startswith(".")}
+    found = digests_of(kept)
+    for part, digests in {"checkpoints": folder_digests, "model": model_digests}.items():
         if (folder / part).is_dir():
             found |= {f"{part}/{name}": digest for name, digest in digests(folder / part).items()}
     return found

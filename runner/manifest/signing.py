@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 from tiryns.runner.manifest.inputs import SIGNATURE
 
@@ -52,7 +52,7 @@ def _readable(key: Path) -> Path:
         return key
 
 
-def _library(part: str) -> Any:
+def _library(part: str) -> ModuleType:
     try:
         return import_module(f"model_signing.{part}")
     except ImportError as error:

@@ -91,5 +91,4 @@ def _made(files: dict[str, str], outputs: dict[str, str], kind: str, path: Path)
     if kind == "weights":
         return files == _below("model/", outputs)
     name = f"checkpoints/{path.name}"
-    made = _below(f"{name}/", outputs) or {".": outputs.get(name, "")}
-    return files == made
+    return files == (_below(f"{name}/", outputs) or {".": outputs.get(name, "")})

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from functools import cache
-from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -21,7 +20,7 @@ SCALE = "scale"
 
 def changed_settings(
     settings: Settings, recipe: str | None = None, scale: str | None = None
-) -> list[tuple[str, Any, Any]] | None:
+) -> list[tuple[str, object, object]] | None:
     """(name, value, default) of every setting unlike its default, which a recipe and its scale may have set.
 
     None where the defaults, or those of the recipe, cannot be read.
@@ -39,7 +38,9 @@ def changed_settings(
 
 
 @cache
-def _default_settings(recipe: str | None = None, scale: str | None = None) -> dict[str, tuple[Any, Any]]:
+def _default_settings(
+    recipe: str | None = None, scale: str | None = None
+) -> dict[str, tuple[object, object]]:
     """Each default, with a recipe the value that it gives, resolved and as it stands.
 
     A run folder keeps lookups of the environment as they stand.

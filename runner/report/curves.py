@@ -183,8 +183,7 @@ def _chart(title: str, names: dict[str, str], metrics: dict[str, Series], result
 
 
 def _are_equal(one: Series, other: Series) -> bool:
-    same_steps = np.array_equal(one.steps, other.steps)
-    return same_steps and np.allclose(one.values, other.values, equal_nan=True)
+    return np.array_equal(one.steps, other.steps) and np.allclose(one.values, other.values, equal_nan=True)
 
 
 def of_set(what: str, name: str, sets: Collection[str]) -> str:

@@ -4,12 +4,11 @@ In sections of a run's page, and as `report.html` of `tiryns evaluate`: the figu
 """
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tiryns.conf.values import count_of
-from tiryns.runner.evaluation.files import EVALUATION
+from tiryns.runner.evaluation.files import EVALUATION, Entry
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part
@@ -45,8 +44,6 @@ DATA_URI = "data:image/png;base64,"
 HINT = (
     "Held-out text. The model guessed the marked tokens: green ones right; after a red one stands its guess."
 )
-
-Entry = Mapping[str, Any]
 
 
 def evaluation_sections(folder: Path) -> list[Part]:
@@ -111,7 +108,7 @@ def with_interval(entry: Entry, figure: str) -> str:
     return f"{shown} [{', '.join(map(page.number, ends))}]" if ends and None not in ends else shown
 
 
-def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
+def _classes(title: str, kind: str, rows: list[Entry]) -> list[Part]:
     """The figures of each class, and the interval of its F1 where there is one; of many classes the worst come first."""
     columns = {kind: "label", **SCORES}
     if len(rows) > page.IN_SIGHT:
@@ -125,7 +122,7 @@ def _classes(title: str, kind: str, rows: list[dict[str, Any]]) -> list[Part]:
     return page.listed(title, columns, rows)
 
 
-def _own_table(title: str, rows: Any) -> list[Part]:
+def _own_table(title: str, rows: object) -> list[Part]:
     """Rows of a task of the user's own, with a column for each key; nothing where they are no rows."""
     if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
         return []
@@ -134,7 +131,7 @@ def _own_table(title: str, rows: Any) -> list[Part]:
     return page.listed(title.replace("_", " ").capitalize(), names, filled)
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> object:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if value is None or is_number else str(value)
 
@@ -145,7 +142,7 @@ def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Par
         title = f"Confusion matrix{of}: a row per true class, a column per predicted one"
         matrix = [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
         return matrix if counts else []
-    pairs: list[dict[str, Any]] = [
+    pairs: list[Entry] = [
         {"true": labels[i], "as": labels[j], "count": count, "share": count / sum(row)}
         for i, row in enumerate(counts)
         for j, count in enumerate(row)
@@ -166,7 +163,7 @@ def samples_section(folder: Path) -> Part:
     return page.section("Samples", page.part("label", text=HINT), samples) if shown else {}
 
 
-def _piece(piece: Any) -> Any:
+def _piece(piece: Any) -> str | Part:
     if isinstance(piece, str):
         return piece
     guesses = [(str(guess), float(share)) for guess, share in piece["guesses"]]
@@ -198,13 +195,13 @@ def write_page(folder: Path) -> Path:
     )
 
 
-def _below(cell: str) -> Any:
+def _below(cell: str) -> str | Part:
     """A figure with its interval below it."""
     figure, bracket, ends = cell.partition(" [")
     return {"text": figure, "small": f"[{ends}"} if bracket and ends.endswith("]") else cell
 
 
-def figures_rows(content: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+def figures_rows(content: Entry) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of a table with a row for each set, its figures with their intervals."""
     sets = content["sets"]
     names = list(dict.fromkeys(name for entry in sets.values() for name in entry["metrics"]))
@@ -222,7 +219,7 @@ def figures_rows(content: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]
     return ["file", content["interval"]["over"], *counts, *names], rows
 
 
-def intervals_in_words(content: Mapping[str, Any]) -> str:
+def intervals_in_words(content: Entry) -> str:
     """Where the intervals are from."""
     noted = content["interval"]
     if not noted["resamples"]:

@@ -34,7 +34,7 @@ IN_SIGHT = 10
 Part = dict[str, Any]
 """A part of a page as `page.js` draws it, by `is`; an empty one is left out."""
 
-Row = Sequence[Any]
+Row = Sequence[object]
 """Cells of a table: text, a number, None, or a mapping with `text` and `href`, `colour`, `small`, `share` or `title`."""
 
 
@@ -46,7 +46,7 @@ class Tile(NamedTuple):
     hint: str = ""
 
 
-def part(kind: str, **content: Any) -> Part:
+def part(kind: str, **content: object) -> Part:
     """A part of this kind; an empty one if its content is empty."""
     return {"is": kind, **content} if any(content.values()) else {}
 
@@ -78,11 +78,7 @@ def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Pa
 
 
 def table(
-    heads: Iterable[str],
-    rows: Sequence[Row],
-    marks: Sequence[Mapping[str, Any]] = (),
-    sorts: bool = True,
-    **more: Any,
+    heads: Iterable[str], rows: Sequence[Row], marks: Sequence[Part] = (), sorts: bool = True, **more: object
 ) -> Part:
     """A table without its empty columns, sorted by a click on a head if `sorts`; `marks` are class and data of each row.
 
@@ -95,13 +91,13 @@ def table(
     return {"is": "table", **known} if rows else {}
 
 
-def listed(title: str, columns: Mapping[str, str], rows: list[dict[str, Any]]) -> list[Part]:
+def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
     """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows.
 
     Of a long one the first rows are in sight.
     """
     cells = [[row[key] for key in columns.values()] for row in rows]
-    fold: dict[str, Any] = (
+    fold: Part = (
         {"fold": f"All {len(rows)} rows", "first": [*range(IN_SIGHT)]} if len(rows) > IN_SIGHT + 2 else {}
     )
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
@@ -156,7 +152,7 @@ def save(path: Path, text: str) -> Path:
     return path
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Values as JSON has them: points that are no numbers are None, other such figures words."""
     if isinstance(value, np.ndarray):
         points = value.tolist()

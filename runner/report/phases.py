@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class RunPhase(NamedTuple):
     first: int
     last: int
     tokens: int | None
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
 
 
 def phases_of_run(run: Run) -> list[RunPhase]:
@@ -81,7 +81,7 @@ def phases_table(run: Run) -> page.Part:
     rows = []
     for phase in phases:
         rates = [f"{value:.3g}" for value in _logged(run, rate, phase.first, phase.last)]
-        row: list[Any] = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
+        row: list[object] = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
         row += [" to ".join(dict.fromkeys([*rates[:1], *rates[-1:]]))]
         row += [_shown(_value(run, phase, name)) for name in columns]
         row += [next(iter(_logged(run, key, phase.last - 1, phase.last)), None) for key in sets]
@@ -89,12 +89,12 @@ def phases_table(run: Run) -> page.Part:
     return page.table(heads, rows, sorts=False)
 
 
-def _value(run: Run, phase: RunPhase, name: str) -> Any:
+def _value(run: Run, phase: RunPhase, name: str) -> object:
     """A setting of a phase: its own, else that of the run; a mapping of the run's is several settings."""
     return phase.settings.get(name, run.settings.get(name))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {part}" for name, part in value.items())
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.squad import exact_match, normalized
 from tiryns.runner.report import page
 
@@ -72,7 +73,7 @@ def _judged(path: Path, name: str) -> Iterator[Judged]:
                 yield _judge(row)
 
 
-def _as_one(row: dict[str, Any]) -> dict[str, Any]:
+def _as_one(row: PredictionRow) -> PredictionRow:
     """A sentence with several columns of labels as one with their labels side by side, as far as they are known."""
     names = list(row["gold"])
     sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
@@ -80,7 +81,7 @@ def _as_one(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, **joined, "probability": list(map(min, zip(*sides["probability"], strict=True)))}
 
 
-def _judge(row: dict[str, Any]) -> Judged:
+def _judge(row: PredictionRow) -> Judged:
     if isinstance(row["gold"], dict):
         row = _as_one(row)
     gold, predicted, probability = row["gold"], row["predicted"], row["probability"]
@@ -109,7 +110,7 @@ def _judge(row: dict[str, Any]) -> Judged:
     )
 
 
-def _is_wrong(gold: Any, predicted: Any) -> bool | None:
+def _is_wrong(gold: object, predicted: Any) -> bool | None:
     """Whether a label, a set of labels or an answer is none of those accepted; None for a number."""
     if isinstance(gold, int | float):
         return None
@@ -120,7 +121,7 @@ def _is_wrong(gold: Any, predicted: Any) -> bool | None:
     return bool(gold != predicted)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return page.number(value) if isinstance(value, int | float) else _cut(str(value)) or "none"

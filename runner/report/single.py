@@ -227,11 +227,11 @@ def _decided(name: str, value: Any) -> str:
     return _value(value)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _environment(noted: dict[str, Any]) -> dict[str, str]:
+def _environment(noted: dict[str, object]) -> dict[str, str]:
     """The facts of `environment.json` with their names in words."""
     texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else _value(v) for k, v in noted.items()}
     return {str(name).replace("_", " "): text or "none" for name, text in texts.items()}

@@ -2,13 +2,14 @@
 
 import csv
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import Comparison
+from tiryns.runner.report.page import Row
 from tiryns.runner.report.summary import noted_plateau, plateau_note
 from tiryns.runner.run.folder import Run
 
@@ -25,7 +26,7 @@ def as_csv(runs: list[Run]) -> str:
     return csv_text(*Comparison(runs).run_rows(in_full=True))
 
 
-def csv_text(heads: list[str], rows: list[list[Any]]) -> str:
+def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
     """A table as csv; an empty cell for None."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([heads, *rows])
@@ -119,7 +120,7 @@ def _mean_and_deviation(spread: Spread) -> dict[str, float | None]:
 
 
 def as_text(
-    heads: list[str], rows: list[list[Any]], best: Collection[int] = (), width: int | None = None
+    heads: list[str], rows: Sequence[Row], best: Collection[int] = (), width: int | None = None
 ) -> str:
     """Columns of equal width; the best rows have a star.
 
@@ -168,7 +169,7 @@ def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], 
     return tables, [*compared.notes, *lacking(compared, joined)]
 
 
-def markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+def markdown(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> str:
     """A table in Markdown; the best rows are bold."""
     lines = [heads, ["---"] * len(heads)]
     for number, row in enumerate(rows):
@@ -177,7 +178,7 @@ def markdown(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> 
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def latex(heads: list[str], rows: list[list[Any]], best: Collection[int]) -> str:
+def latex(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> str:
     """A table of LaTeX with the lines of booktabs; the best rows are bold."""
     words = [heads, *([shown_value(value) for value in row] for row in rows)]
     cells = [["".join(LATEX.get(c, c) for c in word) for word in row] for row in words]
@@ -200,7 +201,7 @@ LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 """How LaTeX spells letters that mean something to it."""
 
 
-def shown_value(value: Any) -> str:
+def shown_value(value: object) -> str:
     """A value of a table: floats with some digits, nothing for None."""
     if value is None:
         return ""

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from threading import get_native_id
-from typing import IO, Any, TextIO
+from typing import IO, Any, TextIO, TypeVar
 
 from tiryns.runner.run.redaction import redacted
+
+Json = TypeVar("Json", dict[str, Any], list[Any])
 
 OF_STATUS = {
     "state": str,
@@ -52,7 +54,7 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def read_json(path: Path, empty: object) -> Any:
+def read_json(path: Path, empty: Json) -> Json:
     """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
         value = json.loads(read_text(path))
@@ -63,8 +65,7 @@ def read_json(path: Path, empty: object) -> Any:
 
 def read_status(file: Path) -> dict[str, Any]:
     """The fields of a `status.json`, without those of wrong types; empty where there is none or it cannot be read."""
-    values = read_json(file, {})
-    return {name: value for name, value in values.items() if isinstance(value, OF_STATUS.get(name, object))}
+    return {n: v for n, v in read_json(file, {}).items() if isinstance(v, OF_STATUS.get(n, object))}
 
 
 def read_sweep(folder: Path) -> dict[str, Any]:

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.conf.values import Settings
 from tiryns.runner.patches.hydra.files import reading
 from tiryns.runner.patches.hydra.store import shared_store
 
@@ -35,6 +36,11 @@ def read_config(file: Path) -> DictConfig:
     if not isinstance(config, DictConfig) or not config:
         raise ValueError(f"{str(file)!r} is damaged: it holds no settings")
     return config
+
+
+def settings_in(config: DictConfig, resolve: bool = False) -> Settings:
+    """The settings of a config in plain values, references to others resolved or as they stand."""
+    return cast(Settings, OmegaConf.to_container(config, resolve=resolve))
 
 
 def read_group(file: Path, name: str) -> dict[str, Any]:

@@ -198,9 +198,8 @@ def foreign(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def losses_of(folder: Path, file: Path) -> list[float]:
     """The loss of each example of a file, whose texts are in `sentence`."""
-    config, tokenizer = open_model(str(folder))
     changes = {"text_column": "sentence"}
-    model = Labels(str(folder), get_task("classification"), config, tokenizer, changes)
+    model = Labels(str(folder), get_task("classification"), open_model(str(folder)), changes)
     found = model.measure(model.samples(model.rows_of(str(file))), tokens=40)
     return found.sums["loss"].tolist()
 

@@ -12,10 +12,10 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from tiryns.runner.cli.agents.tools import READERS, command_schema, has_document, words_of
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tiryns.runner.cli.schema import Schema
 from tiryns.runner.config.reach import reaches
 from tiryns.runner.run.command.failure import Failure, coded, failure_of
 from tiryns.runner.run.command.started import same_modules
@@ -50,10 +50,10 @@ async def serve(write: bool) -> None:
 
     tools = tools_of(write)
 
-    async def listed(*_: Any) -> types.ListToolsResult:
+    async def listed(*_: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.values()])
 
-    async def called(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
+    async def called(_: object, call: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             answer, failed = await run(words_of_call(call.name, call.arguments or {}, write))
         except ValueError as error:
@@ -62,14 +62,14 @@ async def serve(write: bool) -> None:
         structured = answer if isinstance(answer, dict) else None
         return types.CallToolResult(content=[text], structured_content=structured, is_error=failed)
 
-    server: Server[Any] = Server(
+    server: Server[object] = Server(
         "tiryns", instructions=INSTRUCTIONS, on_list_tools=listed, on_call_tool=called
     )
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
 
 
-def tools_of(write: bool) -> dict[str, dict[str, Any]]:
+def tools_of(write: bool) -> dict[str, Schema]:
     """The tools by name, an underscore between two words; unless `write`, without commands and arguments that write."""
     documented = [
         name for name in COMMANDS | OF_TWO_WORDS if has_document(name) and (write or name in READERS)
@@ -78,7 +78,7 @@ def tools_of(write: bool) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in tools}
 
 
-def _tool(name: str, left_out: tuple[str, ...]) -> dict[str, Any]:
+def _tool(name: str, left_out: tuple[str, ...]) -> Schema:
     """The tool of a command, less some of its arguments."""
     schema = command_schema(name)
     arguments, properties = schema["arguments"], schema["arguments"]["properties"]
@@ -93,7 +93,7 @@ def _tool(name: str, left_out: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def words_of_call(tool: str, given: Mapping[str, Any], write: bool) -> list[str]:
+def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[str]:
     """The words of a call of a tool; raises ValueError for what the server does not offer."""
     name = tool.replace("_", " ")
     if name not in COMMANDS | OF_TWO_WORDS or not has_document(name):
@@ -103,7 +103,7 @@ def words_of_call(tool: str, given: Mapping[str, Any], write: bool) -> list[str]
     return words_of(name, given)
 
 
-def _writes(name: str, given: Mapping[str, Any]) -> str:
+def _writes(name: str, given: Mapping[str, object]) -> str:
     """How a call writes, runs code or reaches further; empty where it only reads."""
     if name not in READERS:
         return f"`{name}` writes"
@@ -114,7 +114,7 @@ def _writes(name: str, given: Mapping[str, Any]) -> str:
     return f"the setting {setting!r} may write or reach further" if setting else ""
 
 
-async def run(words: list[str]) -> tuple[Any, bool]:
+async def run(words: list[str]) -> tuple[object, bool]:
     """The document of a command and False, or its failure and True; the process ends when the call is cancelled."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *same_modules(), "-m", "tiryns", *words, "--json",

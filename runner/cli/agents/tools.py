@@ -3,10 +3,10 @@
 from argparse import Action
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.cli.agents.documents import DOCUMENTS, LISTS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
+from tiryns.runner.cli.schema import Schema
 from tiryns.runner.patches.parsers import actions_of
 from tiryns.runner.run.command.failure import CODES, coded
 from tiryns.runner.run.command.status import MEANINGS
@@ -28,7 +28,7 @@ READERS: dict[str, tuple[str, ...]] = {
 }
 """Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
 
-TYPES: dict[Any, str] = {int: "integer", float: "number"}
+TYPES: dict[object, str] = {int: "integer", float: "number"}
 """Types of arguments that are no text."""
 
 SETTINGS = {
@@ -43,7 +43,7 @@ SETTINGS = {
 OF_HYDRA = ("train", "plan")
 
 
-def commands_schema() -> dict[str, Any]:
+def commands_schema() -> Schema:
     """Every command, and what the end of one means.
 
     Example:
@@ -56,7 +56,7 @@ def commands_schema() -> dict[str, Any]:
     return {"commands": commands, "exit_statuses": statuses, "failures": codes}
 
 
-def command_schema(name: str) -> dict[str, Any]:
+def command_schema(name: str) -> Schema:
     """A command: its arguments, whether it writes, and the top-level keys of its document, by what it is asked for."""
     actions = [] if name in OF_HYDRA else _arguments(name)
     properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in actions}
@@ -76,7 +76,7 @@ def command_schema(name: str) -> dict[str, Any]:
     }
 
 
-def words_of(name: str, given: Mapping[str, Any]) -> list[str]:
+def words_of(name: str, given: Mapping[str, object]) -> list[str]:
     """The words of a command with these arguments; raises ValueError for an argument that it does not have.
 
     Example:
@@ -116,12 +116,12 @@ def _arguments(name: str) -> Sequence[Action]:
     return [a for a in actions_of(parser_of(name)) if a.dest not in ("help", "json")]
 
 
-def _property(action: Action) -> dict[str, Any]:
+def _property(action: Action) -> Schema:
     """The schema of an argument."""
     flag = {"flag": action.option_strings[-1]} if action.option_strings else {}
     if action.nargs == 0:
         return {"type": "boolean", "default": False, "description": action.help} | flag
-    kind: dict[str, Any] = {"type": TYPES.get(action.type, "string")}
+    kind: Schema = {"type": TYPES.get(action.type, "string")}
     if action.choices is not None:
         kind["enum"] = list(action.choices)
     if action.nargs not in (None, "?"):
@@ -139,7 +139,7 @@ def _is_repeated(action: Action) -> bool:
     return bool(action.option_strings) and action.default == [] and action.nargs != 0
 
 
-def _flag(action: Action, value: Any) -> list[str]:
+def _flag(action: Action, value: object) -> list[str]:
     """The words of a flag with its value."""
     flag = action.option_strings[-1]
     if action.nargs == 0:
@@ -150,7 +150,7 @@ def _flag(action: Action, value: Any) -> list[str]:
     return [word for one in values for word in (flag, *_plain_words(one))]
 
 
-def _plain_words(value: Any) -> list[str]:
+def _plain_words(value: object) -> list[str]:
     """The words of an argument without a flag; raises ValueError for one that would be read as a flag."""
     words = [str(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
     if wrong := next((word for word in words if word.startswith("-")), None):
@@ -158,7 +158,7 @@ def _plain_words(value: Any) -> list[str]:
     return words
 
 
-def _top_level(form: str) -> dict[str, Any]:
+def _top_level(form: str) -> Schema:
     keys = dict.fromkeys(key.split(".")[0] for key in DOCUMENTS[form].split())
     return {"type": "array" if form in LISTS else "object", "keys": list(keys)}
 

@@ -1,7 +1,7 @@
 """What a run of some settings would choose on this machine, with the reasons, and what it would lack."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,11 @@ def _choose(config: DictConfig, choice: Choice) -> None:
     }  # fmt: skip
 
 
-def _counted(gpus: list[Any]) -> str:
+def _counted(gpus: Sequence[object]) -> str:
     return f"{len(gpus) or 'no'} GPU{'s' if len(gpus) > 1 else ''}"
 
 
-def _given(asked: Mapping[str, Any], name: str) -> str:
+def _given(asked: DictConfig, name: str) -> str:
     return "" if asked.get(name, "auto") == "auto" else f"as trainer.{name} says"
 
 

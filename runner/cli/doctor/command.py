@@ -8,12 +8,11 @@ The exit status is 0 where a run of the settings can begin, and 4 where this mac
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.cli.doctor import libraries, machine
 from tiryns.runner.cli.doctor.choice import Choice, choose
-from tiryns.runner.cli.doctor.machine import GIB
+from tiryns.runner.cli.doctor.machine import GIB, Facts
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.data.store.writer import cache_folder
@@ -50,15 +49,14 @@ def main(arguments: Namespace) -> None:
         sys.exit(DIFFERENT)
 
 
-def findings(outputs: Path) -> dict[str, Any]:
+def findings(outputs: Path) -> Facts:
     """What there is, as values."""
-    cache = cache_folder()
     return {
         "processor": machine.processor(),
         "memory": machine.memory(),
         "gpus": _usable(),
         "driver": {"version": machine.driver(), "gpus": machine.gpus_of_driver()},
-        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache)},
+        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache_folder())},
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
         "versions": {name: environment()[name] for name in ("python", *PACKAGES)},
@@ -66,7 +64,7 @@ def findings(outputs: Path) -> dict[str, Any]:
     }
 
 
-def screen(found: dict[str, Any], choice: Choice) -> dict[str, dict[str, str]]:
+def screen(found: Facts, choice: Choice) -> dict[str, dict[str, str]]:
     """The same for people, in lines by section."""
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
     ready = [each["extra"] for each in found["extras"] if each["installed"]]
@@ -84,36 +82,35 @@ def screen(found: dict[str, Any], choice: Choice) -> dict[str, dict[str, str]]:
         "extras": ", ".join(ready) or "none",
     }  # fmt: skip
     values = {name: str(value) for name, value in choice.values.items() if value is not None}
-    chosen = {name: f"{value} ({choice.reasons[name]})" for name, value in values.items()}
     return {
         "this machine": here,
-        "a run would choose": chosen,
+        "a run would choose": {name: f"{value} ({choice.reasons[name]})" for name, value in values.items()},
         "not installed": {name: f"pip install 'tiryns[{name}]': {purpose}" for name, purpose in lacking.items()},
         "worth changing": _numbered(choice.hints),
         "in the way": _numbered(choice.problems),
     }  # fmt: skip
 
 
-def _usable() -> list[dict[str, Any]]:
+def _usable() -> list[Facts]:
     try:
         return machine.gpus_of_torch()
     except Exception:  # torch is missing or broken, which `choose` tells
         return []
 
 
-def _processor(facts: dict[str, Any]) -> str:
+def _processor(facts: Facts) -> str:
     units = " ".join(name for name in facts["features"] if name in SHOWN_FEATURES)
     fewer = facts["usable_cores"] != facts["cores"]
     usable = f", {facts['usable_cores']} of {facts['cores']} cores for this process" if fewer else ""
     return f"{facts['name']}, {facts['architecture']}{usable}" + (f", {units}" if units else "")
 
 
-def _gpu(facts: dict[str, Any]) -> str:
+def _gpu(facts: Facts) -> str:
     flash = "with" if facts["flash"] else "without"
     return f"{facts['name']}, {_size(facts['memory'])}, compute capability {facts['capability']}, {flash} flash attention"
 
 
-def _slurm(facts: dict[str, Any]) -> str:
+def _slurm(facts: Facts) -> str:
     submits = "-m hydra/launcher=slurm submits jobs" if facts["sbatch"] else "none"
     if facts["job"] is None:
         return submits

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.runner.run.environment import version_of
 
@@ -40,12 +40,12 @@ def needed() -> list[Package]:
     return [_package(line) for line, extra in _requirements() if extra is None]
 
 
-def extras() -> list[dict[str, Any]]:
+def extras() -> list[dict[str, object]]:
     """Each extra with what it is for, whether all of its packages are there, and those that are not.
 
     Where this program is not installed as a package, `installed` is None.
     """
-    found = []
+    found: list[dict[str, object]] = []
     for extra, purpose in EXTRAS.items():
         packages = [_package(line) for line, of in _requirements() if of == extra]
         missing = [package.requirement for package in packages if not package.fits]

@@ -11,6 +11,9 @@ from tiryns.runner.manifest.machine import machine
 from tiryns.runner.run.cluster import slurm_job
 from tiryns.runner.run.environment import output_of
 
+Facts = dict[str, Any]
+"""What is found of a part of the machine, by name."""
+
 GIB = 2**30
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -21,7 +24,7 @@ MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
 COMPILERS = ("g++", "clang++", "c++")
 
 
-def processor() -> dict[str, Any]:
+def processor() -> Facts:
     """Name, architecture, units by which kernels are chosen, and cores: all, and those that this process may use."""
     facts = machine()
     return {
@@ -52,7 +55,7 @@ def memory() -> dict[str, int | None]:
     return {"total": total, "available": free}
 
 
-def disk(folder: Path) -> dict[str, Any]:
+def disk(folder: Path) -> Facts:
     """Free bytes where a folder is, or would be made, and whether it can be written."""
     whole = folder.expanduser().absolute()
     there = next((path for path in (whole, *whole.parents) if path.exists()), whole)
@@ -62,7 +65,7 @@ def disk(folder: Path) -> dict[str, Any]:
     return {"folder": folder, "free": free, "writable": os.access(there, os.W_OK)}
 
 
-def slurm() -> dict[str, Any]:
+def slurm() -> Facts:
     """The job of this process with its nodes and tasks, and whether jobs can be submitted from here."""
     names = {"nodes": "SLURM_JOB_NUM_NODES", "tasks": "SLURM_NTASKS"}
     counts = {name: int(os.environ[variable]) for name, variable in names.items() if variable in os.environ}
@@ -86,7 +89,7 @@ def driver() -> str | None:
     return found.splitlines()[0] if found else None
 
 
-def gpus_of_torch() -> list[dict[str, Any]]:
+def gpus_of_torch() -> list[Facts]:
     """The GPUs that torch can use: name, bytes, compute capability, and whether they have flash attention."""
     import torch
 

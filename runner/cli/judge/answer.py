@@ -13,6 +13,9 @@ from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
 from tiryns.runner.report.page import number
 
+Numbers = dict[str, Any]
+"""An answer, or what it tells of one comparison, as `--json` prints it."""
+
 TRAINED = "train/loss"
 """The figure that differs wherever weights do."""
 
@@ -36,7 +39,7 @@ class Compared(NamedTuple):
         return [pair.difference(key) for pair in self.pairs]
 
 
-def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: float) -> dict[str, Any]:
+def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: float) -> Numbers:
     """The answer as `--json` prints it, without page and folder; all changes and figures are corrected together."""
     asked = [(each, measure) for measure in measures for each in compared]
     differences = [each.differences(measure.key) for each, measure in asked]
@@ -46,9 +49,8 @@ def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: flo
     many = f"{len(asked)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(asked) > 1 else ""
     found = []
     for (each, measure), level, p in zip(asked, levels, corrected, strict=True):
-        at = level or error / waiting
         numbers = {"metric": measure.key, "direction": measure.direction}
-        numbers |= one(each, measure, level, at) | {"p_corrected": p}
+        numbers |= one(each, measure, level, level or error / waiting) | {"p_corrected": p}
         found.append(numbers | {"sentence": sentence(numbers, measure, many)})
     return {
         "metric": measures[0].key,
@@ -61,7 +63,7 @@ def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: flo
     }
 
 
-def one(compared: Compared, measure: Measure, level: float | None, at: float) -> dict[str, Any]:
+def one(compared: Compared, measure: Measure, level: float | None, at: float) -> Numbers:
     """The numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
     figures, differences = compared.figures(measure.key), compared.differences(measure.key)
     test, mean = paired.sign_flip_test(differences), float(np.mean(differences))
@@ -114,7 +116,7 @@ def _verdict(compared: Compared, mean: float, level: float | None, measure: Meas
     return "same" if all(one == other for one, other in trained) else "not clear"
 
 
-def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:
+def _held(found: AtEqual, mean: float, level: float | None) -> Numbers:
     """Whether a clear difference stands at an equal budget; `holds` is None where that cannot be told."""
     if found.differences is None:
         return {"holds": None, "difference": None, "p": None, "same_budget": False, "why": found.why}
@@ -126,7 +128,7 @@ def _held(found: AtEqual, mean: float, level: float | None) -> dict[str, Any]:
     return {"holds": stands, "difference": here, "p": p, "same_budget": found.same, "why": ""}
 
 
-def sentence(numbers: dict[str, Any], measure: Measure, many: str = "") -> str:
+def sentence(numbers: Numbers, measure: Measure, many: str = "") -> str:
     """The answer in words, corrected for so `many`; one more sentence on equal budgets where the difference is clear."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
@@ -148,7 +150,7 @@ def sentence(numbers: dict[str, Any], measure: Measure, many: str = "") -> str:
     return told + _budgets(numbers) + _skewed(numbers)
 
 
-def _skewed(numbers: dict[str, Any]) -> str:
+def _skewed(numbers: Numbers) -> str:
     """A sentence on pairs that scatter far more to one side, where the error may be larger; nothing for others."""
     found = numbers["skewness"]
     if found is None or abs(found) <= SKEWED or len(numbers["pairs"]) < numbers["first_look"]:
@@ -160,7 +162,7 @@ def _skewed(numbers: dict[str, Any]) -> str:
     )
 
 
-def _more(numbers: dict[str, Any]) -> str:
+def _more(numbers: Numbers) -> str:
     """How many more pairs would tell."""
     count, first, more = len(numbers["pairs"]), numbers["first_look"], numbers["more_pairs"]
     if count < first:
@@ -171,7 +173,7 @@ def _more(numbers: dict[str, Any]) -> str:
     return f"if it is as large as it looks, about {count_of(more, 'more seed')} would show it"
 
 
-def _budgets(numbers: dict[str, Any]) -> str:
+def _budgets(numbers: Numbers) -> str:
     """Whether it holds at equal tokens, FLOPs and seconds."""
     parts: dict[str, list[str]] = {}
     for budget, found in numbers["at_equal"].items():

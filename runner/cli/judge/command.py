@@ -14,10 +14,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.cli.judge import missing, sides
-from tiryns.runner.cli.judge.answer import Compared, answer
+from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
 from tiryns.runner.cli.judge.forest import check_figure_file, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
@@ -56,12 +55,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--metric", action="append", default=[], metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="the page (judge.html beside the runs, judge-2.html for another question; of two RUNs in a new folder)",
-    )
+    about = "the page (judge.html beside the runs, judge-2.html for another question; of two RUNs in a new folder)"
+    parser.add_argument("--out", type=Path, metavar="FILE", help=about)
     about = "a picture of the answer for a paper too, svg or pdf by the ending"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=about)
     add_json_argument(parser)
@@ -168,7 +163,7 @@ def trained(
     return compared
 
 
-def _answer(compared: Sequence[Compared], arguments: Namespace) -> dict[str, Any]:
+def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
     pairs = [pair for each in compared for pair in each.pairs]
     measures = [measure_of(pairs, metric) for metric in arguments.metric or [None]]
     return answer(compared, measures, arguments.error)
@@ -227,7 +222,7 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
         raise ValueError("--seeds and --at-once must be 1 or more")
 
 
-def _print(found: dict[str, Any], as_json: bool) -> None:
+def _print(found: Numbers, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return

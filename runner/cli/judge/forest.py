@@ -5,12 +5,12 @@ ending of the file, with the fonts of Helvetica, which every reader of pdf has.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from tiryns.runner.cli.judge.answer import shown, signed
+from tiryns.runner.cli.judge.answer import Numbers, shown, signed
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.run.files import replacing
 
@@ -68,20 +68,20 @@ class Panel(NamedTuple):
     rows: list[Row]
 
 
-def panels(found: Mapping[str, Any]) -> list[Panel]:
+def panels(found: Numbers) -> list[Panel]:
     """A panel for each metric of an answer as `answer` gives it."""
     comparisons = found["comparisons"]
     titles = titles_of(dict.fromkeys(each["metric"] for each in comparisons))
     return [_panel([c for c in comparisons if c["metric"] == key], title) for key, title in titles.items()]
 
 
-def corrected_in_words(found: Mapping[str, Any]) -> str:
+def corrected_in_words(found: Numbers) -> str:
     """What the p of each row is corrected for; empty for a single row."""
     count = len(found["comparisons"])
     return f"p is corrected for {count} comparisons" if count > 1 else ""
 
 
-def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
+def write_figure(path: Path, found: Numbers) -> Path:
     """Writes the picture of an answer, and returns its path."""
     drawn = panels(found)
     rows = [row for panel in drawn for row in panel.rows]
@@ -100,7 +100,7 @@ def write_figure(path: Path, found: Mapping[str, Any]) -> Path:
     return path
 
 
-def _panel(comparisons: list[Mapping[str, Any]], figure: str) -> Panel:
+def _panel(comparisons: list[Numbers], figure: str) -> Panel:
     values = [0.0]
     for each in comparisons:
         values += [pair["difference"] for pair in each["pairs"]] + list(each["interval"] or ())
@@ -125,7 +125,7 @@ def _panel(comparisons: list[Mapping[str, Any]], figure: str) -> Panel:
     return Panel(title, place(0.0), ticks, rows)
 
 
-def _told(comparison: Mapping[str, Any]) -> str:
+def _told(comparison: Numbers) -> str:
     """The numbers of a row in words."""
     interval = comparison["interval"]
     coverage = f"{100 * (1 - comparison['interval_error']):.4g} %"
@@ -170,8 +170,7 @@ def _ticks(low: float, high: float) -> tuple[float, float, int]:
     power = 10.0 ** int(f"{wide:e}".partition("e")[2])
     step = next(power * unit for unit in (0.1, 0.2, 0.5, 1, 2, 5) if wide / (power * unit) <= 4)
     first = -int(-low / step + 1 - 1e-9) if low < 0 else int(low / step)
-    count = max(1, int(high / step - first + 1 - 1e-9))
-    return round(first * step, 12), step, count
+    return round(first * step, 12), step, max(1, int(high / step - first + 1 - 1e-9))
 
 
 def _cut(words: str, longest: int = 38) -> str:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
@@ -59,7 +59,10 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
             _check_same(
                 runs,
                 "training data and objective",
-                lambda run: (comparable.inputs_of(run).get("data"), _losses(run)),
+                lambda run: (
+                    comparable.inputs_of(run).get("data"),
+                    {n: v for n, v in run.settings.items() if n.startswith("objective.")},
+                ),
             )
         return _logged(runs, Measure(key, _larger(runs, key)))
     _check_same(runs, "validation", comparable.validation_of)
@@ -131,7 +134,7 @@ def _larger(runs: Sequence[Run], key: str) -> bool:
     return first.larger_is_better if key in (first.monitor, "objective") else better_when(key) == "max"
 
 
-def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], Any]) -> None:
+def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -> None:
     for run in runs[1:]:
         if fact(run) != fact(runs[0]):
             raise ValueError(
@@ -140,22 +143,18 @@ def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], Any]) -> N
             )
 
 
-def _shown(one: Any, other: Any) -> str:
+def _shown(one: object, other: object) -> str:
     """Two facts, of mappings what differs in them."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return f"{one} and {other}"
     return "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in islice(changes(one, other), 3))
 
 
-def _agree(runs: Sequence[Run], fact: Callable[[Run], Any]) -> bool:
+def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
     return all(fact(run) == fact(runs[0]) for run in runs)
 
 
-def _losses(run: Run) -> dict[str, Any]:
-    return {name: value for name, value in run.settings.items() if name.startswith("objective.")}
-
-
-def _initial(run: Run) -> Any:
+def _initial(run: Run) -> object:
     """What decides the weights that a seed begins with."""
     model = {name: value for name, value in run.settings.items() if name.startswith("model.")}
     return model, comparable.inputs_of(run).get("tokenizer"), run.results.get("uniform_entropy")

@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from tiryns.runner import log
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.cli.judge.sides import Setting, canonical, with_words
+from tiryns.runner.cli.judge.sides import Setting, canonical, noted
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.completed import rate_of_recipe
 from tiryns.runner.config.permissions import on_command_line
@@ -74,9 +74,9 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
 
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """The finished runs of these seeds in a folder that were started with these overrides."""
-    runs = with_words(runs_in(folder), words) if find_runs(folder) else []
-    return [run for run in runs if run.state == "done" and seed_of(run) in seeds]
+    """The finished runs of these seeds in a folder that were started with just these overrides, but for the seed."""
+    runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
+    return [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
 
 
 def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:

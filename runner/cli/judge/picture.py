@@ -1,15 +1,14 @@
 """The page of an answer: sentences, the forest plot, and of each change its pairs and the numbers behind them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tiryns.runner.cli.judge.answer import shown, signed
+from tiryns.runner.cli.judge.answer import Numbers, shown, signed
 from tiryns.runner.cli.judge.forest import corrected_in_words, panels
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.report import page
@@ -21,7 +20,7 @@ SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, the
 KIND = "Tiryns judge"
 
 
-def title_of(found: Mapping[str, Any], words: Sequence[str], metrics: Sequence[str]) -> str:
+def title_of(found: Numbers, words: Sequence[str], metrics: Sequence[str]) -> str:
     """The question of an answer: its settings, the overrides that choose runs, and the metrics that are asked for."""
     changes = dict.fromkeys(each["change"] for each in found["comparisons"])
     asked = [f" with {' '.join(words)}"] * bool(words) + [f" by {', '.join(metrics)}"] * bool(metrics)
@@ -35,7 +34,7 @@ def page_in(folder: Path, title: str) -> Path:
     return next(path for path in paths if not path.exists() or head in path.read_text(encoding="utf-8"))
 
 
-def write_page(path: Path, found: Mapping[str, Any], title: str) -> Path:
+def write_page(path: Path, found: Numbers, title: str) -> Path:
     """Writes the page of an answer as `answer` gives it, and returns its path."""
     better = {
         each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
@@ -49,15 +48,14 @@ def write_page(path: Path, found: Mapping[str, Any], title: str) -> Path:
         name = ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])])
         of = f" of {name}" if several else ""
         drawn = page.charts([chart(each, each["metric"])]) if len(each["pairs"]) > 1 else {}
-        facts = page.part("facts", facts=_facts(each))
         parts += [
-            page.section(f"Pairs{of}", drawn, _pairs(each), facts),
+            page.section(f"Pairs{of}", drawn, _pairs(each), page.part("facts", facts=_facts(each))),
             page.section(f"At equal budgets{of}", _budgets(each)),
         ]
     return page.save_page(path, KIND, title, parts, meta=[*meta, *filter(None, [found["note"]])])
 
 
-def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
+def chart(numbers: Numbers, metric: str) -> Chart:
     """The differences pair by pair, their mean so far, and the interval that the pairs so far leave."""
     differences = np.array([pair["difference"] for pair in numbers["pairs"]])
     counts = np.arange(1, len(differences) + 1)
@@ -73,7 +71,7 @@ def chart(numbers: Mapping[str, Any], metric: str) -> Chart:
     return Chart("Difference", unit, curves, {"no difference": 0.0}, wide=True, across="pair")
 
 
-def _pairs(numbers: Mapping[str, Any]) -> page.Part:
+def _pairs(numbers: Numbers) -> page.Part:
     heads = ["seed", "difference", numbers["change"], numbers["against"]]
     shared = [
         ", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]
@@ -96,7 +94,7 @@ def _aligned(differences: list[float]) -> list[str]:
     return [f"{each:+,.{decimals}f}" for each in differences]
 
 
-def _facts(numbers: Mapping[str, Any]) -> dict[str, str]:
+def _facts(numbers: Numbers) -> dict[str, str]:
     """What else is known of the pairs, in words."""
     shared = [words for name, words in SHARED.items() if numbers["shared"][name]]
     ratio = numbers["variance_ratio"]
@@ -122,7 +120,7 @@ def _times(ratio: float) -> str:
     return f"{shown(1 / ratio)} times larger" if ratio < 1 else f"{shown(ratio)} times smaller"
 
 
-def _budgets(numbers: Mapping[str, Any]) -> page.Part:
+def _budgets(numbers: Numbers) -> page.Part:
     words = {True: "yes", False: "no", None: ""}
     rows = []
     for budget, found in numbers["at_equal"].items():

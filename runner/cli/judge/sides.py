@@ -87,12 +87,6 @@ def noted(run: Run) -> set[str]:
     return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
 
 
-def with_words(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
-    """The runs that were started with just these overrides, but for the seed."""
-    wanted = set(public_overrides(canonical(words)))
-    return [run for run in runs if noted(run) == wanted]
-
-
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
     """The runs with these settings, by their overrides or else by their configs."""
     given = [word.lstrip("+").partition("=") for word in words]

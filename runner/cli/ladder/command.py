@@ -13,11 +13,11 @@ Exit status: 0, 3 where a width has no optimum among the rates, 1 an error, 130 
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
-from typing import Any
+
+from omegaconf import DictConfig
 
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.cli.judge.missing import comparison_folder, train_sweep
@@ -96,7 +96,7 @@ def _trained(given: Namespace) -> Path:
 
 
 def _sweep(
-    folder: Path, words: Sequence[str], model: Any, widths: Sequence[int], rates: Sequence[float], seeds: int
+    folder: Path, words: list[str], model: DictConfig, widths: list[int], rates: list[float], seeds: int
 ) -> list[str]:
     """The command of a sweep, as one would type it behind `tiryns`; heads and feed-forward layers grow with the width."""
     return [
@@ -108,7 +108,7 @@ def _sweep(
     ]
 
 
-def _ratios(model: Any) -> dict[str, Fraction]:
+def _ratios(model: DictConfig) -> dict[str, Fraction]:
     """Heads and the width of feed-forward layers over the width."""
     return {
         name: Fraction(model[name], model.hidden_size)
@@ -116,7 +116,7 @@ def _ratios(model: Any) -> dict[str, Fraction]:
     }
 
 
-def _check(given: Namespace, model: Any) -> None:
+def _check(given: Namespace, model: DictConfig) -> None:
     """Raises ValueError for arguments that make no ladder."""
     if "hidden_size" not in model or "num_attention_heads" not in model:
         raise ValueError("a ladder builds its models: choose random weights, such as model=bert_tiny")

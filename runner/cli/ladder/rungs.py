@@ -1,7 +1,7 @@
 """What the runs of a ladder say: for each width the best rate and the loss there, and what follows from these."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ SIZES = ("parameters", "flops")
 """What a loss can be a law of."""
 
 Found = dict[str, Any]
+"""What the runs of a ladder say, or those of one width."""
 
 
 def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
@@ -68,7 +69,7 @@ def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
     return {"width": width, "size": float(size), "runs": rows, **law.at_best(curves)._asdict()}
 
 
-def _outcome(one: Mapping[str, Any], rungs: Sequence[Found]) -> Found:
+def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
     """A prediction, with the mean loss of the runs that were trained after it."""
     rows = [row for rung in rungs if rung["width"] == one["width"] for row in rung["runs"]]
     losses = [row["loss"] for row in rows if math.isclose(row["rate"], one["rate"])]

@@ -1,19 +1,18 @@
 """A ladder in lines, and its page: losses over rates, the best rates over widths, and the law."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tiryns.runner.cli.ladder.rungs import columns
+from tiryns.runner.cli.ladder.rungs import Found, columns
 from tiryns.runner.evaluation.statistics.scaling_law import Law
 from tiryns.runner.report import page
 from tiryns.runner.report.coordinates import coordinate_charts, coordinate_lines
 from tiryns.runner.report.curves import Chart, Curve, dotted, over_powers
 
 
-def lines(found: Mapping[str, Any]) -> Iterator[str]:
+def lines(found: Found) -> Iterator[str]:
     """What the runs say, a sentence a line."""
     yield from coordinate_lines(found["coordinates"])
     if found["coordinates"]:
@@ -34,7 +33,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{head}; {'it is not trained yet' if one['measured'] is None else came}"
 
 
-def _equation(found: Mapping[str, Any]) -> str:
+def _equation(found: Found) -> str:
     law = Law(**found["law"])
     return f"{law.floor:.3g} + {law.factor:.3g} x {found['of']} ^ -{law.exponent:.3g}"
 
@@ -43,7 +42,7 @@ def _with_ends(value: float | None, ends: Sequence[float] | None) -> str:
     return "" if value is None else f"{value:.3g}" + (f" ({ends[0]:.3g} to {ends[1]:.3g})" if ends else "")
 
 
-def write_page(path: Path, found: Mapping[str, Any]) -> Path:
+def write_page(path: Path, found: Found) -> Path:
     """Writes the page of a ladder, and returns its path."""
     told = [page.part("text", text=line) for line in lines(found)]
     charts = [*coordinate_charts(found["coordinates"])] or [*_ladder(found)]
@@ -51,7 +50,7 @@ def write_page(path: Path, found: Mapping[str, Any]) -> Path:
     return page.save_page(path, "Tiryns ladder", "Widths and rates", parts, meta=[found["figure"]])
 
 
-def _ladder(found: Mapping[str, Any]) -> Iterator[Chart]:
+def _ladder(found: Found) -> Iterator[Chart]:
     curves = []
     for colour, each in enumerate(found["widths"]):
         tried = sorted({row["rate"] for row in each["runs"]})

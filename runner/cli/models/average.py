@@ -25,6 +25,8 @@ from tiryns.runner.run.model_folder import TASK
 from tiryns.runner.run.yaml_files import read_config
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from tiryns.runner.checkpoints.averages import Source
 
 RECORD = "average.json"
@@ -48,12 +50,8 @@ tags: [tiryns]
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     add = parser.add_argument
-    add(
-        "sources",
-        nargs="+",
-        metavar="RUN",
-        help="run, RUN@steps, checkpoint, model folder, or an allowed SETTING=VALUE",
-    )
+    about = "run, RUN@steps, checkpoint, model folder, or an allowed SETTING=VALUE"
+    add("sources", nargs="+", metavar="RUN", help=about)
     add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
     add("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
     add("--last", type=int, metavar="N", help="takes the last N checkpoints of each run")
@@ -146,7 +144,7 @@ def average(
         if start is not None:
             facts |= {"method": "ties", "base": _fact(start), "density": density, "scale": scale}
 
-        def combine(name: str, tensors: list[Any]) -> Any:
+        def combine(name: str, tensors: "list[Tensor]") -> "Tensor":
             if start is None:
                 return mean(tensors, shares)
             return ties(start.tensors[name], tensors, shares, density, scale)
@@ -238,7 +236,7 @@ def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
     return fact if share is None else {**fact, "weight": share}
 
 
-def _replace_weights(folder: Path, tensors: dict[str, Any], facts: dict[str, Any]) -> None:
+def _replace_weights(folder: Path, tensors: "dict[str, Tensor]", facts: dict[str, Any]) -> None:
     """Puts weights into the folder of a model, with a record and a card of what they are made of."""
     from safetensors.torch import save_file
 

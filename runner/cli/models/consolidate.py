@@ -61,7 +61,7 @@ def consolidate(
     take_over(chosen, began)
     parts = assemble(chosen, began)
     data, module = parts.data, parts.module
-    if not hasattr(module, "make_optimizer"):
+    if not module.trains_global_batches:
         what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
         raise ValueError(
             f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"

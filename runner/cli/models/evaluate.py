@@ -13,13 +13,17 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from omegaconf import DictConfig
 
 from tiryns.runner.cli.models.reading import add_reading_arguments, is_setting, reading_settings
+from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
+from tiryns.runner.run.yaml_files import settings_in
 
 if TYPE_CHECKING:
     from tiryns.runner.inference.evaluated import Evaluation
@@ -132,13 +136,11 @@ def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> No
             print(f"{name}: {told}", file=sys.stderr)
 
 
-def evaluate_sets(config: Any, folder: Path) -> None:
+def evaluate_sets(config: DictConfig, folder: Path) -> None:
     """`mode=evaluate`: measures the run that `resume` names on `data.test` or, of text, on `data.validation`.
 
     Where its files are read with other settings of `data`, these count. Raises ValueError without a run or a set.
     """
-    from omegaconf import OmegaConf
-
     with many_imports():
         from tiryns.runner.data.evaluated import by_name
         from tiryns.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
@@ -151,7 +153,7 @@ def evaluate_sets(config: Any, folder: Path) -> None:
             "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `tiryns "
             "consolidate` exports of the checkpoint by `tiryns evaluate`"
         )
-    data: Any = OmegaConf.to_container(config.data, resolve=True)
+    data = settings_in(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
     if not (sets := by_name(data.get(part), part)):
         advice = "data.test=FILE" if part == "test" else "data.validation={NAME: FILE}"
@@ -182,7 +184,7 @@ def _written(folder: Path | None) -> list[Path]:
     return [folder / name for name in names] if folder is not None else []
 
 
-def calibration_lines(content: Mapping[str, Any]) -> Iterator[str]:
+def calibration_lines(content: Entry) -> Iterator[str]:
     """What calibration has come to, a line for each set that it was measured on."""
     for name, entry in content["sets"].items():
         if found := entry.get("calibration"):

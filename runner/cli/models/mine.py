@@ -12,13 +12,13 @@ import re
 import shlex
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 from omegaconf import OmegaConf
 
 from tiryns.conf.values import count_of
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.lazy import many_imports
+from tiryns.runner.run.yaml_files import settings_in
 
 WHY = {"scores": "the limits of scores leave no more", "passages": "the file has no more passages for them"}
 """Reasons for fewer negatives, in words."""
@@ -61,7 +61,7 @@ def main(arguments: Namespace) -> None:
         arguments.random, arguments.seed,
     )  # fmt: skip
     words = [word.removeprefix("data.") for word in arguments.settings]
-    settings: Any = OmegaConf.to_container(OmegaConf.from_dotlist(words))
+    settings = settings_in(OmegaConf.from_dotlist(words))
     found = mine(arguments.run, arguments.pairs, arguments.out, mining, settings, arguments.scores, progress)
     if arguments.json:
         print_json(found)

@@ -21,7 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.conf.values import count_of
+from tiryns.conf.values import Settings, count_of
 from tiryns.runner.cli.models import predict_files
 from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, reading_settings
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
@@ -30,6 +30,8 @@ from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
+    from tiryns.runner.data.read.bad_rows import BadRows
+    from tiryns.runner.data.read.rows import Row
     from tiryns.runner.inference.kinds import Kept, PredictOptions
     from tiryns.runner.inference.predictor import Predictor
 
@@ -92,7 +94,7 @@ def main(arguments: Namespace) -> None:
         _predict(arguments, settings)
 
 
-def _predict(arguments: Namespace, settings: dict[str, Any]) -> None:
+def _predict(arguments: Namespace, settings: Settings) -> None:
     with many_imports():
         from tiryns.runner.data.read.bad_rows import BadRows
         from tiryns.runner.inference.kinds import PredictOptions
@@ -163,7 +165,7 @@ def _names_file(given: str | None, length: int | None) -> bool:
 
 
 def _found(
-    predictor: "Predictor", is_file: bool, options: "PredictOptions", bad: Any, arguments: Namespace
+    predictor: "Predictor", is_file: bool, options: "PredictOptions", bad: "BadRows", arguments: Namespace
 ) -> Iterator["Kept"]:
     """The predictions for what is given, in batches."""
     input_format = arguments.input_format
@@ -223,5 +225,5 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
                 raise ValueError(f"{name} must be at least 1")
 
 
-def _repeated(rows: Iterable[Any], times: int) -> Any:
+def _repeated(rows: Iterable["Row"], times: int) -> Any:
     return (row for row in rows for _ in range(times))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.run.command.tables import ENDINGS
 from tiryns.runner.run.files import replaceable, replacing
 from tiryns.runner.run.model_folder import NoModel
@@ -22,8 +23,8 @@ OWN = ("words", "predicted", "probability", "predicted_entities", "embedding")
 
 
 def row_of(
-    values: Mapping[str, Any], prediction: Mapping[str, Any], replaced: dict[str, None], kind: str = "jsonl"
-) -> dict[str, Any]:
+    values: Mapping[str, object], prediction: PredictionRow, replaced: dict[str, None], kind: str = "jsonl"
+) -> PredictionRow:
     """The columns of a row with those of its prediction, which are added to `replaced` where the row had other values.
 
     Tables, of any `kind` but jsonl, leave out what the input says itself; parquet lists the weights of tokens.
@@ -70,7 +71,7 @@ def format_of(out: Path | None) -> str | None:
     return None if out is None else {**ENDINGS, ".npy": "npy"}.get(out.suffix.lower())
 
 
-def line_of(row: Mapping[str, Any]) -> str:
+def line_of(row: PredictionRow) -> str:
     """A prediction as a line for a reader."""
     if "embedding" in row:
         return line_of_vector(row["embedding"]) + "\n"

@@ -35,7 +35,7 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     content = {"model": encoder.describe(), "task": found.task, **decided, "sets": found.sets}
     write_sets(folder.path, found.predictions, plain(content))
     figures = found.figures()
-    results = {**getattr(data, "baselines", dict)(), **figures, "objective": figures[found.objective()]}
+    results = {**data.baselines(), **figures, "objective": figures[found.objective()]}
     folder.update_status(results=results)
     write_report(folder.path, "done")
     shown = {name: f"{value:.4f}" for name, value in results.items()}

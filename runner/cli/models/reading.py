@@ -7,11 +7,12 @@ import os
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import Any
 
 from omegaconf import OmegaConf
 
+from tiryns.conf.values import Settings
 from tiryns.runner.cli.models.predict_files import names_of
+from tiryns.runner.run.yaml_files import settings_in
 
 READ_BY = {
     "text_column": "column of the text",
@@ -53,14 +54,13 @@ def reading_flags() -> list[str]:
     return ["input_format" if name == "format" else name for name in READ_BY]
 
 
-def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settings, list[str]]:
     """The settings of data that flags and words give, and the other words. Raises ValueError for one given twice."""
-    typed, settings = [word for word in words if is_setting(word)], dict[str, Any]()
+    typed, settings = [word for word in words if is_setting(word)], Settings()
     for word in typed:
         name, _, value = word.removeprefix("data.").partition("=")
         if name not in READ_BY or name in (*LISTS, "quoting") or value == "null":
-            read: Any = OmegaConf.to_container(OmegaConf.from_dotlist([f"{name}={value}"]))
-            settings |= read
+            settings |= settings_in(OmegaConf.from_dotlist([f"{name}={value}"]))
         else:  # what a flag takes as text is text, which YAML would read otherwise
             quoted = len(value) > 1 and value[0] == value[-1] in ("'", '"')
             settings[name] = value[1:-1] if quoted else value

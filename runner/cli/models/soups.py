@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor
 from torch.func import functional_call
 
@@ -24,6 +24,7 @@ from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.yaml_files import settings_in
 
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
@@ -32,8 +33,8 @@ Figures = dict[str, float]
 
 
 def measured(
-    found: Sequence[Source], soup: str, others: Sequence[Any], allow: Sequence[str]
-) -> dict[str, Any]:
+    found: Sequence[Source], soup: str, others: Sequence[object], allow: Sequence[str]
+) -> dict[str, object]:
     """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
 
     The figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
@@ -50,9 +51,9 @@ def measured(
             )
     runs = [source.path.parent for source in found]
     config = recorded_config(runs[0], allow)
-    mine: Any = OmegaConf.to_container(config.data, resolve=True)
+    mine = settings_in(config.data, resolve=True)
     for run in runs[1:]:
-        theirs: Any = OmegaConf.to_container(recorded_config(run, allow).data, resolve=True)
+        theirs = settings_in(recorded_config(run, allow).data, resolve=True)
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
                 raise ValueError(
@@ -79,10 +80,10 @@ class _Measuring:
 
     def __init__(self, config: DictConfig, members: Sequence[Source], sets: Mapping[str, Any]) -> None:
         self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]
-        opened, tokenizer = open_model(self.runs[0])
-        task = task_of(self.runs[0], opened.architectures or [])
+        opened = open_model(self.runs[0])
+        task = task_of(self.runs[0], opened.config.architectures or [])
         assert task is not None
-        self.model = Labels(self.runs[0], task, opened, tokenizer)
+        self.model = Labels(self.runs[0], task, opened)
         self.thresholds = config.objective.get("thresholds")
         known = Run(Path(self.runs[0])).status
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
@@ -124,8 +125,8 @@ class _Measuring:
         if self.thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)
 
-        def output(batch: MicroBatch) -> Mapping[str, Any]:
-            outputs: list[dict[str, Any]] = [functional_call(model.model, s, (batch,)) for s in states]
+        def output(batch: MicroBatch) -> Mapping[str, Tensor]:
+            outputs: list[dict[str, Tensor]] = [functional_call(model.model, s, (batch,)) for s in states]
             self.outputs = set(outputs[0])
             if len(outputs) == 1:
                 return outputs[0]

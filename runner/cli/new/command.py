@@ -28,9 +28,8 @@ HIDDEN = {"gitignore": ".gitignore"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "folder", type=Path, metavar="NAME", help="such as my-project, or a path that ends so"
-    )
+    about = "such as my-project, or a path that ends so"
+    parser.add_argument("folder", type=Path, metavar="NAME", help=about)
     add_json_argument(parser)
 
 

@@ -13,7 +13,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tiryns.runner.report.table import as_text
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
@@ -21,6 +21,10 @@ from tiryns.runner.run.command.status import DIFFERENT
 from tiryns.runner.run.command.tables import write_rows
 from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
+
+if TYPE_CHECKING:
+    from tiryns.runner.cli.order.opened import SampleOrder
+    from tiryns.runner.data.origin.holders import Holder
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
 """Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1. A run with phases
@@ -86,7 +90,7 @@ def steps_of(given: str, num_steps: int) -> list[int]:
     return list(range(low, high + 1))
 
 
-def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
+def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> None:
     """Writes a line for each sample of the steps."""
     from tiryns.runner.data.origin.places import places_of
 
@@ -107,7 +111,7 @@ def show_steps(order: Any, steps: list[int], arguments: Namespace) -> None:
             out.write(as_text(columns, [list(row) for row in rows]))
 
 
-def show_found(order: Any, arguments: Namespace) -> None:
+def show_found(order: "SampleOrder", arguments: Namespace) -> None:
     """Writes what became of each document that holds the text."""
     from tiryns.runner.cli.order.finding import find
 
@@ -128,7 +132,7 @@ def show_found(order: Any, arguments: Namespace) -> None:
                 out.write(f"  and {len(holders) - SHOWN:,} more (--json shows all)\n")
 
 
-def _line(one: Any, trained: int) -> str:
+def _line(one: "Holder", trained: int) -> str:
     """A document and its steps, for people."""
     line = f"{one.file or one.source}, {one.row}: {one.set}"
     if not one.sequences:
@@ -143,7 +147,7 @@ def _line(one: Any, trained: int) -> str:
     return line + (f"; planned from step {later[0]:,} on" if later else "")
 
 
-def show_differences(orders: list[Any], arguments: Namespace) -> None:
+def show_differences(orders: list["SampleOrder"], arguments: Namespace) -> None:
     """Writes where two runs differ."""
     from tiryns.runner.cli.order.opened import differences
 
@@ -163,7 +167,7 @@ def show_differences(orders: list[Any], arguments: Namespace) -> None:
         out.write(f"samples: {ours:,} and {theirs:,}, of which {found['shared_samples']:,} are in both\n")
 
 
-def _check(order: Any, steps: list[int], tell: bool) -> None:
+def _check(order: "SampleOrder", steps: list[int], tell: bool) -> None:
     """Compares with `order.txt`, where it has the steps; ends with status 4 if the data has changed."""
     known = [step for step in steps if step in order.noted]
     if changed := list(order.changed(known)):
@@ -179,7 +183,7 @@ def _check(order: Any, steps: list[int], tell: bool) -> None:
         print(f"{_count(len(known), 'step agrees', 'steps agree')} with order.txt{missing}", file=sys.stderr)
 
 
-def _first_noted(order: Any) -> list[int]:
+def _first_noted(order: "SampleOrder") -> list[int]:
     return [min(order.noted)] if order.noted else []
 
 

@@ -100,7 +100,7 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
     """
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
-    seen: tuple[list[NDArray[Any]], list[NDArray[Any]]] = [], []
+    seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []
     keys = [Keys(order, same) for order in orders]
     steps, differ, masks, shared = min(first.trained, second.trained), [], [], 0.0
     for step in range(1, steps + 1):
@@ -133,7 +133,7 @@ class Keys:
         self.dtype = np.dtype(np.int64 if by_index else np.uint64)
         self._hashes: dict[int, int] = {}
 
-    def of(self, step: int) -> NDArray[Any]:
+    def of(self, step: int) -> NDArray[np.integer]:
         """The keys of a step's samples, in their order [B]."""
         indices = self.order.samples(step)[:, 1]
         return indices if self.by_index else np.array([self._hash(i) for i in indices.tolist()], np.uint64)

@@ -18,6 +18,7 @@ from tiryns.runner.loop.phases import phases_in
 from tiryns.runner.loop.token_ramps import take_over_lengths
 from tiryns.runner.modules.texts import marked_texts
 from tiryns.runner.optim.schedule.chain import timeline_of
+from tiryns.runner.protocols import RunData
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
 from tiryns.runner.run.lazy import many_imports
 
@@ -28,6 +29,9 @@ COLLATED = 8  # global batches that tell the tokens of a step
 
 OWN = ("model", "optimizer", "scheduler")
 """Groups of which the settings are shown that a phase has of its own."""
+
+Facts = dict[str, Any]
+"""What a part of a plan tells, by name."""
 
 Part = tuple[str, Any]
 
@@ -71,7 +75,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield from _costs(config, parts, shares, ranks) if own and shares else NO_COSTS.items()
 
 
-def phase_rows(config: DictConfig, data: Any) -> list[dict[str, Any]]:
+def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
     """The phases of a config whose lengths are settled, given its connected data; tokens are about as many."""
     phases = phases_in(config)
     timeline, rows = timeline_of(phases), []
@@ -83,7 +87,7 @@ def phase_rows(config: DictConfig, data: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _drawn(data: Any, phase: Phase, start: int, end: int) -> dict[str, Any]:
+def _drawn(data: RunData, phase: Phase, start: int, end: int) -> Facts:
     """The tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
     order, stores = data.phased_order, data.stores
     if order is None:
@@ -94,16 +98,15 @@ def _drawn(data: Any, phase: Phase, start: int, end: int) -> dict[str, Any]:
     for name, samples, count in zip(names, sequences, order.counts(end) - order.counts(start), strict=True):
         tokens[name] += int(count) * getattr(samples, "num_tokens", 0) / len(samples)
     total = sum(tokens.values())
-    sizes = [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)]
     return {
         "tokens": round(total) or None,
         "max_length": data.length_of(phase),
-        "batch": sizes,
+        "batch": [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)],
         "shares": {name: count / total for name, count in tokens.items() if name and count},
     }
 
 
-def _masking(objective: Mapping[str, Any], phase: Phase) -> list[float] | None:
+def _masking(objective: Mapping[Any, Any], phase: Phase) -> list[float] | None:
     """The share of tokens that are targets, at the beginning and the end of what it follows."""
     rate = {**objective, **phase.objective}
     if (first := rate.get("mlm_probability")) is None or rate.get("causal_share") == 1:
@@ -112,7 +115,7 @@ def _masking(objective: Mapping[str, Any], phase: Phase) -> list[float] | None:
     return [first, first if last is None else last]
 
 
-def _optimizer(parts: Parts) -> dict[str, Any]:
+def _optimizer(parts: Parts) -> Facts:
     """Parameter groups and learning rate."""
     from tiryns.runner.optim import groups_table
     from tiryns.runner.optim.schedule.plot import numbers
@@ -127,7 +130,7 @@ def _optimizer(parts: Parts) -> dict[str, Any]:
     }
 
 
-def _data_facts(data: Any, config: DictConfig, indexed: bool) -> dict[str, Any]:
+def _data_facts(data: Any, config: DictConfig, indexed: bool) -> Facts:
     """The number of sequences, fingerprints of the data and the sampler, and the folder of the cache."""
     sets = {"training": data.train, **data.validation} if indexed else {}
     found = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
@@ -139,7 +142,7 @@ def _data_facts(data: Any, config: DictConfig, indexed: bool) -> dict[str, Any]:
     }
 
 
-def _samples(data: Any, share: Share) -> list[dict[str, Any]]:
+def _samples(data: Any, share: Share) -> list[Facts]:
     """The samples of the first micro-batch as marked text."""
     ids = share["sample_ids"].tolist()
     texts = marked_texts(share["micro_batches"][0], data.tokenizer, data.collator)
@@ -147,7 +150,7 @@ def _samples(data: Any, share: Share) -> list[dict[str, Any]]:
     return [{"epoch": epoch, "index": index, "text": text} for (epoch, index), text in pairs]
 
 
-def _lengths(data: Any) -> dict[str, Any]:
+def _lengths(data: RunData) -> Facts:
     """The lengths of sequences in tokens, with their histogram."""
     step = max(1, len(data.train) // MOST_MEASURED)
     lengths = data.train.lengths(np.arange(0, len(data.train), step))
@@ -163,7 +166,7 @@ def _lengths(data: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _fill(shares: Sequence[Share], batches: Any) -> dict[str, Any]:
+def _fill(shares: Sequence[Share], batches: Any) -> Facts:
     """The share of tokens that are not padding, and the number of micro-batches of a rank and step."""
     tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
     micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)

@@ -6,6 +6,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.runner.cli.plan.content import Facts
 from tiryns.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective
 from tiryns.runner.config.search_path import file_on_search_path
 from tiryns.runner.models.flops import peak_flops
@@ -33,7 +34,7 @@ HOURS = "# Hours: "
 """The line in the header of a recipe that tells how long the published run took."""
 
 
-def nominal_plan(config: DictConfig) -> dict[str, Any]:
+def nominal_plan(config: DictConfig) -> Facts:
     """Sizes, phases, operations and hours of a run, and what it trains with at `POINTS` steps.
 
     Raises ValueError where the length of the run or the size of the vocabulary follows from the data.
@@ -51,10 +52,9 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
     tables = [model.get_input_embeddings(), model.get_output_embeddings()]
     of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
     total = sum(parameter.numel() for parameter in model.parameters())
-    parameters = {"total": total, "without_embeddings": total - sum(of_tables.values())}
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
-        "parameters": parameters,
+        "parameters": {"total": total, "without_embeddings": total - sum(of_tables.values())},
         "steps": run.steps,
         "tokens": run.tokens,
         "flops": flops,
@@ -65,7 +65,7 @@ def nominal_plan(config: DictConfig) -> dict[str, Any]:
     }
 
 
-def _phase(phase: NominalPhase, counts: "FlopCounts") -> dict[str, Any]:
+def _phase(phase: NominalPhase, counts: "FlopCounts") -> Facts:
     targets = phase.tokens * (phase.rate(0.5) or 1.0)
     flops = counts.step(phase.tokens, phase.tokens * phase.length, targets)
     sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
@@ -128,7 +128,7 @@ def meta_model(config: DictConfig) -> Any:
         return make_model_of(node, _Tokens(size), **nominal_objective(config.objective).model_arguments())  # type: ignore[arg-type]
 
 
-def on_gpus(flops: float, tokens: int) -> list[dict[str, Any]]:
+def on_gpus(flops: float, tokens: int) -> list[dict[str, str | float]]:
     """Returns the hours of one GPU of each type for a run of so many FLOPs.
 
     Example:

@@ -5,7 +5,7 @@ Samplers, schedules and objectives are those of the run; only the lengths of seq
 
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.phases import CHANGED, Phase, lengths_of
+from tiryns.conf.values import Settings
 from tiryns.runner.build import bind, build
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.batches import PhaseCollators, PhaseParts
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.phases import phases_in, sampler_of
+from tiryns.runner.objectives import Collator
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
+from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 
 TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
@@ -53,7 +56,9 @@ class NominalPhase:
 
     def __init__(self, config: DictConfig, phase: Phase) -> None:
         self.name, self.own = phase.name, phase.settings
-        self.settings = {group: _plain(config[group]) | self.own.get(group, {}) for group in CHANGED}
+        self.settings = {
+            group: settings_in(config[group], resolve=True) | self.own.get(group, {}) for group in CHANGED
+        }
         self.length = int(self.settings["data"]["max_length"])
         self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
         self.steps = phase.steps or self._steps_of(phase.tokens or 0)
@@ -86,8 +91,7 @@ class NominalPhase:
 
     def rate(self, progress: float) -> float | None:
         """The masking rate when so much of the run is done; None for an objective without one."""
-        rate: float | None = self.objective.rate_at(progress)
-        return rate
+        return self.objective.rate_at(progress)
 
 
 class NominalRun:
@@ -102,7 +106,7 @@ class NominalRun:
             )
             for phase in self.phases
         ]
-        self.objectives = PhaseCollators(own, nominal_objective(_plain(config.objective)))
+        self.objectives = PhaseCollators(own, nominal_objective(settings_in(config.objective, resolve=True)))
         self.timeline = self.objectives.timeline
         self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
         self.factor = self._schedule(config)
@@ -114,9 +118,9 @@ class NominalRun:
 
         known = config.copy()
         OmegaConf.set_struct(known, False)
-        known.scheduler.update(self._in_steps(_plain(config.scheduler), self))
+        known.scheduler.update(self._in_steps(settings_in(config.scheduler, resolve=True), self))
         for given, phase in zip(known.phases, self.phases, strict=False):
-            own = _plain(given.get("scheduler") or {})
+            own = settings_in(given.get("scheduler") or OmegaConf.create(), resolve=True)
             given.update(
                 {"steps": phase.steps, "tokens": None, "share": None, "scheduler": self._in_steps(own, phase)}
             )
@@ -127,7 +131,7 @@ class NominalRun:
         return scheduler.factor
 
     @staticmethod
-    def _in_steps(settings: dict[str, Any], part: "NominalRun | NominalPhase") -> dict[str, Any]:
+    def _in_steps(settings: Settings, part: "NominalRun | NominalPhase") -> Settings:
         """Settings of a schedule with lengths in steps in the place of those in tokens."""
         found = dict(settings)
         for tokens, steps in TOKENS.items():
@@ -173,12 +177,13 @@ class NominalRun:
         }  # fmt: skip
 
 
-def nominal_objective(settings: Mapping[str, Any]) -> Any:
+def nominal_objective(settings: Settings) -> Collator:
     """The objective of a run, told of no tokenizer."""
     node = OmegaConf.create({"objective": settings}).objective
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
-    return build(node, **TOKENIZER, **of_images)
+    made: Collator = build(node, **TOKENIZER, **of_images)
+    return made
 
 
 def _phases(config: DictConfig) -> list[Phase]:
@@ -198,7 +203,3 @@ def _phases(config: DictConfig) -> list[Phase]:
         "how many steps the run has follows from its data, which is not given: set data.source, or give "
         "trainer.max_steps or max_tokens"
     )
-
-
-def _plain(node: Any) -> Any:
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node

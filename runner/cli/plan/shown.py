@@ -1,11 +1,11 @@
 """A plan for people, each part as soon as it is known, or as one JSON document."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from omegaconf import DictConfig
 
-from tiryns.runner.cli.plan.content import plan_of
+from tiryns.runner.cli.plan.content import Facts, plan_of
 from tiryns.runner.cli.plan.nominal import UTILISATION, nominal_plan
 from tiryns.runner.config.checks import lacks_data
 from tiryns.runner.report.summary import clock, group_summary, show
@@ -27,7 +27,7 @@ def show_plan(config: DictConfig) -> None:
     if wants_json():
         print_json(dict(plan_of(config)))
         return
-    parts: dict[str, Any] = {}
+    parts: Facts = {}
     for name, part in plan_of(config):
         parts[name] = part
         if name in SHOWN and part is not None:
@@ -36,7 +36,7 @@ def show_plan(config: DictConfig) -> None:
     print("nothing was trained; `tiryns train` with the same words trains", flush=True)
 
 
-def _show_nominal(plan: Mapping[str, Any]) -> None:
+def _show_nominal(plan: Facts) -> None:
     """The plan of a run without data."""
     parameters = plan["parameters"]
     sizes = f"{parameters['total']:,} parameters, {parameters['without_embeddings']:,} without embeddings"
@@ -60,18 +60,18 @@ def _show_nominal(plan: Mapping[str, Any]) -> None:
     print("data is not given; with it the plan is exact (data.source, or data.mixture)", flush=True)
 
 
-def _phase(phase: Mapping[str, Any]) -> str:
+def _phase(phase: Facts) -> str:
     length = f", {phase['length']:,} tokens a sequence" if "length" in phase else ""
     return f"{phase['tokens']:.4g} tokens, {phase['steps']:,} steps{length}, {phase['flops']:.3g} FLOPs"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _show_data(data: Mapping[str, Any]) -> None:
+def _show_data(data: Facts) -> None:
     facts = {"samples": "known only as they are read"}
     if data["fingerprints"] is not None:
         facts = {
@@ -82,7 +82,7 @@ def _show_data(data: Mapping[str, Any]) -> None:
     show("the plan", {"data": {**data["described"], **facts, **cache}})
 
 
-def _show_phases(phases: list[dict[str, Any]]) -> None:
+def _show_phases(phases: list[Facts]) -> None:
     """A table of phases; columns that no phase has are left out."""
     cells = [
         {
@@ -98,20 +98,19 @@ def _show_phases(phases: list[dict[str, Any]]) -> None:
         for row in phases
     ]
     heads = [head for head in cells[0] if any(row[head] for row in cells)]
-    table = as_text(heads, [[row[head] for head in heads] for row in cells])
-    print("phases", table, sep="\n", flush=True)
+    print("phases", as_text(heads, [[row[head] for head in heads] for row in cells]), sep="\n", flush=True)
 
 
-def _range(ends: list[Any] | None) -> str:
+def _range(ends: list[float] | None) -> str:
     return "" if ends is None else f"{ends[0]:g}" if ends[0] == ends[1] else f"{ends[0]:g} to {ends[1]:g}"
 
 
-def _show_samples(samples: list[dict[str, Any]]) -> None:
+def _show_samples(samples: list[Facts]) -> None:
     texts = {f"epoch {each['epoch']}, {each['index']}": each["text"] for each in samples}
     show("samples as the model gets them", {"samples": texts})
 
 
-def _show_lengths(lengths: Mapping[str, Any]) -> None:
+def _show_lengths(lengths: Facts) -> None:
     """The histogram of the lengths of sequences, and the share of tokens that are not padding."""
     most, lines = max(each["share"] for each in lengths["histogram"]), {}
     for each in lengths["histogram"]:
@@ -128,7 +127,7 @@ def _show_lengths(lengths: Mapping[str, Any]) -> None:
     show("lengths", {"tokens": lines, "fill": fill})
 
 
-def _show_optimizer(optimizer: Mapping[str, Any]) -> None:
+def _show_optimizer(optimizer: Facts) -> None:
     from tiryns.runner.optim.schedule.plot import in_characters
 
     group_summary(optimizer["groups"], optimizer["phases"] or "")
@@ -138,7 +137,7 @@ def _show_optimizer(optimizer: Mapping[str, Any]) -> None:
         print(f"learning rate: {optimizer['scheduler']} tells it only step by step", flush=True)
 
 
-def _show_costs(parts: Mapping[str, Any]) -> None:
+def _show_costs(parts: Facts) -> None:
     sections = {"model": parts["model"]}
     if parts["budget"]:
         sections["length"] = {"budget": f"{parts['budget']}, {parts['steps']:,} steps"}

@@ -36,9 +36,8 @@ STATUS = {"identical": DONE, "equal to rounding": NOT_CLEAR, "different": DIFFER
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "run", type=Path, metavar="RUN", help="a run folder, an exported model, or a manifest.json"
-    )
+    about = "a run folder, an exported model, or a manifest.json"
+    parser.add_argument("run", type=Path, metavar="RUN", help=about)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings to change")
     parser.add_argument("--steps", type=int, metavar="N", help="trains N steps of the run's schedule")
     parser.add_argument("--anyway", action="store_true", help="goes on where code, packages or data differ")
@@ -98,14 +97,8 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
             print_json({"run": arguments.run, "rebuilt": None, "verdict": None, "reasons": reasons})
         sys.exit(NOT_BEGUN)
     folder = Path(str(config.outputs)) / new_name()
-    command = [
-        sys.executable,
-        *same_modules(),
-        "-m",
-        "tiryns.runner.train",
-        *words,
-        f"hydra.run.dir={folder}",
-    ]
+    trained = [*words, f"hydra.run.dir={folder}"]
+    command = [sys.executable, *same_modules(), "-m", "tiryns.runner.train", *trained]
     environment = environment_of(original.manifest, arguments.settings)
     if status := subprocess.run(command, env={**environment, **os.environ}, check=False).returncode:
         sys.exit(f"error: the rebuilding in {str(folder)!r} ended with status {status}")

@@ -30,7 +30,11 @@ UNKNOWN = (
 )
 """A reason, where there is no other."""
 
+COMPUTED = ("computed", "packages", "machine")
+"""Parts of which a difference is another way to compute the same."""
+
 Report = dict[str, Any]
+"""A verdict with what it rests on."""
 
 
 class First(NamedTuple):
@@ -58,9 +62,10 @@ def compare(then: Recorded, now: Recorded) -> Report:
     same, other = _files(before, after) if whole else ([], [])
     reasons = [] if first is None and not other else _reasons(first, before, after)
     verdict = IDENTICAL if first is None and not other else DIFFERENT
-    rounding = ROUNDING.get(str(before["resolved"].get("precision")), ROUNDING_OF_HALF)
-    small = loss["relative"] <= rounding
-    if first is not None and first.what != "order" and small and not any(map(_is_more, reasons)):
+    small = loss["relative"] <= ROUNDING.get(str(before["resolved"].get("precision")), ROUNDING_OF_HALF)
+    # other ways to compute the same leave losses near, another precision does not
+    same_made = all(one.part in COMPUTED and not one.what.startswith("precision ") for one in reasons)
+    if first is not None and first.what != "order" and small and same_made:
         verdict = TO_ROUNDING
     return {
         "verdict": verdict,
@@ -126,11 +131,6 @@ def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, fl
         if relative > largest["relative"]:
             largest = {"step": then.step, "absolute": found, "relative": relative}
     return largest
-
-
-def _is_more(reason: Difference) -> bool:
-    """Whether a difference is more than another way to compute the same: then losses are near, but not to rounding."""
-    return reason.part not in ("computed", "packages", "machine") or reason.what.startswith("precision ")
 
 
 def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -122,7 +122,7 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
         trainer.devices, trainer.num_nodes = resolved["processes"], 1
 
 
-def _hidden(value: Any, name: str) -> list[str]:
+def _hidden(value: object, name: str) -> list[str]:
     """The settings whose values were secrets, and so are not in the manifest."""
     if isinstance(value, dict):
         return [found for key in value for found in _hidden(value[key], f"{name}.{key}".lstrip("."))]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from tiryns.runner.evaluation.calibration.figures import (
     set_threshold,
     with_temperature,
 )
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 
@@ -54,7 +55,7 @@ def fitted(name: str, predictions: Predictions) -> Fitted:
     return Fitted(name, len(true), temperature, threshold)
 
 
-def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> dict[str, Any]:
+def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> Entry:
     """The `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples.
 
     Resamples are of examples: the words of a sentence are drawn together.
@@ -77,16 +78,14 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
         return {name: calibration_error(given, true, weights) for name, given in errors.items()} | mean
 
     ends = partial(bootstrap, lambda weights: figures(weights[:, owners]), len(examples), seed=seed)
-    found: dict[str, Any] = {
-        name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()
-    }
+    found: Entry = {name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()}
     found["intervals"] = (
         {name: both.tolist() for name, both in ends(resamples=resamples).items()} if resamples else {}
     )
     return {**found, "level": LEVEL, "fitted_on": fit._asdict()}
 
 
-def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], dict[str, Any]]:
+def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], PredictionRow]:
     """Returns what the row of each place has: its set of labels, and the calibrated probability of its predicted one.
 
     A word that was cut off has no set, and the probability 0.
@@ -94,7 +93,7 @@ def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], dict[st
     calibrated = with_temperature(predictions.values[PROBABILITIES].astype(np.float64), fit.temperature)
     sets, names = in_set(calibrated, fit.threshold), predictions.sequences.names
 
-    def of_place(place: int) -> dict[str, Any]:
+    def of_place(place: int) -> PredictionRow:
         if not predictions.seen[place]:
             return {LABEL_SET: None, CALIBRATED: 0.0}
         probabilities = calibrated[place]

@@ -1,18 +1,23 @@
 """Predictions for whole texts: a label, several labels, or a number."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tiryns.runner.data.labelled.classification import LabelledSequences
+from tiryns.runner.data.labelled.lists import ListSequences
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Predictions, confusion_tables, scores
 from tiryns.runner.evaluation.thresholds import Thresholds
 
+L = TypeVar("L", LabelledSequences, ListSequences)
 
-class OfLabels(Predictions):
+
+class OfLabels(Predictions[L]):
     """What is predicted for examples with `labels` of their own, of which those that are NaN or below 0 are unknown."""
 
     def known(self) -> NDArray[np.bool_]:
@@ -26,7 +31,7 @@ class OfLabels(Predictions):
         probability, predicted = output["logits"].softmax(-1).max(-1)
         return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """What is predicted for the examples whose labels are known, and these labels."""
         return self.of_known()
 
@@ -34,12 +39,12 @@ class OfLabels(Predictions):
         """The examples whose labels are known."""
         return np.flatnonzero(self.known())
 
-    def of_known(self, value: str = "predicted") -> tuple[Any, Any]:
+    def of_known(self, value: str = "predicted") -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns a predicted value and the label of each example whose label is known."""
         known = self.known()
         return self.values[value][known], self.sequences.labels[known]
 
-    def row(self, i: Any, gold: Any, predicted: Any, probability: Any) -> dict[str, Any]:
+    def row(self, i: int, gold: object, predicted: object, probability: object) -> PredictionRow:
         """Returns the line of an example."""
         example = self.sequences.examples[i]
         pair = {} if example.pair is None else {"pair": example.pair}
@@ -47,46 +52,45 @@ class OfLabels(Predictions):
         return {"id": example.id, "text": example.text, **pair, **known}
 
 
-class ClassificationPredictions(OfLabels):
+class ClassificationPredictions(OfLabels[LabelledSequences]):
     """One label per example."""
 
     kind, monitor = "classification", "accuracy"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The most probable label and its probability; where further figures need them also those of the others."""
-        wanted = self.registered or self.keeps_all
-        every = {"probabilities": output["logits"].softmax(-1)} if wanted else {}
+        every = {"probabilities": output["logits"].softmax(-1)} if self.registered or self.keeps_all else {}
         return super().read(micro_batch, output) | every
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Probabilities [D, C], and class numbers [D]."""
         return self.of_known("probabilities")
 
-    def compared(self) -> tuple[Any, Any]:
+    def compared(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Class numbers [D]."""
         return self.of_known()
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """Label names."""
         names = self.sequences.names
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
             probability = round(float(self.values["probability"][i]), 6)
             row = self.row(i, names[label] if label >= 0 else None, predicted, probability)
-            yield row | (self.label_sets(int(i)) if self.label_sets else {})
+            yield row | (self.label_sets(i) if self.label_sets else {})
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Entry:
         """Per-class figures and the confusion matrix."""
         predicted, true = self.compared()
         return confusion_tables(self.sequences.names, true, predicted)
 
 
-class LabelPredictions(OfLabels):
+class LabelPredictions(OfLabels[LabelledSequences]):
     """Any number of labels per example, each above its threshold, which is 0.5 if none is given."""
 
     kind, monitor = "multi_label", "micro_f1"
 
-    def __init__(self, sequences: Any, thresholds: Thresholds | None = None) -> None:
+    def __init__(self, sequences: LabelledSequences, thresholds: Thresholds | None = None) -> None:
         super().__init__(sequences)
         self.thresholds = thresholds or Thresholds(None, ())
 
@@ -100,20 +104,20 @@ class LabelPredictions(OfLabels):
         """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Probabilities [D, C], and 1 for the labels that hold, else 0 [D, C]."""
         probability, labels = self.of_known("probability")
         return probability, (labels > 0.5).astype(np.int64)
 
-    def compared(self) -> tuple[Any, Any]:
+    def compared(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether each label is predicted, and whether it holds, bool [D, C]."""
         probability, labels = self.of_known("probability")
         return np.asarray(probability > self.thresholds.values), labels > 0.5
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """Label names, and the probabilities of those predicted; `none` is that of none, where none is predicted."""
         names, known = self.sequences.names, self.known()
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             probability, labels = self.values["probability"][i], self.sequences.labels[i]
             chosen = np.flatnonzero(probability > self.thresholds.values)
             gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if known[i] else None
@@ -121,7 +125,7 @@ class LabelPredictions(OfLabels):
             none = {} if len(chosen) else {"none": round(1 - float(probability.max()), 6)}
             yield {**self.row(i, gold, [names[c] for c in chosen], rounded), **none}
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Entry:
         """Per-label figures, with the thresholds if they are not the usual one."""
         predicted, true = self.compared()
         counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
@@ -132,7 +136,7 @@ class LabelPredictions(OfLabels):
         return {"per_class": rows}
 
 
-class NumberPredictions(OfLabels):
+class NumberPredictions(OfLabels[LabelledSequences]):
     """A number per example."""
 
     kind, monitor = "regression", "spearman"
@@ -141,7 +145,7 @@ class NumberPredictions(OfLabels):
         """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Numbers [D], float64."""
         predicted, true = self.of_known()
         return predicted.astype(np.float64), true.astype(np.float64)
@@ -150,8 +154,8 @@ class NumberPredictions(OfLabels):
         """Correlations and the mean squared error, also of a subclass with a kind of its own."""
         return [Compared("regression", *self.scored(), self.owners())]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """Numbers; there is no probability."""
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
             yield self.row(i, None if np.isnan(gold) else gold, predicted, None)

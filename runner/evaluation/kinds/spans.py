@@ -2,25 +2,26 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tiryns.runner.data.labelled.question_answering import QuestionSequences
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
 AROUND = 75
 """Letters of the context that are shown on each side of an answer."""
 
 
-class QuestionPredictions(Predictions):
+class QuestionPredictions(Predictions[QuestionSequences]):
     """A text per question: the best span over all windows of its context, or none where that may be and scores more."""
 
     kind, monitor = "question_answering", "f1"
 
-    def __init__(self, sequences: Any, null_threshold: float) -> None:
+    def __init__(self, sequences: QuestionSequences, null_threshold: float) -> None:
         super().__init__(sequences)
         self.null_threshold = null_threshold
 
@@ -48,7 +49,7 @@ class QuestionPredictions(Predictions):
             text = "" if none else str(sequences.examples[question].context)[begin:end]
             self.answers[question] = (text, float(values["probability"][window]))
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[list[str], list[list[str]]]:
         """Texts, and the accepted answers of each."""
         known = self.owners().tolist()
         return [self.answers[i][0] for i in known], [self.sequences.examples[i].answers for i in known]
@@ -71,7 +72,7 @@ class QuestionPredictions(Predictions):
         apart = [kind for kind, found in kinds.items() if found and self.sequences.may_be_empty]
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """Texts; all accepted answers as gold, and where they are known the context around the first one as `excerpt`."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]

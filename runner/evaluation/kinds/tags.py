@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tiryns.runner.data.labelled.words.joint_tagging import TaggedSequences
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
@@ -15,13 +17,13 @@ MEAN_SCORE = "mean_score"
 """The mean of each column's own figure: the F1 of its entities if its labels are their tags, else the accuracy."""
 
 
-class JointPredictions(Predictions):
+class JointPredictions(Predictions[TaggedSequences]):
     """A label per word and column: `columns` has the predictions of each; their figures end in its name."""
 
     kind = "joint_tagging"
     monitor = MEAN_SCORE
 
-    def __init__(self, sequences: Any, constrained: bool, weights: Mapping[str, float]) -> None:
+    def __init__(self, sequences: TaggedSequences, constrained: bool, weights: Mapping[str, float]) -> None:
         super().__init__(sequences)
         self.columns = {name: TokenPredictions(one, constrained) for name, one in sequences.columns.items()}
         self.weights = weights
@@ -78,7 +80,7 @@ class JointPredictions(Predictions):
         loss = sum(self.weights[name] * value for name, value in known.items())
         return {"loss": loss, **{f"loss_{name}": value for name, value in known.items()}}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """A list for each column with an item per word; `gold` has the columns in which the sentence has labels."""
         for together in zip(*(one.rows() for one in self.columns.values()), strict=True):
             rows = dict(zip(self.columns, together, strict=True))
@@ -89,7 +91,7 @@ class JointPredictions(Predictions):
                 row |= {key: known} if known else {}
             yield row
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Entry:
         """The tables of each column in which the set has labels, with its name behind theirs."""
         known = [name for name, one in self.columns.items() if len(one.compared()[1])]
         return {f"{key}_{name}": rows for name in known for key, rows in self.columns[name].tables().items()}

@@ -14,20 +14,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.pairs.reader import PairSequences
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.frozen.ranking import Ranking, cosines, rank
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 
 CORRELATIONS = ("spearman", "pearson")
 
 
-class PairVectors(Predictions):
+class PairVectors(Predictions[PairSequences]):
     """The vectors of a set, and the objective's loss and figures of them in batches of one size, in the set's order.
 
     `objective` has `batch_figures` of rows, their mean `loss` among them, the `dimensions` that vectors are cut to, the
     `similarity` that scores them, and whether it does `learn_temperature`.
     """
 
-    def __init__(self, sequences: Any, objective: Any) -> None:
+    def __init__(self, sequences: PairSequences, objective: Any) -> None:
         super().__init__(sequences)
         self.objective = objective
 
@@ -69,14 +71,14 @@ class PairVectors(Predictions):
         """None: figures are means, or of cosines."""
         return []
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """`gold` and `predicted`, the passages or the score and the cosine."""
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             example = self.sequences.examples[i]
-            yield {"id": example.id, "text": example.text, "pair": example.pair, **self.row(int(i))}
+            yield {"id": example.id, "text": example.text, "pair": example.pair, **self.row(i)}
 
     @abstractmethod
-    def row(self, i: int) -> dict[str, Any]:
+    def row(self, i: int) -> PredictionRow:
         """What is known of a row."""
 
 
@@ -125,14 +127,13 @@ class Retrieved(PairVectors):
         """The place of the passage that ranks first for each query [Q]."""
         return self._texts.passages[self._ranking(None).first[:, 0]]
 
-    def row(self, i: int) -> dict[str, Any]:
+    def row(self, i: int) -> PredictionRow:
         """The own passage, the one that ranks first, and that one's score under the name of the similarity."""
         examples, vectors, similarity = self.sequences.examples, self.vectors(None), self.objective.similarity
         row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
         pair = (vectors[i, :1], vectors[row, 1 + place, None])
         score = similarity.pairwise(*(similarity.prepared(one.double()) for one in pair))
-        found = examples[row].texts[1 + place]
-        known = {"gold": examples[i].pair, "predicted": found, "probability": None}
+        known = {"gold": examples[i].pair, "predicted": examples[row].texts[1 + place], "probability": None}
         return {**known, similarity.name: round(float(score), 6)}
 
 
@@ -166,7 +167,7 @@ class PairScores(PairVectors):
             for v, ending in sized
         ]
 
-    def row(self, i: int) -> dict[str, Any]:
+    def row(self, i: int) -> PredictionRow:
         """The score and the cosine."""
         score, vectors = float(self.sequences.scores[i]), self.vectors(None)[i]
         predicted = round(float(cosines(vectors[0], vectors[1])), 6)

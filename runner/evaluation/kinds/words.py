@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tiryns.runner.data.labelled.token_classification import SentenceSequences
 from tiryns.runner.data.labelled.words.spans import spans_of
 from tiryns.runner.data.labelled.words.tags import entities, most_probable_tags, tagging_of
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
 
@@ -18,7 +19,7 @@ _LESS_FREQUENT = -1e-3
 """The score of any label but the most frequent one, which has 0, for a word without a token; it only breaks ties."""
 
 
-class TokenPredictions(Predictions):
+class TokenPredictions(Predictions[SentenceSequences]):
     """A label per word; a word without a token gets the most frequent label that may stand there.
 
     A sentence counts once all its words with a token are predicted. With `constrained`, and if the training data keeps a
@@ -28,7 +29,7 @@ class TokenPredictions(Predictions):
 
     kind = "token_classification"
 
-    def __init__(self, sequences: Any, constrained: bool) -> None:
+    def __init__(self, sequences: SentenceSequences, constrained: bool) -> None:
         super().__init__(sequences)
         self._scheme = sequences.scheme if constrained else None
         self._tagging = tagging_of(sequences.names)
@@ -63,15 +64,14 @@ class TokenPredictions(Predictions):
             every = self.values.pop("log_probabilities")
             every[~self.seen] = _LESS_FREQUENT
             every[~self.seen, default] = 0
-            steps = self._tagging.steps(self.sequences.names, self._scheme)
-            tags = most_probable_tags(every, starts, steps)
+            tags = most_probable_tags(every, starts, self._tagging.steps(self.sequences.names, self._scheme))
             chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
             self.values |= {"predicted": tags, "probability": np.exp(chosen)}
         else:
             self.values["predicted"][~self.seen] = default
         self.values["probability"][~self.seen] = 0.0
 
-    def compared(self) -> tuple[Any, Any]:
+    def compared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Class numbers [W]."""
         known = self._known()
         return self.values["predicted"][known], self.sequences.word_labels[known]
@@ -89,20 +89,19 @@ class TokenPredictions(Predictions):
         parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
         if self._tagging and len(parts[0].true):
             predicted, true = zip(*self._tags(), strict=True)
-            sentences = np.unique(self.owners())
-            parts.append(Compared(self.kind, predicted, true, sentences, ENTITY_FIGURES))
+            parts.append(Compared(self.kind, predicted, true, np.unique(self.owners()), ENTITY_FIGURES))
         return parts
 
     def measured_names(self) -> list[str]:
         """The names of its metrics; those of entities only where labels are their tags."""
         return [name for name in super().measured_names() if self._tagging or name not in ENTITY_FIGURES]
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Probabilities [W, C], and class numbers [W], of words with a token."""
         known = self._known() & self.seen
         return self.values["probabilities"][known], self.sequences.word_labels[known]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """Lists with an item per word."""
         names = self.sequences.names
         for i, e in enumerate(self.sequences.examples):
@@ -119,7 +118,7 @@ class TokenPredictions(Predictions):
                     row["predicted_entities"] = spans_of(e.text, e.places, self._tagging.iob(tags))
                 yield row
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Entry:
         """Per-tag figures and confusions, and figures per type of entity."""
         predicted, true = self.compared()
         found = confusion_tables(self.sequences.names, true, predicted)

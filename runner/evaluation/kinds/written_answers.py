@@ -3,16 +3,17 @@
 import base64
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.vision.conversations import IMAGE_PLACE
+from tiryns.runner.data.vision.conversations import IMAGE_PLACE, Conversation
+from tiryns.runner.data.vision.image_text import ConversationSequences
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 from tiryns.runner.evaluation.squad import exact_match, normalized
 
@@ -25,7 +26,7 @@ THUMBNAIL = 96
 """Pixels of the longest side of such an image."""
 
 
-class AnswerPredictions(Predictions):
+class AnswerPredictions(Predictions[ConversationSequences]):
     """Texts written for the last question of some of a set's conversations."""
 
     kind, monitor = "vision_language", "exact_match"
@@ -40,7 +41,7 @@ class AnswerPredictions(Predictions):
         written, seen = self.sequences.encoder.written, np.flatnonzero(self.seen).tolist()
         self.answers: dict[int, str] = {i: written(self.values["tokens"][i].tolist()) for i in seen}
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[list[str], list[Sequence[str]]]:
         """Texts, and the accepted answers of each."""
         return list(self.answers.values()), [self.sequences.examples[i].accepted for i in self.answers]
 
@@ -77,7 +78,7 @@ class AnswerPredictions(Predictions):
         found = {"exact_match": np.ones(len(asked), bool), **(apart if len(apart) > 1 else {})}
         return {name: (right[among], asked[among]) for name, among in found.items()}
 
-    def kinds(self) -> list[dict[str, Any]]:
+    def kinds(self) -> list[Entry]:
         """For each type of question: its examples, their exact match, the best constant answer, and its exact match."""
         by_kind: dict[str, list[int]] = defaultdict(list)
         for i in self.answers:
@@ -92,7 +93,7 @@ class AnswerPredictions(Predictions):
             rows.append({**own, "constant": constant, "constant_exact_match": times / size})
         return rows
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """Texts; all accepted answers as gold."""
         for i, text in self.answers.items():
             example = self.sequences.examples[i]
@@ -104,7 +105,7 @@ class AnswerPredictions(Predictions):
             }
             yield {**row, "gold": example.accepted, "predicted": text, "probability": None}
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Entry:
         """`samples` of the set, `kinds`, and `shown`: some examples with small images as data URIs."""
         with_images = [i for i in self.answers if self.sequences.examples[i].images]
         places = np.linspace(0, len(with_images) - 1, min(SHOWN, len(with_images))).astype(int)
@@ -128,6 +129,6 @@ def _of_kind(figure: str, kind: str) -> str:
     return f"{figure}_{re.sub('[^a-z0-9]+', '_', kind.lower())}"
 
 
-def question_of(example: Any) -> str:
+def question_of(example: Conversation) -> str:
     """The text of a conversation's last question."""
     return str(example.turns[-2].text).replace(IMAGE_PLACE, "").strip()

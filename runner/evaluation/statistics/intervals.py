@@ -4,7 +4,6 @@ Letters in shapes: R resamples, D samples.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +47,7 @@ def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
         shares = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
         drawn = (shares * num_samples).astype(np.int64).reshape(len(numbers), num_samples)
         drawn += np.arange(len(numbers))[:, None] * num_samples
-        counts = np.bincount(drawn.reshape(-1), minlength=drawn.size)
-        yield counts.reshape(drawn.shape).astype(np.float64)
+        yield np.bincount(drawn.reshape(-1), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
 
 
 def bootstrap(
@@ -81,7 +79,7 @@ def bootstrap(
     return found
 
 
-def each(weights: Weights, figures: Callable[[NDArray[np.float64]], Mapping[str, Any]]) -> dict[str, Any]:
+def each(weights: Weights, figures: Callable[[Weights], Mapping[str, float]]) -> dict[str, Weights]:
     """The figures of each resample on its own, given its weights [D], as arrays [R]."""
     rows = [figures(row) for row in weights]
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

@@ -4,7 +4,6 @@ Letters in shapes: D samples, T tokens, W words, H features.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.labelled.examples import TaskSequences, tokenized
+from tiryns.runner.data.labelled.token_classification import SentenceSequences
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
 from tiryns.runner.inference.passes import Computation, Report, passes
 from tiryns.runner.models.embedding.folder import Embedding
@@ -87,14 +87,13 @@ class FrozenEncoder:
         """Architecture and sizes in a few words."""
         return self.model.describe()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """How features are computed."""
         return {"pooling": self.embedding.pooling, **self.computation._asdict()}
 
     def features(self, sequences: TaskSequences, name: str = "") -> Tensor:
         """The features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without a token."""
-        words = getattr(sequences, "word_labels", None)
-        size = len(sequences) if words is None else len(words)
+        size = len(sequences.word_labels if isinstance(sequences, SentenceSequences) else sequences)
         made = torch.zeros(size, self.model.pretrained.config.hidden_size)
         report = self.progress(name) if self.progress else None
         given = self.model, self.collator, sequences, self.computation

@@ -10,6 +10,7 @@ import torch
 from mteb.models.model_meta import ModelMeta
 from torch import Tensor
 
+from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.evaluation.frozen.neighbours import unit
 from tiryns.runner.evaluation.frozen.ranking import cosines
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
@@ -26,12 +27,11 @@ class MtebEncoder:
         self.mteb_model_meta = ModelMeta.create_empty({"name": "tiryns/frozen", "revision": "none"})
 
     def encode(
-        self, inputs: Iterable[Mapping[str, Any]], *, prompt_type: Enum | None = None, **_: Any
+        self, inputs: Iterable[Mapping[str, list[str]]], *, prompt_type: Enum | None = None, **_: object
     ) -> Any:
         """The features [D, H] of the texts of all batches, behind the model's own prompt for queries or documents."""
-        prompt = prompt_type and prompt_type.value
         texts = [text for batch in inputs for text in batch["text"]]
-        return self.encoder.embed(texts, "mteb", prompt).numpy()
+        return self.encoder.embed(texts, "mteb", prompt_type and prompt_type.value).numpy()
 
     def similarity(self, left: Any, right: Any) -> Tensor:
         """The cosines [D, E] of features [D, H] and [E, H]."""
@@ -42,7 +42,7 @@ class MtebEncoder:
         return cosines(torch.as_tensor(left), torch.as_tensor(right))
 
 
-def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, dict[str, Any]]:
+def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
     """The figures of each task, means over its splits and languages, the main one first, as in `evaluation.json`."""
     adapted, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():

@@ -1,14 +1,16 @@
 """What is measured of frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
+from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
 from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs, RetrievalSet
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.frozen.linear import fit_probe
 from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
@@ -29,6 +31,8 @@ MOST_WORDS = 20_000
 Scores = Callable[[Tensor], Tensor]
 """From features [M, H] to the scores of classes [M, C]."""
 
+P = TypeVar("P", bound=Predictions)
+
 
 class Probed(NamedTuple):
     """What was measured on each set, by name (`val/validation`, `test/test`)."""
@@ -36,11 +40,11 @@ class Probed(NamedTuple):
     task: str
     monitor: str
     """The figure that stands for all."""
-    sets: dict[str, dict[str, Any]]
+    sets: dict[str, Entry]
     """Entries of `evaluation.json`."""
     predictions: Mapping[str, Any]
     """Their lines of `predictions.jsonl`."""
-    chosen: Mapping[str, Any] = {}
+    chosen: Mapping[str, float] = {}
     """What was chosen on the validation examples."""
 
     def figures(self) -> dict[str, float]:
@@ -55,7 +59,7 @@ class Probed(NamedTuple):
         return next(key for key in keys if key in self.figures())
 
 
-def probe(data: Any, encoder: Any) -> Probed:
+def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, encoder: Any) -> Probed:
     """Measures a frozen encoder, or for minimal pairs a `PairScorer`, on prepared data, as its kind asks for.
 
     Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
@@ -77,8 +81,7 @@ def probe(data: Any, encoder: Any) -> Probed:
         return Probed(
             "minimal_pairs", "accuracy", {name: one.entry() for name, one in scored.items()}, scored
         )
-    task, train = getattr(data, "task_name", None), getattr(data, "train_set", None)
-    kind = getattr(train, "problem_type", None)
+    task, kind = data.task_name, getattr(data.train_set, "problem_type", None)
     if task == "classification" and kind == SINGLE:
         return _probed(data, encoder, of_words=False)
     if task == "token_classification":
@@ -121,7 +124,7 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
         known = features["train"][there], labels["train"][there]
     size = len(data.train_set.names)
     linear = fit_probe(*known, size, lambda one: accuracy(one.logits))
-    chosen: dict[str, Any] = {"linear_penalty": linear.penalty}
+    chosen: dict[str, float] = {"linear_penalty": linear.penalty}
     knn = None if of_words else fit_neighbours(*known, size, lambda one: accuracy(one.votes))
     predictions: dict[str, Predictions] = {}
     entries = {}
@@ -133,10 +136,8 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
             chosen["neighbours"] = knn.number
             votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
             for part in ("metrics", "intervals"):
-                known_votes = {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
-                entries[name][part] |= known_votes
-    monitor = next(iter(predictions.values())).monitor
-    return Probed(data.task_name, monitor, entries, predictions, chosen)
+                entries[name][part] |= {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
+    return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, predictions, chosen)
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
@@ -158,7 +159,7 @@ class RankedPassages(NamedTuple):
     given: RetrievalSet
     ranking: Ranking
 
-    def rows(self) -> Iterable[dict[str, Any]]:
+    def rows(self) -> Iterable[PredictionRow]:
         """Query, first passage, and the passages that belong to it."""
         passages, relevant = self.given.passages, self.given.relevant
         for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
@@ -191,7 +192,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
 
 
-def _predicted(predictions: Any, logits: Tensor) -> Any:
+def _predicted(predictions: P, logits: Tensor) -> P:
     """Predictions for all samples, or words, of a set from their logits [M, C]."""
     places = torch.arange(len(logits))
     predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})
@@ -199,6 +200,6 @@ def _predicted(predictions: Any, logits: Tensor) -> Any:
     return predictions
 
 
-def _entry(predictions: Predictions) -> dict[str, Any]:
+def _entry(predictions: Predictions) -> Entry:
     """The entry of a set in `evaluation.json`, with intervals."""
     return entry_with_intervals(predictions, predictions.metrics(), {})

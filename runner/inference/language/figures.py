@@ -1,9 +1,8 @@
 """Measures a language model on documents as its run did: its loss on masked or next tokens, or the bound of diffusion."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, option_of
-from tiryns.conf.values import suggest
+from tiryns.conf.values import Settings, suggest
 from tiryns.runner.build import build
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
@@ -20,14 +19,17 @@ from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.opened import Reading, of_run
 from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.text.chunking import Chunker
+from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.evaluation.statistics.intervals import bootstrap, each
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
 from tiryns.runner.inference.kinds import option_defaults
-from tiryns.runner.inference.language.infill import check_language_model, generates
+from tiryns.runner.inference.language.infill import Opened, check_language_model, generates
 from tiryns.runner.inference.passes import Report, RowSums, as_trained, passes, run_config
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
 from tiryns.runner.models.positions import check_length, longest_text
+from tiryns.runner.objectives import Collator
+from tiryns.runner.run.yaml_files import settings_in
 
 OBJECTIVES = ("mlm", "diffusion", "clm")
 """Objectives that a model of others may be measured by."""
@@ -61,9 +63,8 @@ class LanguageModel:
     exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured so.
     """
 
-    def __init__(
-        self, run: str, config: Any, tokenizer: Any, changes: Mapping[str, Any], objective: str | None = None
-    ) -> None:
+    def __init__(self, run: str, opened: Opened, changes: Settings, objective: str | None = None) -> None:
+        config, tokenizer = opened
         check_language_model(run, config)
         if objective is not None and objective not in OBJECTIVES:
             known = ", ".join(OBJECTIVES)
@@ -72,7 +73,7 @@ class LanguageModel:
         # what a document was in training; the defaults of `data=files` for a model of others, but for its length
         data = {**dict.fromkeys(SETTINGS), **option_defaults("data", "files"), "max_length": None}
         if trained is not None:
-            own: Any = OmegaConf.to_container(trained.data, resolve=False)
+            own = settings_in(trained.data)
             if "text_unit" not in own:
                 raise ValueError("the run was not trained on text alone, so it cannot be evaluated on text")
             data |= of_run(own)
@@ -88,30 +89,29 @@ class LanguageModel:
             node = OmegaConf.create({"objective": made}).objective
         self.objective = name
         pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        longest = longest_text(pretrained)
         if self.settings.get("max_length") is None:
-            self.settings["max_length"] = min(longest or 512, tokenizer.model_max_length)
+            self.settings["max_length"] = min(longest_text(pretrained) or 512, tokenizer.model_max_length)
         length = self.settings["max_length"]
         check_length(pretrained, length)
         arguments: CollatorArguments = {
             **tokenizer_arguments(tokenizer), "text_column": "text", "label_column": None,
             "max_sequence_length": length,
         }  # fmt: skip
-        self.collator = build(node, **arguments)
+        self.collator: Collator = build(node, **arguments)
         self.model = self.collator.task_model(pretrained)
         self.computation = as_trained(run).set_up(self.collator, self.model)
         self.seed = Config().seed if trained is None else int(trained.seed)
         size = trained and OmegaConf.select(trained, "sampler.global_batch_size")
         self.samples_at_once = int(size or option_defaults("sampler", "shuffled")["global_batch_size"])
 
-    def read(self, place: Any, name: str) -> DocumentSequences:
+    def read(self, place: object, name: str) -> DocumentSequences:
         """The documents of a file, folder, glob or data set, cut as in training; ValueError where it holds no text."""
         given = self.settings
         how = (given["text_column"], given["split"], given["text_unit"])
         source = open_source(place, *how, reading=Reading(*(given[name] for name in Reading._fields)))
         return self.cut(source.documents(), source.describe())
 
-    def cut(self, documents: Iterable[Any], where: str) -> DocumentSequences:
+    def cut(self, documents: Iterable[str | Sequence[int]], where: str) -> DocumentSequences:
         """Documents, texts or token ids, cut as in training; ValueError where they hold no text."""
         length, how = self.settings["max_length"], self.settings["long_documents"]
         chunker = Chunker(self.tokenizer.backend_tokenizer, length, how)
@@ -127,8 +127,7 @@ class LanguageModel:
                     raise ValueError(
                         f"{where}, document {number + 1}: a token id is beyond the model's vocabulary"
                     )
-            ends = np.cumsum([0, *lengths])
-            ids += [flat[start:stop] for start, stop in pairwise(ends)]
+            ids += [flat[start:stop] for start, stop in pairwise(np.cumsum([0, *lengths]))]
             owners += [number] * len(lengths)
             sizes.append(num_bytes)
         if not ids:
@@ -137,7 +136,7 @@ class LanguageModel:
 
     def measure(
         self, sequences: DocumentSequences, resamples: int, seed: int, report: Report | None = None
-    ) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+    ) -> tuple[Entry, dict[str, NDArray[np.float64]]]:
         """The entry of a set in `evaluation.json`, with the figures of a validation of the run, and by name the sums of
         each document [E].
 
@@ -148,8 +147,8 @@ class LanguageModel:
         model.by_row = True
         sums: dict[str, Tensor] = {}
         apart = RowSums(sequences.owners(), len(sequences.num_bytes))
-        settings = (self.computation, self.seed, self.samples_at_once, report)
-        for passed in passes(model, collator, sequences, *settings):
+        how = (self.computation, self.seed, self.samples_at_once, report)
+        for passed in passes(model, collator, sequences, *how):
             scalars = {name: value for name, value in passed.output.items() if name != "row_sums"}
             add_sums(sums, passed.micro_batch, scalars)
             apart.add(passed)
@@ -158,7 +157,7 @@ class LanguageModel:
         tokens, sizes = sequences.by_document(ordinary), sequences.num_bytes
 
         def figures(totals: dict[str, float], num_tokens: float, num_bytes: float) -> dict[str, float]:
-            found: dict[str, float] = dict(model.figures(totals))
+            found = dict(model.figures(totals))
             if not totals["weight"]:
                 found = dict.fromkeys(found, math.nan)
             if num_bytes and collator.nats_per_token:
@@ -183,8 +182,7 @@ class LanguageModel:
                 lambda weights: each(weights @ table, resampled), len(sizes), resamples, seed
             )
         if collator.nats_per_token:
-            counts = np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary
-            whole["unigram_entropy"] = entropy(counts)
-        entry: dict[str, Any] = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
+            whole["unigram_entropy"] = entropy(np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary)
+        entry: Entry = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
         entry |= {"tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
         return {**entry, "metrics": whole, "intervals": intervals}, apart.sums

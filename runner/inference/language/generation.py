@@ -4,12 +4,12 @@ Each text is computed alone, and its random choices are functions of seed, place
 continuation does not depend on what else is asked for.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedTokenizerBase
 
+from tiryns.conf.values import Settings
 from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
@@ -27,14 +27,13 @@ class Continuations(Masks):
 
     name = "generation"
 
-    def __init__(self, run: str, tokenizer: Any, changes: Mapping[str, Any], fills: bool) -> None:
+    def __init__(self, run: str, tokenizer: PreTrainedTokenizerBase, changes: Settings, fills: bool) -> None:
         if fills:
             super().__init__(run, changes)
         else:
             OfTexts.__init__(self, changes)
         self.fills, self.tokenizer = fills, tokenizer
-        pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        self.causal = CausalLM(pretrained).eval()
+        self.causal = CausalLM(load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
         """What the model writes behind each text, or the text with its masks filled in."""
@@ -94,7 +93,7 @@ class Continuations(Masks):
         return written[1][len(written[0]) :]
 
 
-def drawn(scores: Any, seed: int, step: int) -> Any:
+def drawn(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float64]:
     """Scores [V] with Gumbel noise of (seed, step, token): the largest is a draw from their softmax.
 
     Example:

@@ -1,14 +1,15 @@
 """Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
 from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
@@ -17,7 +18,8 @@ from tiryns.runner.run.files import meant_run
 from tiryns.runner.run.model_folder import model_folder
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from torch import Tensor
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
     from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
@@ -25,13 +27,20 @@ MASK = "[MASK]"
 """The mask in the texts of users, for every tokenizer."""
 
 
-def open_model(run: str) -> "tuple[Any, PreTrainedTokenizerBase]":
+class Opened(NamedTuple):
+    """Config and tokenizer of a trained model."""
+
+    config: "PretrainedConfig"
+    tokenizer: "PreTrainedTokenizerBase"
+
+
+def open_model(run: str) -> Opened:
     """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
     from transformers import AutoConfig, AutoTokenizer
 
     folder = model_folder(run)
     try:
-        return from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder)
+        return Opened(from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder))
     except CustomCodeRefused:
         raise
     except Exception as error:  # of the hub, json, config or tokenizer
@@ -84,14 +93,13 @@ def check_language_model(run: str, config: Any) -> None:
     )
 
 
-def generates(config: Any) -> bool:
+def generates(config: "PretrainedConfig") -> bool:
     """Whether a config is that of a model that guesses next tokens: a decoder, or an encoder trained causally."""
     decoders = ("ForCausalLM", "LMHeadModel")
-    classes = config.architectures or []
-    return bool(objective_of(config)) or any(name.endswith(decoders) for name in classes)
+    return bool(objective_of(config)) or any(name.endswith(decoders) for name in config.architectures or [])
 
 
-def is_language_model(config: Any) -> bool:
+def is_language_model(config: "PretrainedConfig") -> bool:
     """Whether a config is that of a masked language model of transformers."""
     return any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in config.architectures or [])
 
@@ -116,7 +124,7 @@ def fill(
 
 def likeliest(
     model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str], k: int
-) -> list[dict[str, Any]]:
+) -> list[PredictionRow]:
     """The `k` likeliest tokens of each mask and their probabilities, while the other masks stay; errors as of `fill`."""
     from tiryns.runner.models.pretraining.diffusion import mask_probabilities
 
@@ -135,7 +143,9 @@ def likeliest(
     ]
 
 
-def _masked_batch(model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str]) -> Any:
+def _masked_batch(
+    model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str]
+) -> "tuple[Tensor, Tensor]":
     """Token ids and attention mask [B, T] of texts, and the model, on a GPU if there is one; errors as of `fill`."""
     import torch
 
@@ -148,7 +158,7 @@ def _masked_batch(model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBas
     if not (ids == int(tokenizer.mask_token_id)).any(dim=1).all():
         raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
     model.to("cuda" if torch.cuda.is_available() else "cpu")
-    return tuple(batch[name].to(model.special.device) for name in ("input_ids", "attention_mask"))
+    return ids.to(model.special.device), batch["attention_mask"].to(model.special.device)
 
 
 class Masks(OfTexts):
@@ -156,7 +166,7 @@ class Masks(OfTexts):
 
     name, at_once = "infill", 256
 
-    def __init__(self, run: str, changes: Mapping[str, Any]) -> None:
+    def __init__(self, run: str, changes: Settings) -> None:
         super().__init__(changes)
         self.model, self.tokenizer = load(run)
 

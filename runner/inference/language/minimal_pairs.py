@@ -5,12 +5,13 @@ of masked tokens (arXiv 1910.14659).
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.minimal_pairs import Pair
+from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.language.figures import LanguageModel
 from tiryns.runner.inference.language.infill import generates, open_model
@@ -28,7 +29,7 @@ class ScoredPairs(NamedTuple):
         """1 for each pair [P] whose right sentence is the more likely, 0 for the others, 1/2 for equal ones."""
         return (np.sign(self.scores[:, 0] - self.scores[:, 1]) + 1) / 2
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[PredictionRow]:
         """A line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely."""
         for number, (pair, (good, bad)) in enumerate(zip(self.pairs, self.scores.tolist(), strict=True)):
             chosen = pair.good if good > bad else pair.bad
@@ -39,7 +40,7 @@ class ScoredPairs(NamedTuple):
         """None."""
         return {}
 
-    def entry(self) -> dict[str, Any]:
+    def entry(self) -> Entry:
         """The entry of `evaluation.json`; the accuracy is the mean over phenomena."""
         names = sorted({pair.phenomenon for pair in self.pairs})
         own = np.array([names.index(pair.phenomenon) for pair in self.pairs])
@@ -50,7 +51,6 @@ class ScoredPairs(NamedTuple):
             shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
             return np.array(shares.sum(1) / (drawn > 0).sum(1))
 
-        every = np.ones((1, len(self.pairs)))
         ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(self.pairs))
         table = [
             {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
@@ -59,7 +59,7 @@ class ScoredPairs(NamedTuple):
         return {
             "examples": len(self.pairs),
             "over": "pairs",
-            "metrics": {"accuracy": float(accuracy(every)[0])},
+            "metrics": {"accuracy": float(accuracy(np.ones((1, len(self.pairs))))[0])},
             "intervals": {name: both.tolist() for name, both in ends.items()},
             "equally_likely": int((right == 0.5).sum()),
             "phenomena": table,
@@ -78,16 +78,16 @@ class PairScorer:
                 "random weights find the right sentence of a pair in half of the cases: name a trained model, "
                 "model=pretrained model.name_or_path=RUN"
             )
-        config, tokenizer = open_model(name)
-        asked = "clm" if generates(config) else None  # a hybrid model guesses next tokens too
-        self.language, self.progress = LanguageModel(name, config, tokenizer, {}, asked), progress
+        opened = open_model(name)
+        asked = "clm" if generates(opened.config) else None  # a hybrid model guesses next tokens too
+        self.language, self.progress = LanguageModel(name, opened, {}, asked), progress
         self.language.computation = computation.set_up(self.language.collator, self.language.model)
 
     def describe(self) -> str:
         """Architecture and sizes in a few words."""
         return str(self.language.model.describe())
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """How the likelihoods are computed."""
         return {"objective": self.language.objective, **self.language.computation._asdict()}
 

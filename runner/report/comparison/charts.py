@@ -61,8 +61,7 @@ def curve_charts(compared: Comparison) -> list[Chart]:
             unit, wide = "smoothed" if smoothed else "", not found
             found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
     # what was measured once is in the table of runs
-    several = [chart for chart in found if not is_single(chart)]
-    return with_phases(several, shared_phases(compared.runs))
+    return with_phases([chart for chart in found if not is_single(chart)], shared_phases(compared.runs))
 
 
 Line = tuple[int, int, str, Series, Floats | None]
@@ -186,11 +185,9 @@ def setting_charts(compared: Comparison) -> list[Chart]:
 
 def _scatter(compared: Comparison, scored: Sequence[Setting], name: str, known: list[float]) -> Chart:
     """The means of all settings against one that varies."""
-    line = _line(f"{name}, means", scored, name, 0, _is_log(known))
+    line = replace(_line(f"{name}, means", scored, name, 0, _is_log(known)), band=None, loose=True)
     title = in_words(compared.goal.title.capitalize())
-    return Chart(
-        title, f"by {name}", [replace(line, band=None, loose=True)], across=name, ticks=_ticks(known)
-    )
+    return Chart(title, f"by {name}", [line], across=name, ticks=_ticks(known))
 
 
 def _is_log(known: list[float]) -> bool:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.conf.data.common import LeavingOut, Tokenizing
 from tiryns.runner.manifest.inputs import Manifest, read_manifest
 from tiryns.runner.report.comparison.differences import FOLD, fold_of, is_execution
-from tiryns.runner.run.folder import Run
+from tiryns.runner.run.folder import Run, Settings
 
 PER_BYTE = "bits_per_byte"
 """The figure that does not depend on the vocabulary."""
@@ -40,12 +40,12 @@ def objective_of(run: Run) -> str:
     return str(run.settings.get("objective._target_")).rpartition(".")[2]
 
 
-def suite_of(run: Run) -> dict[str, Any]:
+def suite_of(run: Run) -> Settings:
     """The suite that a run's weights are measured with, and its overrides."""
     return {name: run.settings.get(f"callback.suite.{name}") for name in ("suite", "overrides")}
 
 
-def validation_of(run: Run) -> dict[str, Any]:
+def validation_of(run: Run) -> Settings:
     """Settings of the validation itself."""
     names = (
         "trainer.validation_batches",
@@ -54,7 +54,7 @@ def validation_of(run: Run) -> dict[str, Any]:
     return {name: run.settings.get(name) for name in names}
 
 
-def evaluated_on(run: Run, name: str) -> Any:
+def evaluated_on(run: Run, name: str) -> object:
     """The fingerprint of a validation set; by the settings of the data where the run has none."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
@@ -63,7 +63,7 @@ def evaluated_on(run: Run, name: str) -> Any:
     return sets.get(name) or data_of(run)
 
 
-def texts_of(run: Run) -> dict[str, Any]:
+def texts_of(run: Run) -> Settings:
     """What decides which texts a run is validated on, however they are tokenised."""
     inputs = inputs_of(run)
     chosen = ("data.validation_documents", "data.seed", "data.text_unit")
@@ -71,13 +71,13 @@ def texts_of(run: Run) -> dict[str, Any]:
     return {"sources": texts, **{name: run.settings.get(name) for name in chosen}}
 
 
-def data_of(run: Run) -> dict[str, Any]:
+def data_of(run: Run) -> Settings:
     """The settings of the data that is measured: not those of execution, the fold, and what is not trained on."""
     names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
 
-def examples_of(run: Run) -> dict[str, Any]:
+def examples_of(run: Run) -> Settings:
     """What decides which labelled examples there are, however they are tokenised, and in which folds."""
     kept = {name: value for name, value in data_of(run).items() if name not in TOKENISING}
     return {**kept, "files": inputs_of(run).get("files")}
@@ -98,7 +98,7 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
     if key.startswith(OF_SUITES):
         suites = [suite_of(run) for run in runs]
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])
-    facts: dict[str, Callable[[Run], Any]] = {
+    facts: dict[str, Callable[[Run], object]] = {
         "objective": objective_of,
         "settings of the validation": validation_of,
         "monitored figure": lambda run: run.monitor if key == "objective" else None,
@@ -108,8 +108,7 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
     first: list[int] = []  # of each kind
     numbers: list[int] = []
     for i, mine in enumerate(measured_on):
-        same = (j for j in first if known[j] == known[i] and not mine.differ_in(measured_on[j]))
-        found = next(same, i)
+        found = next((j for j in first if known[j] == known[i] and not mine.differ_in(measured_on[j])), i)
         if found == i:
             first.append(i)
         numbers.append(first.index(found))
@@ -125,7 +124,7 @@ class _Data:
         figure = (run.monitor or "") if key == "objective" else key
         inputs = inputs_of(run)
         name = figure.split("/")[1] if figure.count("/") > 1 else ""
-        sets: dict[str, Any] = inputs.get("evaluation") or {}
+        sets: Manifest = inputs.get("evaluation") or {}
         # Training losses are measured on the training data
         self.fingerprint = inputs.get("data") if figure.startswith("train/") else sets.get(name, sets) or None
         self.texts, self.settings = texts_of(run), data_of(run)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, execution_names, target_of
@@ -50,7 +50,7 @@ def is_execution(run: Run, name: str) -> bool:
     )
 
 
-def is_seed(settings: Mapping[str, Any], name: str) -> bool:
+def is_seed(settings: Mapping[str, object], name: str) -> bool:
     """Whether a setting is the run's seed, or follows it."""
     return name == "seed" or (name.endswith(".seed") and settings.get(name) == settings.get("seed"))
 
@@ -141,8 +141,7 @@ def _counts(run: Run, name: str) -> bool:
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
     configs = [{**_beside_config(run), **run.settings} if run.settings else {} for run in runs]
-    known = [config for config in configs if config]
-    names = _apart(known)
+    names = _apart([config for config in configs if config])
     found = []
     for run, config in zip(runs, configs, strict=True):
         counted = [name for name in names if config and _counts(run, name)]
@@ -159,7 +158,7 @@ def _beside_config(run: Run) -> Values:
     }
 
 
-def _apart(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
     """The names whose values differ."""
     every = dict.fromkeys(name for config in configs for name in config)
     return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
@@ -199,7 +198,7 @@ def _parts(runs: Sequence[Run], names: Sequence[str]) -> int:
     return len({tuple(shown_setting(run, name) for name in names) for run in runs})
 
 
-def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, Any]], name: str) -> bool:
+def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, object]], name: str) -> bool:
     """Whether an override makes runs compute something else, and is not shown alike for all."""
     if len({shown_setting(run, name) for run in runs}) == 1:
         return False

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.data.labelled import FOLD_SET
+from tiryns.runner.evaluation.files import Entry, PredictionRow, write_lines
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.comparison.differences import FOLDS
 from tiryns.runner.report.comparison.settings import Cells, Comparison
@@ -17,8 +18,6 @@ TEST = f"test/{FOLD_SET}"
 
 FILE, PREDICTIONS = "folds.json", "predictions.jsonl"
 """In the folder of a sweep: the figures of each setting and seed, and their predictions for every example."""
-
-Row = dict[str, Any]
 
 
 class Joined(NamedTuple):
@@ -36,7 +35,7 @@ class Joined(NamedTuple):
     joined: dict[str, float]
     """Those of all predictions together; none where a fold is missing."""
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[PredictionRow]:
         """The predictions of all folds, as in a run, with the `fold`."""
         for fold, run in self.runs.items():
             with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
@@ -73,10 +72,10 @@ def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int
     return found._replace(joined=measured_rows(entries[0].get("kind", ""), list(found.rows()), labels))
 
 
-def _entry(run: Run) -> Row:
+def _entry(run: Run) -> Entry:
     """What `evaluation.json` has of the held-out fold; empty where it has none."""
     sets = read_json(run.path / "evaluation.json", {}).get("sets")
-    found: Row = sets.get(TEST) or {} if isinstance(sets, dict) else {}
+    found: Entry = sets.get(TEST) or {} if isinstance(sets, dict) else {}
     return found
 
 
@@ -108,17 +107,15 @@ def lacking(compared: Comparison, joined: list[Joined]) -> list[str]:
 
 def write_folds(folder: Path, compared: Comparison, joined: list[Joined]) -> None:
     """Writes `folds.json`, and `predictions.jsonl` with every example once for each setting and seed that is complete."""
-    lines = [
-        json.dumps(
-            {"setting": compared.settings[each.setting].label, "seed": each.seed, **row}, ensure_ascii=False
-        )
+    rows = [
+        {"setting": compared.settings[each.setting].label, "seed": each.seed, **row}
         for each in joined
         if not each.missing
         for row in each.rows()
     ]
     (folder / PREDICTIONS).unlink(missing_ok=True)
-    if lines:
-        write_atomically(folder / PREDICTIONS, "".join(f"{line}\n" for line in lines))
+    if rows:
+        write_lines(folder / PREDICTIONS, rows)
     settings = [
         _setting(compared, number, joined) for number in dict.fromkeys(each.setting for each in joined)
     ]
@@ -126,7 +123,7 @@ def write_folds(folder: Path, compared: Comparison, joined: list[Joined]) -> Non
     write_atomically(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False))
 
 
-def _setting(compared: Comparison, number: int, joined: list[Joined]) -> Row:
+def _setting(compared: Comparison, number: int, joined: list[Joined]) -> dict[str, object]:
     own = compared.settings[number]
     return {
         "setting": own.label,

@@ -40,10 +40,9 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
         larger = any(run.larger_is_better for run in runs) and not held_out.endswith("/loss")
         return Goal(held_out, in_words(titles_of([held_out])[held_out].lower()), larger)
-    titles = titles_of(keys)
     key = next(losses_of(runs), "train/loss")
     if "objective" not in keys:
-        return Goal(key, in_words(titles.get(key, "Training loss").lower()), False)
+        return Goal(key, in_words(titles_of(keys).get(key, "Training loss").lower()), False)
     larger = any(run.larger_is_better for run in runs)
     monitors = {run.monitor or key for run in runs if run.final("objective") is not None}
     monitor = monitors.pop() if len(monitors) == 1 else "figure"

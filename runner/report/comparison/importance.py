@@ -52,9 +52,8 @@ def variance_explained(compared: Comparison) -> Importance | None:
 
 def importance_table(found: Importance) -> Cells:
     """Heads, and a row for each setting."""
-    heads = ["setting", "share", *["by luck"] * bool(found.by_luck)]
     rows: list[list[Any]] = [
         [name, f"{share:.1%}", *([f"{found.by_luck[name]:.1%}"] if found.by_luck else [])]
         for name, share in found.shares.items()
     ]
-    return heads, rows
+    return ["setting", "share", *["by luck"] * bool(found.by_luck)], rows

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Iterable
 from os.path import relpath
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.evaluation.statistics.student import spread_of
@@ -180,7 +179,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
     return page.table([heads.get(key, key) for key in keys], rows, marks, **fold)
 
 
-def _parent(compared: Comparison, branch: Branch, folder: Path) -> dict[str, Any]:
+def _parent(compared: Comparison, branch: Branch, folder: Path) -> Part:
     """The run that another one branched from, as a link where it is on the page."""
     known = next((each for each in compared.runs if each.path.resolve() == branch.parent), None)
     if known is None:
@@ -188,19 +187,19 @@ def _parent(compared: Comparison, branch: Branch, folder: Path) -> dict[str, Any
     return {**_link(known, folder), "text": f"{known.path.name} {branch.checkpoint}".rstrip()}
 
 
-def _link(run: Run, folder: Path) -> dict[str, Any]:
+def _link(run: Run, folder: Path) -> Part:
     """A link to a run's own page, else to its log, which has the traceback where it failed early, else to its folder."""
     files = (run.path / name for name in ("report.html", log_file.NAME))
     target = next((file for file in files if file.exists()), run.path)
     return {"text": run.path.name, "href": relpath(target, folder)}
 
 
-def _mark(is_best: bool, name: str, number: int | None) -> dict[str, Any]:
+def _mark(is_best: bool, name: str, number: int | None) -> Part:
     """The marks of a row: whether it is of the best setting, and which curves it lights up."""
     return {**({"class": "best"} if is_best else {}), **({} if number is None else {name: number})}
 
 
-def _fold(what: str, count: int, first: Iterable[int]) -> dict[str, Any]:
+def _fold(what: str, count: int, first: Iterable[int]) -> Part:
     """Folds a long table away but for its first rows."""
     return {"fold": f"All {count} {what}", "first": list(first)} if count > MAX_ROWS else {}
 

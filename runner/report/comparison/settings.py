@@ -22,6 +22,8 @@ FAILURE = "failure"
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
 
+Replicate = tuple[int | str | None, int | None]
+"""Seed, or a name of its own without one, and fold."""
 
 NARROW = "Folds share training examples, so intervals over them are too narrow (Bengio and Grandvalet 2004)."
 
@@ -38,7 +40,7 @@ class Setting(NamedTuple):
     runs: list[int]
     kind: int | None
     figures: list[float]
-    replicates: list[tuple[Any, int | None]]
+    replicates: list[Replicate]
     tests: dict[str, list[float]]
     limits: tuple[float, float]
 
@@ -214,9 +216,9 @@ class Comparison:
             found.append(Setting(values, shown, members, kind, scores, replicates, tests, self.goal.limits))
         return found
 
-    def _by_replicate(self, runs: Sequence[int], key: str) -> dict[tuple[Any, int | None], float]:
+    def _by_replicate(self, runs: Sequence[int], key: str) -> dict[Replicate, float]:
         """A figure by seed and fold: of several runs of both, their mean."""
-        same: dict[tuple[Any, int | None], list[float]] = {}
+        same: dict[Replicate, list[float]] = {}
         for i in runs:
             seed, value = self.differences.seeds[i], self.runs[i].final(key)
             if value is not None:

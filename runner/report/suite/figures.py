@@ -24,8 +24,7 @@ Content = dict[str, Any]
 
 def read_suite_results(folder: Path) -> Content:
     """The content of `suite.json`; empty where there is none."""
-    found: Content = read_json(folder / SUITE, {})
-    return found
+    return read_json(folder / SUITE, {})
 
 
 def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:

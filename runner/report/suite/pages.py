@@ -1,7 +1,6 @@
 """The page of a suite: the table, the chosen settings, all runs, and failures."""
 
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.report import page
 from tiryns.runner.report.suite.figures import Content, setting_text
@@ -36,7 +35,7 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     )
 
 
-def _chosen(content: Content) -> list[list[Any]]:
+def _chosen(content: Content) -> list[list[str]]:
     rows = []
     for row in content["models"]:
         for name, cell in row["tasks"].items():
@@ -48,7 +47,7 @@ def _chosen(content: Content) -> list[list[Any]]:
     return rows
 
 
-def _run(run: Content, folder: Path) -> list[Any]:
+def _run(run: Content, folder: Path) -> list[object]:
     has_page = (folder / run["run"] / "report.html").exists()
     link = {"text": run["run"], "href": f"{run['run']}/report.html" if has_page else run["run"]}
     own = [run["model"], run["task"], setting_text(run["setting"]), str(run["seed"]), run["state"]]

@@ -7,6 +7,7 @@ import numpy as np
 from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.labelled.examples import Learnt
+from tiryns.runner.data.labelled.lists import ListSequences
 from tiryns.runner.evaluation.kinds.labels import OfLabels
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.tasks.base import Task
@@ -14,7 +15,7 @@ from tiryns.runner.tasks.multiple_choice.model import AutoModelForMultipleChoice
 from tiryns.runner.tasks.multiple_choice.reader import MultipleChoiceReader
 
 
-class ChoicePredictions(OfLabels):
+class ChoicePredictions(OfLabels[ListSequences]):
     """One of the choices of each example."""
 
     kind, monitor = "multiple_choice", "accuracy"
@@ -25,7 +26,7 @@ class ChoicePredictions(OfLabels):
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Texts of choices."""
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             example, label = self.sequences.examples[i], self.sequences.labels[i]
             chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])
             yield {

@@ -12,7 +12,7 @@ from tiryns.conf.data import pairs as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.labelled.examples import READER_SETTINGS
 from tiryns.runner.data.labelled.finetuning import FinetuningData
-from tiryns.runner.data.labelled.lists import Candidates
+from tiryns.runner.data.labelled.lists import Candidates, ListSequences
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.evaluation.predictions import Predictions
@@ -21,7 +21,7 @@ from tiryns.runner.tasks.ranking.objective import RankingCollator
 from tiryns.runner.tasks.ranking.reader import RankingReader
 
 
-class RankingPredictions(Predictions):
+class RankingPredictions(Predictions[ListSequences]):
     """The scores of the candidates of each list."""
 
     kind, monitor = "ranking", "ndcg_at_10"
@@ -31,9 +31,9 @@ class RankingPredictions(Predictions):
         logits, most = output["logits"].float(), int(self.sequences.counts.max())
         return {"places": micro_batch["samples"], "scores": pad(logits, (0, most - logits.shape[1]))}
 
-    def scored(self) -> tuple[Any, Any]:
+    def scored(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
         """Scores and grades of the candidates of each list whose grades are known: lists of arrays [C]."""
-        known = self.owners()
+        known = self.owners().tolist()
         grades = [np.array(self.sequences.examples[i].label, np.float32) for i in known]
         return [self.scores(i) for i in known], grades
 
@@ -44,7 +44,7 @@ class RankingPredictions(Predictions):
     def rows(self) -> Iterator[dict[str, Any]]:
         """Candidates, the best first, with their scores and grades; `gold` are the relevant ones."""
         some_graded = len(self.owners()) > 0
-        for i in np.flatnonzero(self.seen):
+        for i in np.flatnonzero(self.seen).tolist():
             example, scores = self.sequences.examples[i], self.scores(i)
             order = np.argsort(-scores, kind="stable").tolist()
             candidates, grades = [example.candidates[n] for n in order], example.label
@@ -54,7 +54,7 @@ class RankingPredictions(Predictions):
             graded = {"grades": grades and [grades[n] for n in order]} if some_graded else {}
             yield {**row, "probability": None, **ranked, **graded}
 
-    def scores(self, i: np.integer) -> NDArray[np.float32]:
+    def scores(self, i: int) -> NDArray[np.float32]:
         """The scores of the candidates of a list [C]."""
         return self.values["scores"][i, : self.sequences.counts[i]]
 

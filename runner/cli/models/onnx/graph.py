@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ class Network(nn.Module):
         return hidden, functional.normalize(vectors, dim=-1) if self.embedding.normalised else vectors
 
 
-def complete_rows(rows: Mapping[str, Any], inputs: tuple[str, ...]) -> list[Tensor]:
+def complete_rows(rows: Mapping[str, Tensor], inputs: tuple[str, ...]) -> list[Tensor]:
     """The inputs of a graph from the arguments of a model; token types that are not given are 0."""
     zeros = torch.zeros_like(rows["input_ids"])
     return [rows.get(name, zeros).long().cpu() for name in inputs]
@@ -127,7 +128,7 @@ class Session:
         self.inputs = tuple(one.name for one in self._session.get_inputs())
         self.outputs = tuple(one.name for one in self._session.get_outputs())
 
-    def __call__(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+    def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The outputs by name for the arguments of a model; raises ValueError for rows that the graph cannot compute."""
         given = zip(self.inputs, complete_rows(rows, self.inputs), strict=True)
         try:
@@ -138,7 +139,7 @@ class Session:
         return {name: torch.from_numpy(one).to(device) for name, one in zip(self.outputs, found, strict=True)}
 
 
-def library(name: str) -> Any:
+def library(name: str) -> ModuleType:
     """A package of the extra `onnx`; raises ImportError with the command that installs it."""
     try:
         return import_module(name)

@@ -15,6 +15,8 @@ from torch import Tensor
 from tiryns.runner.cli.models.evaluate import progress
 from tiryns.runner.cli.models.onnx.graph import SPANS, Network, Session, complete_rows
 from tiryns.runner.config.moved import recorded_config
+from tiryns.runner.data.batches import GatheredSequences
+from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.evaluation.resampling import weighted_figures
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 from tiryns.runner.inference.answering import sees_images
@@ -39,7 +41,7 @@ TOKENS = 4096
 TOLERANCE = 1e-4
 """Allowed difference of an output in fp32, relative to the largest one where that is above 1."""
 
-Forward = Callable[[Mapping[str, Any]], Mapping[str, Tensor]]
+Forward = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 """The outputs of a graph, by name, for the arguments of a model."""
 
 Opened = Labels | LanguageModel
@@ -56,15 +58,13 @@ class Measured(NamedTuple):
 
 def open_for_graph(run: str) -> Opened:
     """The model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
-    config, tokenizer = open_model(run)
+    opened = open_model(run)
     known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
     refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
-    if sees_images(config) or generates(config):
+    if sees_images(opened.config) or generates(opened.config):
         raise ValueError(refused)
-    task = task_of(run, config.architectures or [])
-    model = (
-        LanguageModel(run, config, tokenizer, {}) if task is None else Labels(run, task, config, tokenizer)
-    )
+    task = task_of(run, opened.config.architectures or [])
+    model = LanguageModel(run, opened, {}) if task is None else Labels(run, task, opened)
     if not isinstance(model.model, KINDS) or isinstance(model.model, MultipleChoiceModel):
         raise ValueError(refused)
     if takes_attention(model.model.pretrained):
@@ -75,7 +75,7 @@ def open_for_graph(run: str) -> Opened:
     return model
 
 
-def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
+def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskSequences]:
     """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows.
 
     `allowed` repeats settings of a run from elsewhere that let code of others run.
@@ -88,7 +88,7 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
     sets: dict[str, Any] = {}
     if data.serves_global_batches:
         data.prepare_data()
-        sets = {f"test/{name}": one for name, one in getattr(data, "test", {}).items()}
+        sets = {f"test/{name}": one for name, one in data.test.items()}
         sets |= {f"val/{name}": one for name, one in data.validation.items()}
     if not sets:
         raise ValueError(f"--format onnx measures on validation or test rows, and {str(run)!r} has none")
@@ -96,7 +96,7 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, Any]:
     return {name: as_documents(sequences) if of_text else sequences for name, sequences in sets.items()}
 
 
-def as_documents(sequences: Any) -> DocumentSequences:
+def as_documents(sequences: GatheredSequences) -> DocumentSequences:
     """The sequences of a set of text, each as a document."""
     ids, lengths = sequences.gather(np.arange(len(sequences)))
     cut = [ids[start:stop] for start, stop in pairwise(np.cumsum([0, *lengths]))]
@@ -114,12 +114,13 @@ def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = 
         entry, sums = model.measure(sequences, 0, 0, report)
     table = np.stack([*sums.values()], 1)
 
-    def figures(total: Any) -> Mapping[str, float]:
-        of_model: Mapping[str, float] = model.model.figures(dict(zip(sums, total.tolist(), strict=True)))
-        return of_model
-
+    figures = model.model.figures
     known = {name: value for name, value in entry["metrics"].items() if name != "unigram_entropy"}
-    return Measured(known, lambda weights: each(weights @ table, figures), len(table))
+
+    def of_documents(weights: Weights) -> dict[str, Weights]:
+        return each(weights @ table, lambda total: figures(dict(zip(sums, total.tolist(), strict=True))))
+
+    return Measured(known, of_documents, len(table))
 
 
 @contextmanager
@@ -152,7 +153,7 @@ class Agreement:
         self.largest = 0.0
         """The largest difference so far, relative to the largest output of its micro-batch where that is above 1."""
 
-    def __call__(self, rows: Mapping[str, Any]) -> dict[str, Tensor]:
+    def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The outputs of the graph by name."""
         found = self.session(rows)
         with torch.no_grad():
@@ -172,7 +173,7 @@ def paired_intervals(before: Measured, after: Measured) -> dict[str, list[float]
         return {}
     first, second = before.weighted, after.weighted
 
-    def differences(weights: Weights) -> dict[str, Any]:
+    def differences(weights: Weights) -> dict[str, Weights]:
         ours, theirs = first(weights), second(weights)
         return {name: theirs[name] - ours[name] for name in ours if name in before.figures}
 
