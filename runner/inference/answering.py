@@ -11,7 +11,7 @@ from transformers import PretrainedConfig
 from tiryns.conf.values import Settings
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.opened import Reading, of_run
-from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.data.read.rows import Row, Rows, RowSource
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
 from tiryns.runner.data.vision.image_text import ConversationSequences, encode_conversations
 from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image, join_images
@@ -155,7 +155,7 @@ class AnswersAsTested(Answers):
         module = option_defaults("module", self.name) | _settings_of_run(run, "module")
         self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
 
-    def read(self, source: object, name: str) -> ConversationSequences:
+    def read(self, source: RowSource, name: str) -> ConversationSequences:
         """The samples of a source, as the run would read it; raises ValueError or FileNotFoundError for unusable ones."""
         from tiryns.runner.data.vision.image_text import read_conversations
 

@@ -11,6 +11,7 @@ from tiryns.conf.values import check_choice
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
+from tiryns.runner.data.read.rows import RowSource
 from tiryns.runner.evaluation.calibration.report import calibration, fitted, label_sets
 from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
@@ -98,7 +99,7 @@ class Evaluation(NamedTuple):
 
 def evaluate(
     run: str,
-    sources: Mapping[str, object],
+    sources: Mapping[str, RowSource],
     asked: Asked = AS_TRAINED,
     report: Callable[[str], Report] | None = None,
 ) -> Evaluation:

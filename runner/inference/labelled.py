@@ -16,7 +16,7 @@ from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows, MissingColumn
 from tiryns.runner.data.read.formats import ROWS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
-from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, read_rows
+from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, RowSource, read_rows
 from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, option_defaults
 from tiryns.runner.inference.language.infill import Opened
@@ -117,7 +117,7 @@ class Labels(Kind):
         known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
         return reading._replace(format="auto") if known and isinstance(reading.format, OfRun) else reading
 
-    def rows_of(self, source: object, split: str = "train", bad: BadRows = RAISED) -> Rows:
+    def rows_of(self, source: RowSource, split: str = "train", bad: BadRows = RAISED) -> Rows:
         """Reads the rows of a file or another source, as the reader takes them; `split` is for data sets with several."""
         how = HowRead(bad, self.reader.columns(), rule=self.rule)
         given = self.reader.source(source, split)
@@ -187,7 +187,7 @@ class Labels(Kind):
         pairs = zip(rows.rows, kept, strict=True)
         return rows._replace(rows=[row._replace(values=values) for row, values in pairs])
 
-    def labelled_samples(self, source: object, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
+    def labelled_samples(self, source: RowSource, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
         """Reads the samples of the set `name`, and counts its rows without a label, and those that `bad` leaves out.
 
         Raises ValueError if no row has a label, or none can be used.

@@ -63,11 +63,11 @@ class Task:
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """An empty collection of predictions for a set, with the settings of the run's objective."""
         return self.evaluation(sequences)
 
-    def predictions(self, sequences: object, objective: Collator) -> Predictions:
+    def predictions(self, sequences: Any, objective: Collator) -> Predictions:
         """The same, with the metrics registered for its kind."""
         made = self.collect(sequences, objective)
         made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
@@ -112,7 +112,7 @@ class TrainerTask(Task):
         """Predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
         raise NotImplementedError
 
-    def joined(self, sequences: object) -> Predictions | None:
+    def joined(self, sequences: Any) -> Predictions | None:
         """Predictions that join the samples of an example; None if each sample is one."""
         return None
 

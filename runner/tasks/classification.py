@@ -35,7 +35,7 @@ class Classification(TrainerTask):
         REGRESSION: NumberPredictions,
     }
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions for the objective's kind of problem."""
         assert isinstance(objective, SequenceClassificationCollator)
         if objective.problem_type == MULTI:

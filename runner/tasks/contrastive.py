@@ -1,6 +1,6 @@
 """Vectors of texts, learnt from pairs."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
@@ -32,7 +32,7 @@ class Contrastive(Task):
         """What predictions say of the vector of a text."""
         return vector.tolist()
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
         assert isinstance(objective, PairsCollator)
         return (PairScores if objective.loss in SCORED else Retrieved)(sequences, objective)

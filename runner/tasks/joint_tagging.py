@@ -1,5 +1,7 @@
 """Joint tagging: several labels for each word, by as many heads on one encoder."""
 
+from typing import Any
+
 from tiryns.runner.data.labelled.words.joint_tagging import JointTaggingReader
 from tiryns.runner.evaluation.kinds.tags import JointPredictions
 from tiryns.runner.evaluation.predictions import Predictions
@@ -15,7 +17,7 @@ class JointTagging(Task):
     objective = JointTaggingCollator
     evaluation = JointPredictions
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions with the objective's kind of decoding, and its weights."""
         assert isinstance(objective, JointTaggingCollator)
         return JointPredictions(sequences, objective.options.constrained_decoding, objective.weights)

@@ -32,7 +32,7 @@ class QuestionAnswering(TrainerTask):
     evaluation = QuestionPredictions
     second = "context_column"
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions with the objective's threshold for no answer."""
         assert isinstance(objective, QuestionAnsweringCollator)
         return QuestionPredictions(sequences, objective.options.null_threshold)
@@ -86,6 +86,6 @@ class QuestionAnswering(TrainerTask):
                 accepted.append([decode(ids[first : last + 1])] if last > 0 else [])
         yield Compared(self.name, predicted, accepted)
 
-    def joined(self, sequences: object) -> Predictions:
+    def joined(self, sequences: Any) -> Predictions:
         """The windows of a question are joined to one answer."""
         return QuestionPredictions(sequences, 0.0)

@@ -28,7 +28,7 @@ class TokenClassification(TrainerTask):
     objective = TokenClassificationCollator
     evaluation = TokenPredictions
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Predictions with the objective's kind of decoding."""
         assert isinstance(objective, TokenClassificationCollator)
         return TokenPredictions(sequences, objective.options.constrained_decoding)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from hydra.core.global_hydra import GlobalHydra
 
+from tests.support.kept_options import kept_options
 from tests.support.processes import WarmPopen
 from tiryns.runner.cli.commands import main
 
@@ -48,7 +49,7 @@ def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
     os.chdir(cwd)
     popen, subprocess.Popen = subprocess.Popen, WarmPopen  # type: ignore[misc]
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), kept_options():
             yield
     finally:
         sys.argv, subprocess.Popen = before[0], popen  # type: ignore[misc]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.data.labelled.classification import LabelledSequences
+from tiryns.runner.data.labelled.classification import Labelled, LabelledSequences
 from tiryns.runner.data.labelled.lists import ListSequences
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.files import Entry, PredictionRow
@@ -44,12 +44,11 @@ class OfLabels(Predictions[L]):
         known = self.known()
         return self.values[value][known], self.sequences.labels[known]
 
-    def row(self, i: int, gold: object, predicted: object, probability: object) -> PredictionRow:
-        """Returns the line of an example."""
-        example = self.sequences.examples[i]
-        pair = {} if example.pair is None else {"pair": example.pair}
-        known = {"gold": gold, "predicted": predicted, "probability": probability}
-        return {"id": example.id, "text": example.text, **pair, **known}
+
+def _row(example: Labelled, gold: object, predicted: object, probability: object) -> PredictionRow:
+    pair = {} if example.pair is None else {"pair": example.pair}
+    known = {"gold": gold, "predicted": predicted, "probability": probability}
+    return {"id": example.id, "text": example.text, **pair, **known}
 
 
 class ClassificationPredictions(OfLabels[LabelledSequences]):
@@ -76,7 +75,9 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
         for i in np.flatnonzero(self.seen).tolist():
             label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
             probability = round(float(self.values["probability"][i]), 6)
-            row = self.row(i, names[label] if label >= 0 else None, predicted, probability)
+            row = _row(
+                self.sequences.examples[i], names[label] if label >= 0 else None, predicted, probability
+            )
             yield row | (self.label_sets(i) if self.label_sets else {})
 
     def tables(self) -> Entry:
@@ -123,7 +124,7 @@ class LabelPredictions(OfLabels[LabelledSequences]):
             gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if known[i] else None
             rounded = [round(float(probability[c]), 6) for c in chosen]
             none = {} if len(chosen) else {"none": round(1 - float(probability.max()), 6)}
-            yield {**self.row(i, gold, [names[c] for c in chosen], rounded), **none}
+            yield {**_row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded), **none}
 
     def tables(self) -> Entry:
         """Per-label figures, with the thresholds if they are not the usual one."""
@@ -158,4 +159,4 @@ class NumberPredictions(OfLabels[LabelledSequences]):
         """Numbers; there is no probability."""
         for i in np.flatnonzero(self.seen).tolist():
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
-            yield self.row(i, None if np.isnan(gold) else gold, predicted, None)
+            yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)

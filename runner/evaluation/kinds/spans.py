@@ -76,7 +76,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         """Texts; all accepted answers as gold, and where they are known the context around the first one as `excerpt`."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
-            row = {"id": example.id, "text": example.question, "gold": example.answers}
+            row: PredictionRow = {"id": example.id, "text": example.question, "gold": example.answers}
             row |= {"predicted": text, "probability": round(probability, 6)}
             if example.answers is not None:
                 row["excerpt"] = surroundings(example.context, [*example.answers, text][0])

@@ -114,7 +114,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
                 if self.label_sets and e.words:
                     of_words = [self.label_sets(word) for word in range(words.start, words.stop)]
                     row |= {key: [of_word[key] for of_word in of_words] for key in of_words[0]}
-                if e.text and self._tagging:
+                if e.text and e.places is not None and self._tagging:
                     row["predicted_entities"] = spans_of(e.text, e.places, self._tagging.iob(tags))
                 yield row
 

@@ -1,7 +1,7 @@
 """The task of sparse vectors: its pairs of texts, and the figures of an evaluated set."""
 
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
@@ -82,7 +82,7 @@ class Sparse(Contrastive):
         tokens = tokenizer.convert_ids_to_tokens(ids[:count].tolist())
         return dict(zip(tokens, weights[:count].tolist(), strict=True))
 
-    def collect(self, sequences: object, objective: Collator) -> Predictions:
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
         """Vectors of the set, with the objective's loss."""
         return SparseRetrieved(sequences, objective)
 
