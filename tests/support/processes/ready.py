@@ -5,6 +5,7 @@ import torch._dynamo
 import transformers.models.auto
 import transformers.models.bert.modeling_bert
 import transformers.models.modernbert.modeling_modernbert
+from hydra.types import RunMode
 from transformers.conversion_mapping import get_checkpoint_conversion_mapping
 
 import tiryns.runner.callbacks
@@ -33,14 +34,16 @@ import tiryns.runner.samplers.phased
 import tiryns.runner.sweeps.pruning
 import tiryns.runner.sweeps.sweep_page
 import tiryns.runner.train
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import initialized
 from tiryns.runner.manifest.code import code
 from tiryns.runner.report.changed import changed_settings
 
-WORDS = "data=files data.source=a/b.txt data.vocab_size=300 optimizer.lr=0.003 optimizer.betas=[0.9,0.95]"
+WORDS = "data=files data.source=a/b.txt data.vocab_size=300 model=bert_tiny trainer=cpu optimizer.betas=[0.9,0.95]"
 
-with initialized():  # which fills the caches of Hydra's grammar
-    compose(WORDS.split())
+# Fills the caches of Hydra's grammar. Hydra composes in this mode at first, and options that are composed twice are kept.
+with initialized() as loader:
+    for words in [WORDS.split(), ["optimizer.lr=0.003"]] * 2:
+        loader.load_configuration("config", words, RunMode.MULTIRUN)
 get_checkpoint_conversion_mapping("bert")
 code()
 changed_settings({})
