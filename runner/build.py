@@ -19,7 +19,7 @@ CONVERSIONS = ("none", "partial", "object", "all")
 """Hydra's values of `_convert_`: which containers become plain Python."""
 
 
-def build(node: Any, **given: Any) -> Any:
+def build(node: object, **given: object) -> Any:
     """Makes the object of a config node; of `given`, known only at run time, its target gets its parameters.
 
     Raises:
@@ -33,7 +33,7 @@ def build_all(nodes: Any, **given: Any) -> dict[str, Any]:
     return {str(name): build(node, **given) for name, node in (nodes or {}).items() if node is not None}
 
 
-def bind(node: Any) -> Call:
+def bind(node: object) -> Call:
     """The target of a node with the node's values bound, to be called with the values known at run time.
 
     Nested nodes are built here. Hydra's instructions have their usual meaning, but the default of `_convert_` is `all`,

@@ -136,7 +136,7 @@ class RunModule:
     baselines: Mapping[str, float] = NOTHING
     """Metrics of the data to compare results with."""
 
-    def figure_names(self, sequences: Any) -> Sequence[str]:
+    def figure_names(self, sequences: object) -> Sequence[str]:
         """The metrics of a validation set, the one that chooses the best checkpoint first; none if not known."""
         return ()
 
@@ -199,7 +199,7 @@ BY_GROUP: Mapping[str, type] = {"data": RunData, "module": RunModule, "logger": 
 """What the components of a group are asked for; of callbacks those alone are asked that are `RunCallback`s."""
 
 
-def with_defaults(target: Any, group: str | None) -> Any:
+def with_defaults(target: object, group: str | None) -> Any:
     """A class of a group with the defaults of what it lacks; itself where it lacks nothing, or is no class.
 
     Example:

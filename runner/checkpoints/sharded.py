@@ -154,7 +154,7 @@ def separate(state: State, shards: dict[str, Tensor], name: str = "state") -> St
     return separated(state, name)
 
 
-def join(rest: Any, tensors: Mapping[str, Tensor]) -> Any:
+def join(rest: object, tensors: Mapping[str, Tensor]) -> Any:
     """Reverses `separate`."""
     if isinstance(rest, tuple) and rest[:1] == (SHARD,):
         return tensors[rest[1]]

@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import NAMED, rules_of
+from tiryns.conf.values import NAMED, Settings, rules_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
@@ -18,7 +18,7 @@ from tiryns.runner.run.files import named_path, read_status
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.recording import config_hash, without_secrets
-from tiryns.runner.run.yaml_files import read_config
+from tiryns.runner.run.yaml_files import read_config, settings_in
 
 GROUPS = ("data", "model", "objective")
 """Groups with settings that name files."""
@@ -146,18 +146,13 @@ def is_moved(run: Run, config: DictConfig) -> bool:
     if config_hash(now) != config_hash(noted):
         return False
     files = (read_manifest(run.path).get("inputs") or {}).get("files") or {}
-    here = data_files(_container(without_secrets(config))) if moved else {}
+    here = data_files(settings_in(without_secrets(config).data, resolve=True)) if moved else {}
     return all(_are_same(here.get(name), files.get(name)) for name in moved)
 
 
-def _container(config: DictConfig) -> dict[str, Any]:
-    data: Any = OmegaConf.to_container(config.data, resolve=True)
-    return dict(data)
-
-
-def _data_of(config: DictConfig) -> dict[str, Any]:
+def _data_of(config: DictConfig) -> Settings:
     """The settings that may name local files, by the names of `data_files`."""
-    data = _container(config)
+    data = settings_in(config.data, resolve=True)
     parts = {"": data, **{f"mixture.{name}.": one for name, one in (data.get("mixture") or {}).items()}}
     return {
         f"{prefix}{name}": part[name] for prefix, part in parts.items() for name in DATA if part.get(name)

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, SEARCHED
-from tiryns.conf.values import rules_of
+from tiryns.conf.values import Settings, rules_of
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.config.reach import (
     FETCHES,
@@ -256,7 +256,7 @@ def _is_own(key: str, value: object, words: Sequence[str]) -> bool:
     )
 
 
-def _own_contents() -> Iterator[dict[str, Any]]:
+def _own_contents() -> Iterator[Settings]:
     """What all files say in the folders of the user's own: those of `TIRYNS_CONF`, and of installed packages."""
     named = filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep))
     packages = map(find_spec, ("tiryns.conf", *(place.removeprefix("pkg://") for place in SEARCHED)))
@@ -267,7 +267,7 @@ def _own_contents() -> Iterator[dict[str, Any]]:
 
 
 @cache
-def _content(file: Path, changed: int) -> dict[str, Any]:
+def _content(file: Path, changed: int) -> Settings:
     """What a file says, as it stood when it was `changed`; nothing where it is no config."""
     try:
         return plain(read_config(file))  # type: ignore[no-any-return]

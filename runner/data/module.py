@@ -180,7 +180,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """Global batches from the first that is not yet consumed."""
         return self._loader(self.train, self.sampler, MASK_STREAM, self.start, self.num_workers)
 
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+    def transfer_batch_to_device(self, batch: object, device: torch.device, dataloader_idx: int) -> Any:
         """The batch on `device`; on a CPU it is returned as it is."""
         if device.type == "cpu":
             return batch

@@ -75,7 +75,7 @@ class WorkerLoader(DataLoader[Any]):
 
     unit = "batch"
 
-    def __init__(self, dataset: Dataset[Any], num_workers: int, **options: Any) -> None:
+    def __init__(self, dataset: Dataset[Any], num_workers: int, **options: object) -> None:
         defaults: dict[str, Any] = {"batch_size": None, "collate_fn": serialize_batch}
         if num_workers:
             defaults |= {"worker_init_fn": set_up_worker, "prefetch_factor": 4}

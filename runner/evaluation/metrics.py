@@ -21,7 +21,7 @@ IOB = (OUTSIDE, "B-X", "I-X")
 """Tags that tell the scheme of entities whose labels are not named."""
 
 
-def number_metrics(num_labels: int, **options: Any) -> dict[str, Metric]:
+def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
     """Metrics of numbers [D]."""
     from torchmetrics.regression import MeanSquaredError
 

@@ -199,7 +199,7 @@ def computed(name: str, metric: Metric, values: Sequence[object]) -> float:
     return float(found)
 
 
-def as_tensor(values: Any) -> Any:
+def as_tensor(values: object) -> Any:
     """An array as a tensor; lists of words stay as they are."""
     return torch.from_numpy(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
 

@@ -156,7 +156,7 @@ def _of_classes(name: str, counted: Counted, owners: Owners, size: int) -> Weigh
 
 
 @singledispatch
-def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def weighted(metric: Metric, predicted: object, true: object, owners: Owners) -> Weighted:
     """The metric as a function of the examples' weights; of one that is not known here, of the items that are drawn."""
 
     def drawn(weights: NDArray[np.float64]) -> dict[str, float]:

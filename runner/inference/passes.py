@@ -129,7 +129,7 @@ def passes(
             report(done, len(sequences))
 
 
-def _moved(value: Any, device: torch.device) -> Any:
+def _moved(value: object, device: torch.device) -> Any:
     """A micro-batch on the device, with its images."""
     if isinstance(value, Mapping):
         return {name: _moved(one, device) for name, one in value.items()}

@@ -6,7 +6,7 @@ Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens bec
 from collections.abc import Callable
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -21,6 +21,7 @@ from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, sch
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
 from tiryns.runner.protocols import Resolved, RunData
+from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
 
 CLOSED_FORM = "runner.optim.get_scheduler"
@@ -42,7 +43,7 @@ class Lengths:
     def check(self, data: RunData) -> None:
         """Raises ValueError for data that cannot change during a run as the config says."""
 
-    def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
+    def connect(self, data: object, objective: object, model: TaskModel | None, connect: Connect) -> int:
         """Connects prepared data with the run; returns its steps, which are in the config from then on."""
         return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
 
@@ -56,7 +57,7 @@ class Lengths:
         """A function from an `optimizer` and `max_steps` to the scheduler of the run."""
         return make_scheduler_of(self.config.scheduler)
 
-    def rotary(self, model: Any) -> RotaryPhases | None:
+    def rotary(self, model: object) -> RotaryPhases | None:
         """The bases of rotary positions over the run; None where they stay as they are."""
         return None
 
@@ -111,11 +112,11 @@ class CountedLengths(Lengths):
         Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
         """
         config, found = self.config, self.phases()
-        optimizer: Any = OmegaConf.to_container(config.optimizer, resolve=True)
+        optimizer = settings_in(config.optimizer, resolve=True)
         decays = decays_of(found, optimizer)
         if decays is None and not has_own_schedules(found):
             return super().make_scheduler()
-        settings: Any = OmegaConf.to_container(config.scheduler, resolve=True)
+        settings = settings_in(config.scheduler, resolve=True)
         if target_of(settings) != CLOSED_FORM:
             raise ValueError(
                 f"phases: rates and decays of phases need a schedule that is known at every step, and "

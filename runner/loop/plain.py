@@ -112,7 +112,7 @@ def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_ste
         group.update({name: theirs[name] for name in CYCLED if name in theirs})
 
 
-def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: Any) -> Any:
+def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: object) -> Any:
     """The model of a node; raises ValueError for a setting in its `config` that the model's class does not have."""
     call = bind(node)
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):

@@ -159,7 +159,7 @@ def own_share(full: Tensor, like: Tensor) -> Tensor:
 class ShardedStrategy(ModelParallelStrategy):
     """Lightning's model parallelism, with the project's own checkpoints: written in shards, read in shards or whole."""
 
-    def __init__(self, layout: Layout, *sizes: int, **options: Any) -> None:
+    def __init__(self, layout: Layout, *sizes: int, **options: object) -> None:
         super().__init__(*sizes, **options)  # type: ignore[arg-type]
         self.layout = layout
 

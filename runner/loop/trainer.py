@@ -109,7 +109,7 @@ class Clock(Timer):
             log.info("the seconds of trainer.max_seconds are over at step %d", trainer.global_step)
 
 
-def make_trainer(asked: DictConfig, resolved: DictConfig, **given: Any) -> Trainer:
+def make_trainer(asked: DictConfig, resolved: DictConfig, **given: object) -> Trainer:
     """The Trainer of the node `asked`, with its values as `resolved`.
 
     A node of Lightning's class, or of a subclass, has Lightning's names; settings left out are as in `trainer=auto`.

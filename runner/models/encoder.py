@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from torch import nn
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -242,7 +241,7 @@ def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, N
     return {name: None for name in beyond if _may_be_unset(known, name)}
 
 
-def _may_be_unset(known: Any, name: str) -> bool:
+def _may_be_unset(known: object, name: str) -> bool:
     """Whether a field may be None: some config classes refuse that for ids which no part of the model reads."""
     try:
         type(known)(**{name: None})

@@ -35,7 +35,7 @@ class Head(NamedTuple):
         known = not self.decoders or type(config) in MODEL_FOR_MASKED_LM_MAPPING
         return self if known else self._replace(auto=AutoModelForCausalLM, decoders=False)
 
-    def build(self, config: PretrainedConfig, **model_kwargs: Any) -> PreTrainedModel:
+    def build(self, config: PretrainedConfig, **model_kwargs: object) -> PreTrainedModel:
         """The model with random weights; `model_kwargs` are further arguments of its class.
 
         Raises:

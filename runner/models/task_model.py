@@ -91,7 +91,7 @@ class TaskModel(nn.Module):
         """Frozen models that training asks and that are no part of the model's state, by the settings that name them."""
         return {}
 
-    def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
+    def before_training(self, data: object, digests: dict[str, str], rank: int) -> None:
         """Prepares what training reads beside its micro-batches: `digests` are those of the `fixed_models`."""
 
     def pack_rows(self) -> None:

@@ -37,7 +37,7 @@ def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedMod
 
 
 def load_weights(
-    auto: type, path: str, new_head: bool = False, both_ways: bool = True, **options: Any
+    auto: type, path: str, new_head: bool = False, both_ways: bool = True, **options: object
 ) -> tuple[PreTrainedModel, list[str]]:
     """The model of the class `auto`, such as AutoModelForMaskedLM, from `path`, and the names of its head's new weights.
 

@@ -69,7 +69,7 @@ class ModelModule(pl.LightningModule, RunModule):
         """Logs the figures of an evaluation, in full: Lightning would make float32 of a float."""
         self.log_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in figures.items()}, **options)
 
-    def gather_objects(self, mine: Any) -> list[Any]:
+    def gather_objects(self, mine: object) -> list[Any]:
         """The objects of all ranks, on every rank."""
         return gathered(mine, replica_of(self.trainer))
 

@@ -26,7 +26,7 @@ class VisionLanguageModule(FinetuningRun):
     model: VisionLanguageModel
 
     @takes_settings(options.VisionLanguage)
-    def __init__(self, settings: options.VisionLanguage, **given: Any) -> None:
+    def __init__(self, settings: options.VisionLanguage, **given: object) -> None:
         names = (f.name for f in fields(options.Finetuning) if f.name != "_target_")
         super().__init__(**{name: getattr(settings, name) for name in names}, **given)
         self.writer = AnswerWriter(settings.generated_samples, settings.max_new_tokens)

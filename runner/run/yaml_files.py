@@ -43,7 +43,7 @@ def settings_in(config: DictConfig, resolve: bool = False) -> Settings:
     return cast(Settings, OmegaConf.to_container(config, resolve=resolve))
 
 
-def read_group(file: Path, name: str) -> dict[str, Any]:
+def read_group(file: Path, name: str) -> Settings:
     """One top-level setting of a `config.yaml` by its name, if it is there; the rest of the file is not parsed.
 
     Raises:

@@ -33,6 +33,7 @@ from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
+from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
 
@@ -82,7 +83,7 @@ def identity(config: DictConfig) -> dict[str, Any]:
         "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper")),
     }
     if found["sweeper"] == "suite":
-        settings: Any = OmegaConf.to_container(config.hydra.sweeper)
+        settings = settings_in(config.hydra.sweeper)
         settings["overrides"] = public_overrides(settings["overrides"])
         found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
     return found

@@ -63,11 +63,11 @@ class Task:
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
-    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+    def collect(self, sequences: object, objective: Collator) -> Predictions:
         """An empty collection of predictions for a set, with the settings of the run's objective."""
         return self.evaluation(sequences)
 
-    def predictions(self, sequences: Any, objective: Collator) -> Predictions:
+    def predictions(self, sequences: object, objective: Collator) -> Predictions:
         """The same, with the metrics registered for its kind."""
         made = self.collect(sequences, objective)
         made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
@@ -104,7 +104,7 @@ class TrainerTask(Task):
         """The model with the task's head, with new weights if `num_labels` is not the number it was trained for."""
         raise NotImplementedError
 
-    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
         """The batch with the fields that the task's model reads, and the number of its targets as `weight`."""
         raise NotImplementedError
 
@@ -112,7 +112,7 @@ class TrainerTask(Task):
         """Predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
         raise NotImplementedError
 
-    def joined(self, sequences: Any) -> Predictions | None:
+    def joined(self, sequences: object) -> Predictions | None:
         """Predictions that join the samples of an example; None if each sample is one."""
         return None
 

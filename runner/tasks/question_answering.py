@@ -50,7 +50,7 @@ class QuestionAnswering(TrainerTask):
             load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False), MAX_ANSWER_TOKENS
         )
 
-    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Every window of a question is one target."""
         known = batch["start_positions"] != IGNORED
         ids: Tensor = batch["input_ids"]

@@ -45,7 +45,7 @@ class TokenClassification(TrainerTask):
         head = labelled_head(AutoModelForTokenClassification, name_or_path, num_labels)
         return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
 
-    def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
+    def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Every token with a label is a target, and a word."""
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]

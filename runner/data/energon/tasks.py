@@ -236,7 +236,7 @@ def identity(sample: Sample) -> str:
     return f"{sample.__sources__[0].dataset_path}/{place(sample)}" if sample.__sources__ else place(sample)
 
 
-def flat_tensors(flat: Any) -> Any:
+def flat_tensors(flat: object) -> Any:
     """Flat samples with tensors instead of arrays: a micro-batch without padding or packing."""
     if isinstance(flat, dict):
         return {name: flat_tensors(value) for name, value in flat.items()}

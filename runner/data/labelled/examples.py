@@ -254,7 +254,9 @@ def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[n
     return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
 
 
-def tokenized(tokenizer: Tokenizer, *columns: Sequence[object], **options: Any) -> Iterator[tuple[int, Any]]:
+def tokenized(
+    tokenizer: Tokenizer, *columns: Sequence[object], **options: object
+) -> Iterator[tuple[int, Any]]:
     """The number of each example of the columns, and the tokenizer's `Encoding` of it, or of each of its windows."""
     for start in range(0, len(columns[0]), TOKENISED_AT_ONCE):
         some = [column[start : start + TOKENISED_AT_ONCE] for column in columns]

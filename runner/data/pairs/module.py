@@ -35,7 +35,9 @@ class PairsData(FinetuningData):
     def __init__(self, settings: options.PairsData) -> None:
         self.set_up(settings)
 
-    def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
+    def _read(
+        self, name: str, part: str, source: object, train: Rows | None = None
+    ) -> tuple[Rows, list[Any]]:
         """Several training sets are read one after the other; their examples know which set they are of."""
         if name != "train" or not isinstance(source, Mapping):
             return super()._read(name, part, source, train)

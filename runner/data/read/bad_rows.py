@@ -23,7 +23,7 @@ class AdvisedError(ValueError):
 
     failure_code = "bad_data"
 
-    def __init__(self, message: str, **settings: Any) -> None:
+    def __init__(self, message: str, **settings: object) -> None:
         super().__init__(message)
         self.settings = settings
 

@@ -50,7 +50,7 @@ class _Unpacked(io.RawIOBase):
         """As `io.RawIOBase` asks."""
         return True
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: object) -> int:
         """Reads up to the length of a buffer."""
         count = int(self._stream.readinto(buffer))
         self._left -= count
@@ -134,7 +134,7 @@ _HEADER = 1 << 16
 """Bytes of the longest header, which may hold the smallest and the largest value of its page."""
 
 
-def most_of_chunk(path: Path, chunk: Any, width: int) -> tuple[int, int]:
+def most_of_chunk(path: Path, chunk: object, width: int) -> tuple[int, int]:
     """Returns bytes that the values of a column chunk take at most, and those of the longest value.
 
     They follow from the headers that pyarrow reads the pages by, structs of thrift's compact protocol (PageHeader of

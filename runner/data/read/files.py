@@ -208,7 +208,7 @@ def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
     return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in plain]
 
 
-def load_hub(name: str, config: str | None, split: str | None, **options: Any) -> Any:
+def load_hub(name: str, config: str | None, split: str | None, **options: object) -> Any:
     """The split of a data set from `datasets.load_dataset`, or with None all splits by name.
 
     Raises FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split.

@@ -91,7 +91,7 @@ class PretrainingData(GlobalBatchDataModule):
         """What the log has of documents that were read, which are read again for another length."""
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
-    def __new__(cls, *args: Any, **settings: Any) -> "PretrainingData":  # noqa: D102  documented as __init__ is
+    def __new__(cls, *args: object, **settings: object) -> "PretrainingData":  # noqa: D102  documented as __init__ is
         if cls is PretrainingData and str(settings.get("source")).startswith("store:"):
             if other := next((name for name in ("streaming", "validation") if settings.get(name)), None):
                 what = "has its own held-out documents" if other == "validation" else "is tokenised already"

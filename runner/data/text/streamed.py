@@ -127,7 +127,7 @@ class _DocumentLoader(StepLoader):
 
     dataset: StreamedGlobalBatches
 
-    def __init__(self, batches: StreamedGlobalBatches, num_workers: int, **options: Any) -> None:
+    def __init__(self, batches: StreamedGlobalBatches, num_workers: int, **options: object) -> None:
         super().__init__(batches, num_workers, **options)
         self.sampler.start = batches.start
 

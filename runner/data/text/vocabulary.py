@@ -18,7 +18,7 @@ MANY = 0.05
 """Share of unknown tokens from which on a tokenizer is another text's."""
 
 
-def describe_vocabulary(tokenizer: Tokenizer, samples: Any = ()) -> str:
+def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
     """The size of the vocabulary, what it lacks of some samples, and whether texts get no special tokens at their ends.
 
     Warns of a tokenizer that knows little of them.

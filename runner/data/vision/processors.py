@@ -55,7 +55,7 @@ def _by_architecture(name_or_path: str) -> str:
 class _WithoutVideos(ProcessorMixin):
     """Takes None for the video processor."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         named = {name: value for name, value in kwargs.items() if value is not None}
         super().__init__(*(value for value in args if value is not None), **named)
 
@@ -87,7 +87,7 @@ def _image_only(base: Any) -> Any:
     return ImageOnly
 
 
-def _empty(base: Any) -> Any:
+def _empty(base: object) -> Any:
     """A processor without parts; its class has no name by which pickle could find it."""
     kind = _image_only(base)
     return kind.__new__(kind)

@@ -37,7 +37,7 @@ class MtebEncoder:
         """The cosines [D, E] of features [D, H] and [E, H]."""
         return unit(torch.as_tensor(left)) @ unit(torch.as_tensor(right)).T
 
-    def similarity_pairwise(self, left: Any, right: Any) -> Tensor:
+    def similarity_pairwise(self, left: object, right: object) -> Tensor:
         """The cosines [D] of features [D, H] and [D, H]."""
         return cosines(torch.as_tensor(left), torch.as_tensor(right))
 

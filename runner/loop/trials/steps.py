@@ -88,7 +88,7 @@ def can_be_tried(data: RunData, model: TaskModel) -> bool:
     return data.tells_batches and not data.streamed and not model.couples_batch
 
 
-def fitting_tokens(module: Any, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
+def fitting_tokens(module: object, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
     """The most tokens of a micro-batch that fit into a device's memory, halved from what a share of the first step has.
 
     Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.

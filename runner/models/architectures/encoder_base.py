@@ -46,7 +46,7 @@ class EncoderConfig(PretrainedConfig):
     sep_token_id: int | None = None
     tie_word_embeddings: bool = True
 
-    def __post_init__(self, **kwargs: Any) -> None:
+    def __post_init__(self, **kwargs: object) -> None:
         """Names the classes of the architecture's file, for whoever opens an exported model."""
         super().__post_init__(**kwargs)
         if self.classifier_pooling not in ("cls", "mean"):
@@ -75,7 +75,7 @@ def attend(
     mask: Tensor | None,
     scaling: float,
     position_scores: Callable[[Tensor, Tensor], Tensor] | None = None,
-    **kwargs: Any,
+    **kwargs: object,
 ) -> Tensor:
     """Attention [B, N, T, H] by the implementation that the config names, to [B, T, N * H].
 

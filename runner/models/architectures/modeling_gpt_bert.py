@@ -14,7 +14,6 @@ embeddings, one for each bucket of distances (DeBERTa, arXiv 2006.03654): distan
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -100,7 +99,7 @@ class GptBertAttention(SelfAttention):
         self.bucket_drop = nn.Dropout(config.attention_probs_dropout_prob)
         self.bucket_drop.shared_by_rows = True  # type: ignore[assignment]  # by all shares of a batch
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, buckets: Tensor, **kwargs: Any) -> Tensor:
+    def forward(self, hidden: Tensor, mask: Tensor | None, buckets: Tensor, **kwargs: object) -> Tensor:
         """Hidden states [B, T, D] and embeddings of buckets [P, D] to as many hidden states."""
         hidden, num_heads = self.norm(hidden), self.config.num_attention_heads
         query, key = (heads_of(part, num_heads) for part in self.Wqk(hidden).chunk(2, -1))

@@ -82,7 +82,7 @@ def as_held(model: Model) -> Model:
     return model.double() if wide else model
 
 
-def load_model(auto: type, path: str, **options: Any) -> Any:
+def load_model(auto: type, path: str, **options: object) -> Any:
     """Loads a model with the class `auto`, in the type of the run, or outside of one in at least fp32.
 
     Raises CustomCodeRefused, or as transformers does.

@@ -50,7 +50,7 @@ PLACES = (
 class NarrowedLastLayer:
     """Hooks on an encoder's last layer, if it is of a known kind and a trial gives the same results."""
 
-    def __init__(self, encoder: Any) -> None:
+    def __init__(self, encoder: object) -> None:
         self._chosen: Tensor | None = None
         self._shape: torch.Size = torch.Size()
         self._attention: nn.Module | None = None

@@ -93,7 +93,7 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
-def choose_layout(layout: str, collator: Any, task_model: TaskModel, began: str | None = None) -> str:
+def choose_layout(layout: str, collator: object, task_model: TaskModel, began: str | None = None) -> str:
     """The layout for `auto`: that of the run's checkpoints (`began`), else the first of packed, padded and single for
     which a trial succeeds; other layouts are returned as they are. The model is set up for the result.
 

@@ -125,7 +125,7 @@ class PretrainingModule(AutomaticModule):
         return self.model_figures(self._sets[number])
 
 
-def new_encoder(fields: Settings, tokenizer: Any, model_kwargs: Settings) -> PreTrainedModel:
+def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> PreTrainedModel:
     """An encoder with random weights, its sizes those of `fields`, else the defaults of its config class.
 
     Raises ValueError for an unknown architecture or field, or neither a tokenizer nor `vocab_size`.

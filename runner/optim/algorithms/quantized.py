@@ -6,7 +6,6 @@ Its kernels lack Adam's coupled decay and the norms of LAMB and LARS; here they 
 import logging
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 import torch
 from torch.optim import Optimizer
@@ -29,7 +28,7 @@ def refuse_options(name: str, **options: object) -> None:
             raise ValueError(f"{name} with quantized=true does not know {option}={value}; keep its default")
 
 
-def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **settings: Any) -> Optimizer:
+def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **settings: object) -> Optimizer:
     """An optimizer of bitsandbytes; tensors of fewer than 4096 values keep 32 bits. Raises ImportError without it."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that no optimizer uses
     try:

@@ -41,13 +41,13 @@ class AutoModelForMultipleChoice:
         return transformers.AutoModelForMultipleChoice if known else AutoModelForSequenceClassification
 
     @classmethod
-    def from_config(cls, config: PretrainedConfig, **options: Any) -> PreTrainedModel:
+    def from_config(cls, config: PretrainedConfig, **options: object) -> PreTrainedModel:
         """The model with random weights."""
         model: PreTrainedModel = cls.of(config).from_config(config, **options)
         return model
 
     @classmethod
-    def from_pretrained(cls, path: str, **options: Any) -> Any:
+    def from_pretrained(cls, path: str, **options: object) -> Any:
         """The model with its weights, as transformers loads it."""
         return cls.of(from_pretrained(AutoConfig, path)).from_pretrained(path, **options)
 
