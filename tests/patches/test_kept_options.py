@@ -13,8 +13,8 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from tests.support import kept_options as kept
-from tests.support.kept_options import kept_options
+from tests.support.processes import kept_options as kept
+from tests.support.processes.kept_options import kept_options
 from tiryns.runner.cli.compose import prepare
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from hydra.core.global_hydra import GlobalHydra
 
-from tests.support.kept_options import kept_options
 from tests.support.processes import WarmPopen
+from tests.support.processes.kept_options import kept_options
 from tiryns.runner.cli.commands import main
 
 

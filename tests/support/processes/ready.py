@@ -34,7 +34,7 @@ import tiryns.runner.samplers.phased
 import tiryns.runner.sweeps.pruning
 import tiryns.runner.sweeps.sweep_page
 import tiryns.runner.train
-from tests.support.kept_options import kept_options
+from tests.support.processes.kept_options import kept_options
 from tiryns.runner.cli.compose import initialized
 from tiryns.runner.manifest.code import code
 from tiryns.runner.report.changed import changed_settings
