@@ -12,9 +12,8 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner import log
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
-from tiryns.runner.checkpoints.sharded import State
 from tiryns.runner.evaluation.monitor import loss_beside, monitored_metric
-from tiryns.runner.protocols import asked_callbacks
+from tiryns.runner.protocols import State, asked_callbacks
 from tiryns.runner.run.files import copy_folder, replacing
 from tiryns.runner.run.folder import Run
 

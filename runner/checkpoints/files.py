@@ -19,8 +19,8 @@ from lightning.fabric.plugins import CheckpointIO
 from torch import Tensor
 
 from tiryns.runner.checkpoints import sharded
-from tiryns.runner.checkpoints.sharded import State
 from tiryns.runner.patches.torch.trees import keep_versions, tree_leaves
+from tiryns.runner.protocols import State
 from tiryns.runner.run.files import staging
 
 Found = TypeVar("Found")

@@ -25,12 +25,11 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 from torch.distributed.tensor import DTensor
 
+from tiryns.runner.protocols import State
+
 REST = "rest.pt"
 SHARD = "a shard"
 """First of the pair (`SHARD`, name), which replaces a sharded tensor in `rest.pt`."""
-
-State = dict[str, Any]
-"""A checkpoint: plain values and tensors in dicts, lists and tuples."""
 
 _PLAIN = {
     "torch.distributed.checkpoint.metadata": None,

@@ -189,7 +189,7 @@ Collate = Callable[[FlatSamples], MicroBatch]
 
 
 Batch = dict[str, Any]
-"""A batch of a plain `DataLoader`: tensors, and what else there is, by name."""
+"""A batch by its columns: tensors of rows [B, T], or of one packed row [1, T], and what else a `DataLoader` has."""
 
 
 class TokenizerArguments(TypedDict):

@@ -16,10 +16,10 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import rules_of, suggest
 from tiryns.runner.config.calling import parameters
 from tiryns.runner.config.targets import locate
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, TaskArguments
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch, TaskArguments
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives import rows as layout
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Samples, Shape, lay_out, spread
+from tiryns.runner.objectives.rows import IGNORED, Places, Samples, Shape, lay_out, spread
 from tiryns.runner.protocols import RunObjective
 
 

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from tiryns.conf.objective.pretraining import CausalLanguageModeling, HybridLanguageModeling
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.models.packed.causal import packed_parts, padded_parts
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.mlm import MaskedTargetsCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import mix64, uniform
 
 

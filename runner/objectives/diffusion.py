@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from tiryns.conf.objective.pretraining import MaskedDiffusion
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.micro_batch import Batch, FlatSamples
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import lowest
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 TIME_SALT = np.uint64(0x7469_6D65)

@@ -12,12 +12,12 @@ from tiryns.conf.objective.pretraining import (
     MaskedTargets,
     ReplacedTokenDetection,
 )
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.masking import Masking, TokenCounts
 from tiryns.runner.objectives.options import TAUGHT, takes_options
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape, spread
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
 from tiryns.runner.order.keyed import mix64, token_bits
 
 

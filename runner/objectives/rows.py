@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.order.keyed import mix64
 from tiryns.runner.order.ranges import ranges
 
@@ -20,9 +20,6 @@ IGNORED = -100
 
 Samples = Sequence[Mapping[str, Any]]
 """Tokenised samples by their columns, such as `input_ids`."""
-
-Batch = dict[str, Any]
-"""A batch of samples by its columns: tensors of rows [B, T], or of one packed row [1, T]."""
 
 Places = NDArray[np.int64]
 """The place of each flat token [N] in the rows, counted row by row."""

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from tiryns.conf.objective.labelled import VisionLanguage
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):

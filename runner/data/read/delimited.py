@@ -144,7 +144,8 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
         makes_names = len(set(wanted) & {*(rows or [[]])[0]})
         evenness = round(sum(len(row) == len(rows[0]) for row in rows) / len(rows), 2) if rows else 0.0
         found[one] = (evenness, count, makes_names, sample.count(one) > sample.count(f"{one} "))
-    alike = [one for one in found if found[one] == max(found.values())]
+    best = max(found.values())
+    alike = [one for one in found if found[one] == best]
     if len(alike) > 1:
         choices = " or ".join(f"data.delimiter={one!r}" for one in alike)
         raise AdvisedError(f"{file.path} may be cut at several signs: set {choices}", delimiter=alike[0])

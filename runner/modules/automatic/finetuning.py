@@ -7,13 +7,12 @@ from typing import Any, Literal
 import torch
 
 from tiryns.conf.values import Settings
-from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.data.micro_batch import Batch, MicroBatch
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.totals import LabelledSet
 from tiryns.runner.models.task_model import Output
 from tiryns.runner.modules.automatic.base import AutomaticModule
 from tiryns.runner.modules.automatic.set_figures import SetFigures
-from tiryns.runner.objectives.rows import Batch
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
 from tiryns.runner.run.model_folder import model_folder

@@ -6,7 +6,7 @@ from lightning.pytorch.utilities import move_data_to_device
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.values import Settings, check_choice
-from tiryns.runner.data.micro_batch import MicroBatch, tokenizer_arguments
+from tiryns.runner.data.micro_batch import Batch, MicroBatch, tokenizer_arguments
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.totals import add_sums
 from tiryns.runner.loaders.pretraining import OBJECTIVES
@@ -16,7 +16,7 @@ from tiryns.runner.models.encoder import SIZES
 from tiryns.runner.models.task_model import Output
 from tiryns.runner.modules.automatic.base import AutomaticModule
 from tiryns.runner.objectives import get_collator_cls
-from tiryns.runner.objectives.rows import IGNORED, Batch
+from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.optim import get_scheduler
 from tiryns.runner.run.model_folder import model_folder
 

@@ -10,11 +10,11 @@ from transformers import PreTrainedModel
 
 from tiryns.conf.objective import labelled as options
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, LabelCounts, by_label
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.objectives.base import Collator, FlatCollator
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape, spread
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
 
 
 def label_config(names: Sequence[str]) -> dict[str, object]:

@@ -12,12 +12,12 @@ from tiryns.conf.objective.labelled import JointTagging, TokenClassification
 from tiryns.conf.values import AT_LEAST_0
 from tiryns.runner.data.labelled.labels import by_label
 from tiryns.runner.data.labelled.words.joint_tagging import columns_of_labels
-from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator
 from tiryns.runner.objectives.options import takes_options
-from tiryns.runner.objectives.rows import IGNORED, Batch, Places, Shape, flat_column, label_tensor
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape, flat_column, label_tensor
 
 
 class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
