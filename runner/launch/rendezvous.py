@@ -15,6 +15,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
 )
 
 from tiryns.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE
+from tiryns.runner.patches.torch.meetings import name_events_by_frames
 from tiryns.runner.run.cluster import Nodes
 from tiryns.runner.run.files import locked, replacing
 
@@ -62,6 +63,7 @@ class FolderBackend(RendezvousBackend):
 
 def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
     """Where the agents of a run in `folder` meet."""
+    name_events_by_frames()
     make: Callable[..., DynamicRendezvousHandler] = DynamicRendezvousHandler.from_backend
     if nodes == (1, 1):
         store = HashStore()
