@@ -82,6 +82,7 @@ def curve(run: Run) -> dict[int, float]:
 CURVE = {4: 0.504, 8: 0.508, 10: 0.51}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 def test_in_the_loop_gives_a_curve_and_leaves_the_run_as_it_is(
     run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +135,7 @@ def test_what_was_cut_goes_on_and_what_is_complete_is_not_made_again(
     assert curve(run) == pytest.approx(CURVE)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fake")
 def test_killed_run_takes_over_the_evaluations_of_equal_weights_alone(
     run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def ties_by_formula(
     return base + scale * moved
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("deleted", [4, 6])
 def test_checkpoints_that_training_deletes_meanwhile_give_way_to_others(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int

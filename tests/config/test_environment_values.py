@@ -237,6 +237,7 @@ def test_run_with_values_of_the_environment_goes_on_in_its_folder(
     assert run.status["step"] == 7, "the same command finds its run"
 
 
+@pytest.mark.slow
 def test_sweep_over_values_of_the_environment_is_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ def test_parts_that_do_not_fit_are_one_line(tiny: Tiryns) -> None:
     assert_one_line(tiny({}, source, PLAIN, outputs="d"), "is no source", "Ones lacks documents, fingerprint")
 
 
+@pytest.mark.slow
 def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Tiryns, tmp_path: Path) -> None:
     options = {"scheduler": {"_target_": f"{RATES}.OneCycleLR", "max_lr": 1e-3}}
     run_in(tmp_path, tiny(options, outputs="short"), "short")

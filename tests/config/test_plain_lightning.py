@@ -31,6 +31,7 @@ def test_module_and_data_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     assert run_in(tmp_path, longer, "longer").status["step"] == 30
 
 
+@pytest.mark.slow
 def test_epochs_of_own_data_are_its_own(tiny: Tiryns, tmp_path: Path) -> None:
     options = {"data": own("Points", count=32), "module": own("Line")}
     words = ["trainer.max_steps=-1", PLAIN]
@@ -40,6 +41,7 @@ def test_epochs_of_own_data_are_its_own(tiny: Tiryns, tmp_path: Path) -> None:
     assert_one_line(done, "trainer.max_epochs=1.5", "whole")
 
 
+@pytest.mark.slow
 def test_own_module_with_the_configs_optimizer(tiny: Tiryns, tmp_path: Path) -> None:
     options = {
         "data": own("Points"),
@@ -91,6 +93,7 @@ def test_plan_of_an_own_module_trains_nothing(tiny: Tiryns, tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_checkpoint_of_an_own_module_is_left_to_it(tiny: Tiryns, tmp_path: Path) -> None:
     run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Line")}, PLAIN, text=False))
     with pytest.raises(ValueError, match="Line: load its checkpoint with load_from_checkpoint"):

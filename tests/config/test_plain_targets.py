@@ -31,6 +31,7 @@ def test_optimizer(tiny: Tiryns, tmp_path: Path, node: Options, groups: dict[str
     assert set(json.loads((run.path / "parameter_groups.json").read_text())) == set(groups)
 
 
+@pytest.mark.slow
 def test_plain_adamw_learns_as_ours_does(tiny: Tiryns, tmp_path: Path) -> None:
     plain = {
         "_target_": "torch.optim.AdamW",
@@ -73,6 +74,7 @@ def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, 
     assert_same(last_weights(half), last_weights(whole))
 
 
+@pytest.mark.slow
 def test_transformers_schedule_is_the_one_it_names(tiny: Tiryns, tmp_path: Path) -> None:
     node = {"_target_": "transformers.get_linear_schedule_with_warmup", "num_warmup_steps": 0}
     run = run_in(tmp_path, tiny({"scheduler": node}))
@@ -123,6 +125,7 @@ def test_callback_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     assert "lr-AdamW" in (run.path / "metrics.csv").read_text().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_checkpoints_of_lightning_resume_exactly(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "_target_": "lightning.pytorch.callbacks.ModelCheckpoint",

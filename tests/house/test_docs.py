@@ -28,7 +28,7 @@ from tests.support.commands import (
     shown_commands,
     words_of,
 )
-from tests.support.composed import composed
+from tests.support.composed import composed, composed_once
 from tiryns.conf.phases import lengths_of, phases_of
 from tiryns.runner.cli.commands import COMMANDS, command_of, parser_of
 from tiryns.runner.config.permissions import allow_code
@@ -66,6 +66,7 @@ PLACEHOLDER = r"(?:\b(?P<folder>\w+)/<date>/<run>|<name or folder>|<run folder>|
 """What stands for a run or a sweep; in the tests it is the newest one."""
 
 
+@pytest.mark.rows(16)
 @pytest.mark.parametrize("page", dict.fromkeys(page for page, _ in SHOWN))
 def test_command_is_one_that_exists(page: str) -> None:
     wrong = {}
@@ -75,6 +76,20 @@ def test_command_is_one_that_exists(page: str) -> None:
         except (Exception, SystemExit) as error:
             wrong[command] = repr(error)
     assert not wrong
+
+
+def test_options_and_settings_of_commands_exist() -> None:
+    """Each `group=option` and `group.setting=` of a command, whatever stands beside it; none is composed."""
+    loader, known = composed_once()[0].loader, settings_by_group()
+    del known["suite"]  # a callback, and a recipe of a sweep
+    options = {group: set(loader.get_group_options(group)) for group in [*known, "experiment", "trainer"]}
+    text = " ".join(command for page, command in SHOWN if page != "extending" and "config-dir" not in command)
+    words = re.findall(r"(?<![\w.+~/])([a-z]+)=([\w,\[\]]+)", re.sub(r"\bsuite=\S+ model=\S+", "", text))
+    chosen = [(group, re.findall(r"\w+", given)) for group, given in words if group in options]
+    assert len(chosen) > 300
+    assert not {f"{group}={name}" for group, names in chosen for name in names if name not in options[group]}
+    words = re.findall(r"(?<![\w.+~/])([a-z]+)\.(\w+)=", text)
+    assert not {f"{group}.{name}" for group, name in words if group in known and name not in known[group]}
 
 
 @cache
@@ -164,16 +179,21 @@ def names_of(option: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(option)}
 
 
+def settings_by_group() -> dict[str, set[str]]:
+    """The settings of any option of a group; of callbacks and loggers, of each by its name."""
+    from tiryns.conf.registry import OPTIONS
+
+    named = OPTIONS["callback"] | OPTIONS["logger"]
+    groups = {name: nodes for name, nodes in OPTIONS.items() if name not in ("callback", "logger")}
+    known = {group: {f for node in nodes.values() for f in names_of(node)} for group, nodes in groups.items()}
+    return known | {name: names_of(node) for name, node in named.items()}
+
+
 def test_settings_that_are_named_exist() -> None:
     """Settings within the text, such as `trainer.max_steps`, are fields of some option."""
     from tiryns.conf.registry import OPTIONS
 
-    known = {
-        group: {f for node in nodes.values() for f in names_of(node)} for group, nodes in OPTIONS.items()
-    }
-    for nodes in (OPTIONS["callback"], OPTIONS["logger"]):
-        for name, node in nodes.items():
-            known[name] = names_of(node)
+    known = settings_by_group()
     for page in PAGES:
         for group, name in re.findall(r"`([a-z_]+)\.(\w+)(?:=[^`]*)?`", page.read_text()):
             if group in OPTIONS and group not in ("callback", "logger"):

@@ -87,6 +87,7 @@ def test_own_metric_is_logged_reported_and_monitored(home: Path) -> None:
     assert "auroc" in (run.path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_evaluating_says_that_the_monitored_metric_is_not_defined_there(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +105,7 @@ def test_evaluating_says_that_the_monitored_metric_is_not_defined_there(
     assert "auroc" in told.out
 
 
+@pytest.mark.slow
 def test_own_metric_is_that_of_the_probabilities(home: Path) -> None:
     """The figure of a run is what the metric makes of the probabilities that its exported model gives."""
     import torch
@@ -126,6 +128,7 @@ def test_own_metric_is_that_of_the_probabilities(home: Path) -> None:
     assert run.status["results"]["test/test/auroc"] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_runs_without_the_module_are_measured_as_before(home: Path) -> None:
     assert len(logged(only_run(home, classify(home)), "val/validation/accuracy")) == 2
     done = classify(home, "checkpoint.monitor=val/validation/auroc")

@@ -28,6 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return install_project(folder / "tiryns-example", tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.slow
 def test_installed_package_adds_a_metric(installed: str, tmp_path: Path) -> None:
     """Its dotted name is registered, and imported in the ranks of a run that measures such predictions."""
     lines = [json.dumps({"text": f"sheep {n}", "label": "odd" if n % 2 else "even"}) for n in range(30)]

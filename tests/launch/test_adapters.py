@@ -101,6 +101,7 @@ def test_compiled_and_recomputed_adapters_train_alike(here: Train, setting: str)
     assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-2))
 
 
+@pytest.mark.slow
 def test_language_model_of_a_vision_language_model_is_adapted(tmp_path: Path) -> None:
     """Its own weights stay, the vision tower and the projector follow `module.freeze`; both exports answer alike."""
     first = train_here(tmp_path / "first", *SHAPES, "model=llava_tiny", *SMALL, "trainer.max_steps=2")

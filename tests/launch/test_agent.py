@@ -119,6 +119,7 @@ def test_terminated_run_whose_checkpoints_take_long_ends_in_time(
     assert_clean(run, tmp_path)
 
 
+@pytest.mark.slow
 def test_nodes_come_and_go_and_the_order_stays(
     arguments: list[str], undisturbed: Run, tmp_path: Path
 ) -> None:

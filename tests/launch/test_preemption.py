@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY, Command
+from tests.conftest import TINY, Command, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_same_run
 from tests.support import needs
@@ -18,7 +18,7 @@ from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.signals import Stopped, stoppable
 
-STEPS = 30
+STEPS = 21
 RUN = [
     *TINY,
     f"trainer.max_steps={STEPS}",
@@ -45,17 +45,28 @@ def sweep(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture(scope="module")
-def undisturbed(sweep: Path) -> dict[int, Run]:
-    """The runs of the sweep by their number of processes."""
-    return {2: Run(sweep / "0"), 1: Run(sweep / "1")}
+def alone(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run of one process, in this one, which nobody stops."""
+    run: Run = train_here(tmp_path_factory.mktemp("alone") / "run", text_file, *RUN)
+    return run
+
+
+@pytest.fixture(scope="module")
+def together(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The run of two processes, which nobody stops."""
+    cwd = tmp_path_factory.mktemp("together")
+    assert start([*arguments, "trainer.devices=2"], cwd).wait(timeout=300) == 0, (
+        cwd / "output.txt"
+    ).read_text()
+    return only_run(cwd / "outputs")
 
 
 @pytest.mark.slow
-def test_sweep_over_the_number_of_processes(undisturbed: dict[int, Run]) -> None:
-    for run in undisturbed.values():
-        assert run.status["state"] == "done"
-        assert (run.path / "report.html").exists()
-    assert audit.compare(undisturbed[1].path, undisturbed[2].path) is None
+def test_sweep_over_the_number_of_processes(sweep: Path, alone: Run, together: Run) -> None:
+    for job, whole in ((Run(sweep / "0"), together), (Run(sweep / "1"), alone)):
+        assert (job.path / "report.html").exists()
+        assert_same(job, whole)
+    assert audit.compare(alone.path, together.path) is None
 
 
 def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:
@@ -87,13 +98,13 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_run_that_nobody_reads_ends_well_and_so_does_one_that_is_told_to_quit(
-    arguments: list[str], undisturbed: dict[int, Run], tiryns: Command, tmp_path: Path, devices: int
+    arguments: list[str], alone: Run, together: Run, tiryns: Command, tmp_path: Path, devices: int
 ) -> None:
     words = [*arguments, f"trainer.devices={devices}", "data.num_workers=1"]
     run = stopped(words, tmp_path, signal.SIGQUIT, status=75)
     assert run.status["state"] == "preempted"
     tiryns(f"resume={run.path}")
-    assert_same(run, undisturbed[devices])
+    assert_same(run, alone if devices == 1 else together)
 
 
 def assert_same(run: Run, whole: Run) -> None:
@@ -102,23 +113,23 @@ def assert_same(run: Run, whole: Run) -> None:
 
 
 def test_terminated_ranks_save_together_and_go_on_bitwise(
-    arguments: list[str], undisturbed: dict[int, Run], tiryns: Command, tmp_path: Path
+    arguments: list[str], together: Run, tiryns: Command, tmp_path: Path
 ) -> None:
     run = stopped(
         [*arguments, "trainer.devices=2", "data.num_workers=1"], tmp_path, signal.SIGTERM, status=75
     )
     assert run.status["state"] == "preempted"
     tiryns(f"resume={run.path}")
-    assert_same(run, undisturbed[2])
+    assert_same(run, together)
 
 
 def test_run_stopped_by_ctrl_c_goes_on_bitwise(
-    arguments: list[str], undisturbed: dict[int, Run], run_here: Callable[..., Run], tmp_path: Path
+    arguments: list[str], alone: Run, run_here: Callable[..., Run], tmp_path: Path
 ) -> None:
     run = stopped([*arguments, "data.num_workers=1"], tmp_path, signal.SIGINT, status=130)
     assert run.status["state"] == "interrupted"
     run_here(*RUN, folder=str(run.path))
-    assert_same(run, undisturbed[1])
+    assert_same(run, alone)
 
 
 @pytest.mark.rows(1)

@@ -148,6 +148,7 @@ def loader_that_dies(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     monkeypatch.setattr(StepLoader, "__iter__", dying)
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def parts(text_file: Any) -> Callable[..., Any]:
     return made
 
 
+@pytest.mark.slow
 def test_automatic_run_is_the_one_of_the_values_given_by_hand(run_here: Train) -> None:
     automatic = run_here(AUTO, "checkpoint.every_steps=5", "checkpoint.keep_last=9", folder="automatic")
     by_hand = run_here(f"data.micro_batch_tokens={TOKENS_OF_CPUS}", folder="by_hand")
@@ -109,6 +110,7 @@ def test_ranks_take_the_smallest_micro_batch(monkeypatch: pytest.MonkeyPatch, tm
         Record(dict(alike)).on_fit_start(trainer, Any)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_models_of_long_runs_on_a_gpu_are_compiled(parts: Callable[..., Any]) -> None:
     long = f"trainer.max_steps={resolving.COMPILED_STEPS}"
     cases: list[tuple[list[str], str, bool]] = [

@@ -41,6 +41,7 @@ def test_a_cpu_compiles_the_head_alone(graphs: Graphs, run_here: Runner) -> None
     assert graphs.calls_with("cross_entropy") == sum(graphs.calls) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_fused_step_stays(graphs: Graphs, run_here: Runner) -> None:
     run_here(*SHORT, "module.compile_model=true", folder="compiled")
@@ -48,6 +49,7 @@ def test_a_fused_step_stays(graphs: Graphs, run_here: Runner) -> None:
     assert graphs.calls_with("addcdiv") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_steps_of_the_hessian_are_not_compiled(graphs: Graphs, run_here: Runner) -> None:
     words = [*SHORT, "optimizer=sophiah", "optimizer.update_period=3"]

@@ -100,6 +100,7 @@ def test_shares_end_at_the_nearest_step_and_are_the_whole_run() -> None:
 SETTLED = OmegaConf.create({"phases": [{"name": "a", "steps": 7}, {"name": "b", "steps": 9}]})
 
 
+@pytest.mark.slow
 def test_counted_lengths_stay_where_the_run_goes_on(arguments: list[str]) -> None:
     def config(*entries: str, more: tuple[str, ...] = ()) -> Any:
         return compose(*arguments, BY_PHASES, phases(*entries), *more)
@@ -224,6 +225,7 @@ def test_what_data_cannot_change_is_refused(text_file: Path, given: list[str], m
         checked(config)
 
 
+@pytest.mark.slow
 def test_streams_may_have_phases_of_schedules_alone(text_file: Path) -> None:
     given = [*TINY, f"data.source={text_file}"]
     tokenizer = assemble(compose(*given)).data.prepared.tokenizer

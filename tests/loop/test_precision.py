@@ -107,6 +107,7 @@ def test_verdict_is_kept_for_the_model_and_the_threads(
     assert chosen() == BF16, "a file that cannot be read is made again"
 
 
+@pytest.mark.slow
 def test_processes_that_ask_at_once_have_one_answer(timings: dict[str, float], text_file: Path) -> None:
     with ThreadPoolExecutor(3) as threads:
         made = [assemble(compose(*TINY, AUTO, f"data.source={text_file}")) for _ in range(3)]
@@ -143,6 +144,7 @@ def test_neither_gpus_nor_processors_without_units_are_timed(
     assert timings["trials"] == 0
 
 
+@pytest.mark.slow
 def test_timed_run_is_bitwise_that_of_the_precision_given_by_hand(run_here: Train, tmp_path: Path) -> None:
     words = ["model.dropout=0.1", "trainer.max_steps=4"]
     automatic = run_here(AUTO, *words, folder="automatic")

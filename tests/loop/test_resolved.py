@@ -93,6 +93,7 @@ def test_model_that_autocast_breaks_is_computed_in_fp32(
     ) == breaks
 
 
+@pytest.mark.slow
 def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Train, machine: Machine) -> None:
     machine(False)
     whole = run_here(*SAVING, folder="whole")
@@ -122,6 +123,7 @@ def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(
     )
 
 
+@pytest.mark.slow
 def test_layout_is_the_one_that_the_run_began_in(
     run_here: Train, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -150,6 +152,7 @@ def test_layout_is_the_one_that_the_run_began_in(
     run_here(*saving, "data.layout=padded", folder="elsewhere")
 
 
+@pytest.mark.slow
 def test_branch_takes_over_what_its_parent_decided_and_pages_say_it(
     tmp_path: Path, text_file: Path, machine: Machine
 ) -> None:

@@ -82,11 +82,12 @@ def test_epochs_of_a_fasta_file_are_resampled(tmp_path: Path) -> None:
     assert first != second
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("task", "metric", "least"),
     [
-        ("token_classification", "accuracy", 0.95),
         ("classification", "accuracy", 0.75),
+        ("token_classification", "accuracy", 0.95),
         ("regression", "pearson", 0.8),
     ],
 )

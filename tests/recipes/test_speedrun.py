@@ -49,12 +49,14 @@ def documents(share: Any) -> Iterator[Document]:
             yield (epoch, index), ids[start:end].tolist(), targets[start:end].tolist()
 
 
+@pytest.mark.slow
 def test_recipe_is_validated_on_the_very_tokens_masks_and_targets_of_the_default() -> None:
     ours, theirs = validated_on("experiment=speedrun"), validated_on()
     assert len(ours) > (100 if sys.version_info >= (3, 13) else 200)
     assert ours == theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "free",
     [

@@ -105,6 +105,7 @@ def test_data_that_is_gone_is_asked_for_by_its_setting(moved: Path) -> None:
     assert "(looked in" in tiryns_here(elsewhere, f"resume={run}", "data.source=b.txt").stderr
 
 
+@pytest.mark.slow
 def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
     """The same words lead to other data from where the run was begun, and to none from a third place."""
     run, deep, elsewhere = moved / "runs" / "o", moved.parent / "deep", moved.parent / "elsewhere"
@@ -124,6 +125,7 @@ def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
     assert "6 steps agree with order.txt" in told.stderr
 
 
+@pytest.mark.slow
 def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(moved)
     run, known = Run(moved / "runs" / "o"), []
@@ -139,6 +141,7 @@ def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch:
     assert newest_run(moved, "other") is None
 
 
+@pytest.mark.slow
 def test_python_goes_on_with_the_configs_of_a_run_and_without_them(
     moved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

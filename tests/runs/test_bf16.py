@@ -58,6 +58,7 @@ def test_update_is_outside_autocast(run_here: Train, optimizer: str) -> None:
     assert seen == [False] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("precision", "types"), [(FP32, ("bfloat16", "bfloat16")), (BF16, ("bfloat16", "float32"))]
@@ -91,6 +92,7 @@ def test_weights_of_a_run_keep_the_types_that_they_began_with(
         assert resumed.status["resolved"]["weights"] == types_noted
 
 
+@pytest.mark.slow
 def test_a_branch_in_another_precision_has_weights_of_its_own(run_here: Train) -> None:
     start = run_here(*SHORT, "trainer.precision=bf16-true").checkpoint_dir / "step-00000003.ckpt"
     assert {t.dtype for t in torch.load(start, weights_only=True)["state_dict"].values()} == {torch.bfloat16}

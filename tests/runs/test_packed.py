@@ -22,6 +22,7 @@ def fill(run: Run) -> float:
         return float([row["perf/fill"] for row in csv.DictReader(file) if row["perf/fill"]][-1])
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("model", ["bert_tiny", "modernbert_tiny"])
 def test_fifty_steps_are_those_of_the_padded_layout(run_here: Train, model: str) -> None:
@@ -51,6 +52,7 @@ def test_other_objectives_are_those_of_the_padded_layout(run_here: Train, object
     assert validation_figures(packed) == pytest.approx(validation_figures(padded), **FIGURES)
 
 
+@pytest.mark.slow
 def test_resume_of_a_packed_run_is_bitwise_and_may_change_the_layout(run_here: Train) -> None:
     saving = ["checkpoint.every_steps=5", "checkpoint.keep_last=9"]
     whole = run_here("data.layout=packed", *saving, folder="whole")

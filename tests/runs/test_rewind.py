@@ -111,6 +111,7 @@ def test_branch_leaves_out_what_its_parent_did(rewound: Run, tmp_path: Path) -> 
     assert branch.status["skipped"][0]["inherited"], "it does not count as a rewind of the branch"
 
 
+@pytest.mark.slow
 def test_rewinds_are_counted_and_the_last_word_names_them(run_here: Train) -> None:
     with pytest.raises(
         TrainingFailure, match=r"the run has gone back 1 times.*max_rewinds=1.*batches 5 to 7 are left out"
@@ -118,6 +119,7 @@ def test_rewinds_are_counted_and_the_last_word_names_them(run_here: Train) -> No
         run_here(*REWINDING, "callback.divergence.max_rewinds=1", "trainer.validate_every=0", poison(5, 10))
 
 
+@pytest.mark.slow
 def test_loss_that_is_no_number_takes_the_run_back_too(run_here: Train) -> None:
     run = run_here(
         *REWINDING, "trainer.max_steps=10", "trainer.validate_every=0", poison(5, factor=float("nan"))

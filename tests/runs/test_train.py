@@ -189,6 +189,7 @@ def test_parameter_groups_are_written_and_decay_matrices_alone(
     assert "tensors such as" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_failed_run_has_its_reason_and_its_curves(tiryns: Command, tmp_path: Path, text_file: Path) -> None:
     done = tiryns(
         *TINY, f"data.source={text_file}", "trainer.devices=2", "optimizer=sgd", "optimizer.lr=1e9",

@@ -74,6 +74,7 @@ def test_exported_model_answers_as_the_run_did(run: Any) -> None:
     assert processor.tokenizer.decode(ids, skip_special_tokens=True).strip() == line["predicted"]
 
 
+@pytest.mark.slow
 def test_second_stage_starts_from_the_first_and_freezes_by_pattern(run: Any, tmp_path: Path) -> None:
     """The two stages of LLaVA: the projector alone, then all."""
     first = train_here(
@@ -103,6 +104,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
     return next((folder / "outputs").glob("*/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 def test_two_ranks_reach_the_figures_of_one(run: Any, two_ranks: Path) -> None:
     """Mixed batches, of which some ranks' shares hold no image; ranks that share weights still gather them together."""

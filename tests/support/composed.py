@@ -18,7 +18,8 @@ from tiryns.runner.sweeps.job_configs import JobConfigs
 
 
 @cache
-def _configs() -> tuple[JobConfigs, DictConfig]:
+def composed_once() -> tuple[JobConfigs, DictConfig]:
+    """What composes configs, and the config without words."""
     prepare()
     with initialize_config_module("tiryns.conf", version_base="1.3"):
         loader = GlobalHydra.instance().config_loader()
@@ -27,7 +28,7 @@ def _configs() -> tuple[JobConfigs, DictConfig]:
 
 def composed(words: Sequence[str]) -> DictConfig:
     """The config that `hydra.compose` makes of these words."""
-    configs, without_words = _configs()
+    configs, without_words = composed_once()
     config = configs.compose(without_words, list(words))
     with open_dict(config):
         del config["hydra"]
