@@ -82,6 +82,7 @@ def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path,
     assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
 
 
+@pytest.mark.slow
 def test_plan_of_an_own_module_trains_nothing(tiny: Tiryns, tmp_path: Path) -> None:
     done = tiny({"data": own("Points"), "module": own("Line")}, PLAIN, "mode=inspect", text=False)
     assert done.returncode == 0, done.stderr

@@ -230,6 +230,7 @@ def test_each_text_is_read_by_itself(home: Path) -> None:
     assert not torch.allclose(found[1]["logits"][0], found[1]["logits"][1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_task_that_nobody_registers_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = only_run(home, learn_similarity(home, "imports=[similarity]", "trainer.max_steps=1"))
     del registry.TASKS["similarity"]

@@ -47,6 +47,7 @@ def test_auto_takes_the_newest_run_of_the_same_config_in_whatever_state(tmp_path
     assert newest_run(tmp_path, "none") is None
 
 
+@pytest.mark.slow
 def test_folder_with_the_name_of_a_setting_is_taken_as_it_stands(tmp_path: Path, text_file: Path) -> None:
     here = tmp_path / "a${seed}b${nothing}"
     here.mkdir()

@@ -137,6 +137,7 @@ def test_compiled_code_is_kept_for_the_next_job(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
 
 
+@pytest.mark.slow
 def test_trainer_of_a_gpu_is_one_option() -> None:
     gpu = compose("trainer=gpu")
     chosen = gpu.data.micro_batch_tokens, gpu.data.num_workers, gpu.module.compile_model

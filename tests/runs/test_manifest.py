@@ -235,6 +235,7 @@ def test_the_chain_of_lineage_is_whole_until_a_link_is_changed(
     assert f"{link}: its manifest describes other files" in verify(third.path)
 
 
+@pytest.mark.slow
 def test_a_branch_names_the_checkpoint_it_started_from(copy: Path, run_here: Train) -> None:
     point = copy / "checkpoints/step-00000010.ckpt"
     branch = run_here(*SAVING, "trainer.max_steps=14", f"resume={point}", folder="branch")
