@@ -14,12 +14,16 @@ SOURCES = [
     for top in ("conf", "runner", "tiryns", "hydra_plugins", "tests")
     for path in sorted((ROOT / top).rglob("*.py"))
 ]
+HOLDS_STATEMENTS = (ast.stmt, ast.ExceptHandler, ast.match_case)
 FOLDERS = sorted({path.parent for path in SOURCES})
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Each function of a file, and how many lines its statements take behind signature and docstring."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        waiting += (part for part in ast.iter_child_nodes(node) if isinstance(part, HOLDS_STATEMENTS))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
             yield node.name, (node.end_lineno or first.lineno) - first.lineno + 1
