@@ -10,8 +10,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.values import Settings
-from tiryns.runner.patches.hydra.files import reading
-from tiryns.runner.patches.hydra.store import shared_store
+from tiryns.runner.patches.hydra.files import reading, shared_store
 
 DEEPEST = 64
 """Levels of the deepest file."""

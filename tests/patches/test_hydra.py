@@ -34,10 +34,9 @@ from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.patches.hydra.arguments import hydra_parser
 from tiryns.runner.patches.hydra.composed import checking
 from tiryns.runner.patches.hydra.defaults import register_in_defaults
-from tiryns.runner.patches.hydra.files import reading
+from tiryns.runner.patches.hydra.files import reading, shared_store
 from tiryns.runner.patches.hydra.job import run_composed
 from tiryns.runner.patches.hydra.plugins import LEFT_OUT
-from tiryns.runner.patches.hydra.store import shared_store
 from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
 from tiryns.runner.patches.parsers import actions_of
 from tiryns.runner.run.errors import error_of
@@ -98,8 +97,8 @@ def test_hydra_still_copies_its_store_for_each_composition(monkeypatch: pytest.M
     monkeypatch.setattr(ConfigStore, "__deepcopy__", counted, raising=False)
     with initialized():
         compose([])
-    assert copies or not IS_OLD, "store.py is not needed"
-    assert admits_1_3(), "store.py is not needed by Hydra 1.4"
+    assert copies or not IS_OLD, "files.py: shared_store is not needed"
+    assert admits_1_3(), "files.py: shared_store is not needed by Hydra 1.4"
 
 
 def test_store_is_shared_within_the_context_alone() -> None:

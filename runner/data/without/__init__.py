@@ -1,5 +1,4 @@
 """Training samples that a run leaves out, with all else as it was: what is a document worth?
 
-- `chosen`: the samples that `data.without` names.
-- `order`: the order of the other samples, which does not move.
+- `chosen`: the samples that `data.without` names, and the order of the others, which does not move.
 """

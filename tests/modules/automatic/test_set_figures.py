@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.modules.automatic.set_figures import SetFigures
+from tiryns.runner.modules.automatic.finetuning import SetFigures
 from tiryns.runner.tasks import get_trainer_task
 
 NAMES = ["O", "B-X", "I-X", "B-Y"]
