@@ -22,7 +22,7 @@ from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
-STEPS = 28
+STEPS = 22
 RUN = [*TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=0", "model.dropout=0.1", "checkpoint.every_steps=4",
        "callback.manifest.every=6", "trainer.precision=32-true"]  # fmt: skip
 SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.1}"]

@@ -65,7 +65,7 @@ def progress(cwd: Path) -> int:
 
 
 def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
-    steps = 8 * kills + 20  # a run that ends before its last kill would not be killed so often
+    steps = 8 * kills + 12  # a run that ends before its last kill would not be killed so often
     arguments = [*LONGER, f"data.source={text_file}", f"data.num_workers={workers}"]
     without_trace(arguments, tmp_path, steps, devices, kills)
 
@@ -132,7 +132,7 @@ def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: rando
 def check_loaders(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
     arguments = [
         *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
-        f"trainer.max_steps={12 * kills + 20}", "trainer.validate_every=10", "checkpoint.every_steps=50",
+        f"trainer.max_steps={8 * kills + 16}", "trainer.validate_every=10", "checkpoint.every_steps=50",
     ]  # fmt: skip
     whole = undisturbed(arguments, tmp_path / "whole", devices)
     draw = random.Random(10 * devices + workers)
