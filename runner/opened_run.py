@@ -111,8 +111,9 @@ def open_run(path: str | Path) -> OpenedRun:
         >>> run.predict(["what a fine [MASK]"])[0]["predicted"]  # doctest: +SKIP
         'what a fine day'
     """
-    run = OpenedRun(load_run(Path(path)).path)
-    file = run.path / "status.json"
-    if file.is_file() and not run.status:
-        raise ValueError(f"{str(file)!r} is damaged: it is not the JSON of a run")
-    return run
+    with explained():
+        run = OpenedRun(load_run(Path(path)).path)
+        file = run.path / "status.json"
+        if file.is_file() and not run.status:
+            raise ValueError(f"{str(file)!r} is damaged: it is not the JSON of a run")
+        return run
