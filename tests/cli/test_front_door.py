@@ -15,7 +15,7 @@ import tiryns.conf  # noqa: F401 - registers the groups
 from tests.conftest import ROOT
 from tests.report.pages import make_run
 from tests.support.in_process import Done, tiryns_here
-from tests.support.processes import PROGRAM, process
+from tests.support.processes import PROGRAM, process, warm_process
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, command_first
 from tiryns.runner.cli.compose import flags_first
@@ -160,7 +160,7 @@ def test_flags_may_stand_anywhere_among_the_settings(tmp_path: Path) -> None:
     assert "--cfg" in done.stderr
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "words",
     [["info"], ["info", "optimizer=lion"], ["runs"], ["schema"], ["version"], ["predict", "--help"],
@@ -182,6 +182,7 @@ def test_ctrl_c_ends_in_one_line_during_imports_too(words: list[str], tmp_path: 
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("words", "status"),
     [(["version"], 1), (["info", "optimizer=adamw"], 1), (["train", "--cfg", "job"], 0)],
@@ -198,10 +199,10 @@ def test_reader_that_has_seen_enough_is_no_error(words: list[str], status: int, 
 
 
 def test_checkout_trains_by_the_name_of_its_file(tmp_path: Path) -> None:
-    shown = process("-m", "runner.train", "--help", cwd=tmp_path)
+    shown = warm_process("-m", "runner.train", "--help", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith("tiryns")
-    assert_one_line(process("-m", "runner.train", "optimizer.lr=-1", cwd=tmp_path))
+    assert_one_line(warm_process("-m", "runner.train", "optimizer.lr=-1", cwd=tmp_path))
 
 
 def test_ranks_find_modules_where_the_command_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,7 @@ def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path:
     assert 0 < less["shared_samples"] <= less["samples"][1] < less["samples"][0]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", [*TASKS, *JOINT])
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
     rows = ROWS[task](40, 1)

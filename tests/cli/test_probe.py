@@ -150,6 +150,7 @@ def test_words_have_entities_and_a_probe_knows_more_than_chance(
     assert status["monitor"] == "val/validation/entity_f1"
 
 
+@pytest.mark.slow
 def test_a_sweep_over_poolings_skips_what_is_done(files: dict[str, list[str]], tmp_path: Path) -> None:
     words = ["-m", *PROBE, *files["retrieval"], "pooling=mean,cls", "hydra.sweep.dir=sweep"]
     assert tiryns_here(tmp_path, *words).returncode == 0

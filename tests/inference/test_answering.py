@@ -31,7 +31,7 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("answering")
-    exported = Scenes("train", 40).export(folder)
+    exported = Scenes("train", 20).export(folder)
     rows = [json.loads(line) for line in exported.read_text().splitlines()]
     rows = [{COLUMNS.get(name, name): value for name, value in row.items()} for row in rows]
     exported.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -164,7 +164,7 @@ def test_evaluation_asks_as_many_questions_as_it_is_told(
     (few,) = evaluated(capsys, trained.path, trained.file, "--answers", 7, "--max-new-tokens", 2)[
         "sets"
     ].values()
-    assert (few["examples"], few["samples"]) == (7, 40)
+    assert (few["examples"], few["samples"]) == (7, 20)
     file = tmp_path / "later.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in trained.rows[:9]))
     words = [f"data.images={trained.images}", "--batch-size", 2, "--answers", "all"]
@@ -184,7 +184,7 @@ def test_evaluation_of_an_exported_folder_without_its_run(
     expected = json.loads((trained.path / "evaluation.json").read_text())["sets"]["val/validation"]["metrics"]
     assert (content["precision"], content["layout"], content["max_new_tokens"]) == ("32-true", "padded", 32)
     assert found["metrics"]["loss"] == pytest.approx(expected["loss"], rel=2e-2)
-    assert found["samples"] == 40
+    assert found["samples"] == 20
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.slow
 def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, text_file: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "own" / "callback").mkdir(parents=True)

@@ -90,7 +90,7 @@ def test_all_that_is_to_be_typed_is_told_at_once(problem: Problem) -> None:
     assert "alone, not in a recipe" not in allowed
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_recipe_reads_no_secret_of_the_environment(
     name: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -123,6 +123,7 @@ def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Sw
     assert swept.again.returncode == 1, "the hopeless ones fail again"
 
 
+@pytest.mark.slow
 def test_wandb_runs_of_a_sweep_are_a_group_and_each_their_own(tmp_path: Path, text_file: Path) -> None:
     run_program(
         *("-m", *TINY, f"data.source={text_file}", *SHORT, "trainer.max_steps=2", "logger=wandb", "seed=1,2"),

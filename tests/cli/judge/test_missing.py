@@ -100,6 +100,7 @@ def test_mistyped_metric_costs_no_second_run(tmp_path: Path, training: Start) ->
     assert asked == [("", [1])]
 
 
+@pytest.mark.slow
 def test_training_goes_on_seed_by_seed_up_to_the_most(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     assert judge(tmp_path, *FLAT, "--seeds", "9").returncode == 3
@@ -155,6 +156,7 @@ def test_change_of_what_both_share_counts(tmp_path: Path, training: Start) -> No
     assert [name for name, _ in asked] == ["", "optimizer=muon"]
 
 
+@pytest.mark.slow
 def test_another_change_uses_the_runs_of_the_same_setting(tmp_path: Path, training: Start) -> None:
     training()
     judge(tmp_path, *MUON)

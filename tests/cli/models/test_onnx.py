@@ -81,7 +81,7 @@ def test_at_least_twenty_encoders_have_a_graph() -> None:
     assert len({*EXPORTED} - {*NO_RUN}) >= 20
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", EXPORTED)
 def test_graph_computes_logits_and_metrics_of_torch(
     architecture: str, tmp_path: Path, text_file: Path
@@ -157,7 +157,7 @@ def test_graph_is_pushed_with_the_figures_of_both(
     assert not (run / "model" / "onnx").exists(), "the run stays as it was"
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["mlm", "diffusion"])
 def test_language_model_is_measured_as_its_run_was(
     objective: str, tmp_path: Path, text_file: Path, capsys: pytest.CaptureFixture[str]

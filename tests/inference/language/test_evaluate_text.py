@@ -28,7 +28,7 @@ TEXT = "seven herons watch the river.\n\nnobody speaks of winter again, and the 
 def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Documents of several lengths; some are cut into several sequences."""
     path = tmp_path_factory.mktemp("later") / "later.txt"
-    path.write_text("".join(TEXT.format("while herons watch the bridge " * (n % 9)) for n in range(30)))
+    path.write_text("".join(TEXT.format("while herons watch the bridge " * (n % 9)) for n in range(15)))
     return path
 
 
@@ -59,8 +59,8 @@ def test_figures_are_those_of_the_runs_validation_to_the_last_digit(
     assert found["metrics"] == expected
     assert {"loss", "bits_per_byte"} <= expected.keys()
     assert ("bits_per_token" in expected) == (objective == "diffusion")
-    assert found["examples"] == 60
-    assert found["sequences"] > 60
+    assert found["examples"] == 30
+    assert found["sequences"] > 30
     assert found["intervals"].keys() == found["metrics"].keys() - {"unigram_entropy"}
     for name, (low, high) in found["intervals"].items():
         assert low < found["metrics"][name] < high, name
@@ -72,7 +72,7 @@ def test_sums_of_documents_make_the_figures(
 ) -> None:
     found = entry(capsys, runs[objective], later, "--out", tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "documents.jsonl").read_text().splitlines()]
-    assert [row["document"] for row in rows] == list(range(60))
+    assert [row["document"] for row in rows] == list(range(30))
     assert sum(row["bytes"] for row in rows) == found["bytes"]
     loss, weight = (sum(row[name] for row in rows) for name in ("loss", "weight"))
     assert loss / weight == pytest.approx(found["metrics"]["loss"], rel=1e-6)
@@ -90,7 +90,7 @@ def test_sums_of_documents_make_the_figures(
         "evaluation.json",
         "report.html",
     ]
-    assert "60 documents" in (tmp_path / "report.html").read_text()
+    assert "30 documents" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.fp32
@@ -116,7 +116,7 @@ def test_pseudo_perplexity_masks_each_token_alone(
             targets = torch.from_numpy(ids[places])
             total += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
             number += len(places)
-    assert found["pseudo_perplexity"] == {"documents": 60, "tokens": number}
+    assert found["pseudo_perplexity"] == {"documents": 30, "tokens": number}
     assert found["metrics"]["pseudo_perplexity"] == pytest.approx(math.exp(total / number), rel=1e-5)
     low, high = found["intervals"]["pseudo_perplexity"]
     assert low < found["metrics"]["pseudo_perplexity"] < high
@@ -167,7 +167,7 @@ def test_a_column_of_a_table_and_several_files(
     main(["evaluate", str(runs["mlm"]), str(table), str(table) + "@train", "data.text_column=body"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["file", "documents", "loss"]
-    assert [line.split()[1] for line in lines[1:]] == ["60", "60"]
+    assert [line.split()[1] for line in lines[1:]] == ["30", "30"]
 
 
 @pytest.mark.parametrize(

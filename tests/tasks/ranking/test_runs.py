@@ -132,6 +132,7 @@ def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, t
         assert told in card
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("loss", ["listwise", "margin"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, loss: str) -> None:
     words = [*DROPOUT, f"objective.loss={loss}", "checkpoint.every_steps=1", "checkpoint.keep_last=20"]
