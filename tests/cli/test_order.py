@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from tests.conftest import TINY, train_here
+from tests.conftest import TINY, few_of, train_here
 from tests.modules.conftest import EVERY, JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
@@ -199,8 +199,7 @@ def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path:
     assert 0 < less["shared_samples"] <= less["samples"][1] < less["samples"][0]
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("task", [*TASKS, *JOINT])
+@pytest.mark.parametrize("task", few_of([*TASKS, *JOINT], ["classification"]))
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
     rows = ROWS[task](40, 1)
     texts = [text_of(row) for row in rows]

@@ -65,6 +65,7 @@ def test_lengths_fill_groups_and_rate_are_shown(inspected: tuple[Done, Path]) ->
     assert re.search(r"^training +constant", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_time_is_that_of_usual_steps_not_of_the_one_that_is_tried(tmp_path: Path, text_file: Path) -> None:
     words = ["sampler=sequential", "sampler.global_batch_size=2", "data.validation_documents=1"]
     done = tiryns_here(tmp_path, "plan", "--json", *TINY, f"data.source={text_file}", *words)

@@ -122,6 +122,7 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
     assert f"{folder.name}" in listed
 
 
+@pytest.mark.slow
 def test_similarity_and_ranks_fit_nothing(files: dict[str, list[str]], tmp_path: Path) -> None:
     _, status = probed(tmp_path, *files["similarity"], "pooling=cls")
     data, encoder = prepared(compose(*PROBE, *files["similarity"], "pooling=cls"))
@@ -188,6 +189,7 @@ def test_mteb_is_asked_for_in_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     assert "data=mteb needs mteb: pip install 'tiryns[mteb]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_probe_is_no_training_of_the_same_settings() -> None:
     words = ["experiment=classification"]
     train = config_hash(compose(*words))

@@ -153,6 +153,7 @@ def test_equal_runs_in_two_folders_are_identical(done: Path, text: Path, tmp_pat
     assert report["steps"] == {"compared": 3, "last": 6, "whole": True}
 
 
+@pytest.mark.slow
 def test_first_steps_of_a_run_are_compared_alone(done: Path, text: Path, tmp_path: Path) -> None:
     stop = "+callback.stop_after={_target_:runner.callbacks.StopAfter,steps:5}"
     first = train_here(tmp_path / "first", text, *SHORT, stop)

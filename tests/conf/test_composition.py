@@ -25,9 +25,9 @@ assert not heavy, heavy
 """
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--cfg", "job"], ["--info", "defaults"], ["--cfg", "job", "--resolve"]]
+    "arguments", [["--cfg", "job", "--resolve"], ["--help"], ["--cfg", "job"], ["--info", "defaults"]]
 )
 def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     program = NO_TORCH.format(arguments=arguments)

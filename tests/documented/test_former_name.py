@@ -45,6 +45,7 @@ def test_killed_run_goes_on(files: Path) -> None:
         assert [*map(float, losses)] == pytest.approx([*map(float, wanted[2])], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_recipe_and_store_train(files: Path) -> None:
     words = [*TINY, "data.source=store:store", "trainer.max_steps=2", "trainer.validate_every=0"]
     left_out = ("data.vocab_size", "data.max_length")

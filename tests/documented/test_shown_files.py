@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import PRECISION, ROOT
+from tests.conftest import PRECISION, ROOT, few_of
 from tests.house.test_docs import PLACEHOLDER, runs_in
 from tests.support.commands import PAGES, Block, blocks, commands, words_of
 from tests.support.in_process import tiryns_here
@@ -15,6 +15,8 @@ SHORT = [
     "trainer=cpu", f"trainer.precision={PRECISION}", "trainer.max_steps=2", "trainer.validate_every=0",
     "data.num_workers=0",
 ]  # fmt: skip
+
+QUICK = ROOT / "docs" / "tutorials" / "mlm.md"
 
 TEXTS = (".csv", ".json", ".jsonl", ".txt", ".conll")
 
@@ -50,8 +52,7 @@ def test_pages_with_files_are_found() -> None:
     assert len(list(training(ROOT / "docs" / "tutorials" / "classification.md"))) == 6
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("page", TRAINING, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", few_of(TRAINING, [QUICK]), ids=lambda page: page.stem)
 def test_commands_train_on_the_files_as_they_are_shown(page: Path, tmp_path: Path) -> None:
     for shown, command in training(page):
         for block in shown:

@@ -52,8 +52,7 @@ def message(*words: object) -> str:
     return str(stopped.value)
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("with_answers", [True, False])
+@pytest.mark.parametrize("with_answers", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_answers_to_a_file_are_those_of_the_run(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_answers: bool
 ) -> None:
@@ -158,6 +157,7 @@ def test_evaluation_has_the_figures_of_the_run_to_the_last_digit(
     assert '"image":"data:image/png;base64,' in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_evaluation_asks_as_many_questions_as_it_is_told(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp
     assert "has left no model/: its state is 'failed'" in done.stderr
 
 
+@pytest.mark.slow
 def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: Path) -> None:
     run, file = runs["classification"]
     rows = map(json.loads, file.read_text().splitlines())

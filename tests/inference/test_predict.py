@@ -242,6 +242,7 @@ def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str
     assert expected in str(stopped.value.code)
 
 
+@pytest.mark.slow
 def test_masks_of_every_line_of_a_file_are_filled(
     run_here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,8 +69,7 @@ def assert_equal(one: Array, other: Array) -> None:
     np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("layout", ["padded", "packed"])
+@pytest.mark.parametrize("layout", ["padded", pytest.param("packed", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("architecture", "pooling"),
     [("bert", "mean"), ("bert", "max"), ("roberta", "cls"), ("modernbert", "mean"), ("crammed_bert", "mean")],
@@ -97,6 +96,7 @@ def test_prompts_cuts_and_sizes_are_theirs(tokenizer: Any, tmp_path: Path) -> No
     assert not np.allclose(passage, query, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_what_the_folder_says_counts(tokenizer: Any, tmp_path: Path) -> None:
     """Another pooling, length or scale gives other vectors, and theirs follow."""
     changes: list[dict[str, Any]] = [{}, {"pooling": "max"}, {"max_length": 10}, {"normalised": False}]

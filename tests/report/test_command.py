@@ -8,7 +8,8 @@ from tests.support.processes import process
 LIGHT = """
 import sys
 from tiryns.runner.cli.commands import main
-main(["report", {folder!r}])
+for folder in {folders!r}:
+    main(["report", folder])
 print([name for name in ("torch", "lightning", "transformers") if name in sys.modules], file=sys.stderr)
 """
 
@@ -41,9 +42,9 @@ def test_command_says_what_is_no_run(tmp_path: Path) -> None:
 
 def test_command_imports_neither_torch_nor_lightning(tmp_path: Path) -> None:
     runs = sweep(tmp_path)
-    for folder in (runs[0], tmp_path):
-        done = process("-c", LIGHT.format(folder=str(folder)), cwd=ROOT)
-        assert (done.stdout, done.stderr) == (f"{folder}/report.html\n", "[]\n")
+    folders = [str(runs[0]), str(tmp_path)]
+    done = process("-c", LIGHT.format(folders=folders), cwd=ROOT)
+    assert (done.stdout.splitlines(), done.stderr) == ([f"{each}/report.html" for each in folders], "[]\n")
 
 
 def test_command_runs_from_a_checkout(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_recipe_reads_no_secret_of_the_environment(
     assert "looks up" not in problem(LOOKUPS[name])
 
 
+@pytest.mark.slow
 def test_recipe_reads_what_is_no_secret(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def plain(config: DictConfig) -> Any:
     return OmegaConf.to_container(config, resolve=False)
 
 
-@pytest.mark.parametrize("jobs", [JOBS[:6], pytest.param(JOBS[6:], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jobs", [JOBS[:4], pytest.param(JOBS[4:], marks=pytest.mark.slow)])
 def test_copies_equal_what_hydra_composes(
     jobs: list[list[str]], loader: Composed, master: DictConfig
 ) -> None:

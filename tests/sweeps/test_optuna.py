@@ -16,6 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
+from tests.support.in_process import tiryns_here
 from tests.support.processes import warm_process
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import search_space
@@ -71,28 +72,28 @@ def started(cwd: Path) -> list[int]:
 
 
 def test_killed_search_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    arguments = [RATE, "resume=auto", "hydra.sweeper.n_trials=8", "hydra.sweeper.startup_trials=4", "seed=3"]
+    arguments = [RATE, "resume=auto", "hydra.sweeper.n_trials=12", "hydra.sweeper.startup_trials=4", "seed=3"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
     done = cheap(*arguments, cwd=whole)
     assert done.returncode == 0, done.stderr
     assert cheap(*arguments, cwd=killed, DIE_AT="2").returncode == -signal.SIGKILL
-    assert cheap(*arguments, cwd=killed, DIE_AT="5").returncode == -signal.SIGKILL
+    assert cheap(*arguments, cwd=killed, DIE_AT="7").returncode == -signal.SIGKILL
     done = cheap(*arguments, cwd=killed)
     assert done.returncode == 0, done.stderr
-    assert started(whole) == list(range(8))
-    assert started(killed) == sorted([*range(8), 2, 5]), "only what was killed has begun again"
+    assert started(whole) == list(range(12))
+    assert started(killed) == sorted([*range(12), 2, 7]), "only what was killed has begun again"
     trials = [study_in(cwd).get_trials() for cwd in (whole, killed)]
     assert [t.params for t in trials[0]] == [t.params for t in trials[1]]
     assert [t.value for t in trials[0]] == [t.value for t in trials[1]]
     assert min(t.value or 0 for t in trials[0]) < 0.1
     assert "the best is" in done.stdout
-    counts = re.findall(r"^\[(\d/8)\] optimizer\.lr=\S+: ", done.stdout, re.MULTILINE)
-    assert counts == [f"{number}/8" for number in range(6, 9)], "of all trials, by what is searched"
-    more = cheap(*arguments[:2], "seed=3", "hydra.sweeper.n_trials=10", cwd=killed)
+    counts = re.findall(r"^\[([ \d]+/12)\] optimizer\.lr=\S+: ", done.stdout, re.MULTILINE)
+    assert counts == [f"{number:>2}/12" for number in range(8, 13)], "of all trials, by what is searched"
+    more = cheap(*arguments[:2], "seed=3", "hydra.sweeper.n_trials=14", cwd=killed)
     assert more.returncode == 0, more.stderr
-    assert started(killed)[-2:] == [8, 9]
+    assert started(killed)[-2:] == [12, 13]
 
 
 def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Path) -> None:
@@ -111,15 +112,16 @@ def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Pa
     assert re.search(r"with seed=[69]; trial \d is as good\n", done.stdout)
 
 
+@pytest.mark.slow
 def test_trials_run_beside_each_other_and_one_that_kills_its_process_is_a_failure(tmp_path: Path) -> None:
-    arguments = [RATE, "hydra.sweeper.n_trials=4", "hydra.sweeper.n_jobs=2", "hydra/launcher=joblib"]
-    done = cheap(*arguments, "hydra.launcher.n_jobs=2", cwd=tmp_path, DIE_AT="1")
+    arguments = [RATE, "hydra.sweeper.n_trials=6", "hydra.sweeper.n_jobs=2", "hydra/launcher=joblib"]
+    done = cheap(*arguments, "hydra.launcher.n_jobs=2", cwd=tmp_path, DIE_AT="3")
     assert done.returncode == 0, done.stderr
-    assert sorted(started(tmp_path)) == list(range(4)), "none has begun again"
+    assert sorted(started(tmp_path)) == list(range(6)), "none has begun again"
     states = [t.state.name for t in study_in(tmp_path).get_trials()]
-    assert states[1] == "FAIL"
-    assert states[2:] == ["COMPLETE"] * 2
-    assert "trial 1 failed: it ended without a word (killed?)" in done.stdout + done.stderr
+    assert states[3] == "FAIL"
+    assert [states[i] for i in (0, 1, 4, 5)] == ["COMPLETE"] * 4
+    assert "trial 3 failed: it ended without a word (killed?)" in done.stdout + done.stderr
 
 
 def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
         (["optimizer.lr=tag(log, interval(0, 1))"], "optimizer.lr=tag(log, interval(0, 1)): "),
         ([RATE, "optimizer=adamx,lion"], "adamx"),
     ):
-        done = run_program("-m", "hydra/sweeper=optuna", *arguments, cwd=tmp_path, check=False)
+        done = tiryns_here(tmp_path, "-m", "hydra/sweeper=optuna", *arguments)
         assert done.returncode == 1, arguments
         assert message in done.stderr
         assert "Traceback" not in done.stderr

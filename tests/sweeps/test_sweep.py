@@ -189,6 +189,7 @@ def test_job_that_is_wrong_by_itself_is_named_by_its_words(tmp_path: Path) -> No
     assert done.stderr.startswith("error: model.hidden_size=128 is not"), "there is one job"
 
 
+@pytest.mark.slow
 def test_what_every_job_would_fail_by_is_said_once(tmp_path: Path) -> None:
     rows = "".join(f"text number {i},{'ab'[i % 2]}\n" for i in range(6))
     (tmp_path / "few.csv").write_text(f"text,label\n{rows}")

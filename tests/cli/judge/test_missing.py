@@ -169,6 +169,7 @@ def test_another_change_uses_the_runs_of_the_same_setting(tmp_path: Path, traini
     assert len(list(tmp_path.glob("outputs/*/*-judge"))) == 2
 
 
+@pytest.mark.slow
 def test_change_that_is_clear_trains_no_more_while_others_do(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     done = judge(tmp_path, *MUON, *FLAT[:2], "--json")

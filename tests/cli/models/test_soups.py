@@ -98,6 +98,7 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
     assert asked == [(0,), (1,), (2,), (1, 2), (0, 1), (0, 1, 2)], "the last one is the uniform soup"
 
 
+@pytest.mark.slow
 def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[Run], tmp_path: Path) -> None:
     soup = average([str(run.path) for run in sweep], tmp_path / "soup", soup="uniform")
     figures = json.loads((soup / "average.json").read_text())["soup"]["figures"]

@@ -137,6 +137,7 @@ def test_run_is_that_of_the_command_line(trained: tiryns.Run, text_file: Path, h
     assert f"data.source={text_file}" in command
 
 
+@pytest.mark.slow
 def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> None:
     config = tiryns.compose(*TINY, f"data.source={text_file}", "optimizer=lion")
     config.optimizer.lr = 5e-4

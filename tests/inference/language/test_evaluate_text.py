@@ -43,8 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, text_file: Path, later: Path)
     }
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("objective", ["mlm", "diffusion"])
+@pytest.mark.parametrize("objective", ["mlm", pytest.param("diffusion", marks=pytest.mark.slow)])
 def test_figures_are_those_of_the_runs_validation_to_the_last_digit(
     runs: dict[str, Path], later: Path, objective: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,6 +152,7 @@ def test_sentence_that_the_tokenizer_does_not_know_is_told(
     assert "the model's tokenizer knows no part of the sentence '\u9dfa \u9dfa'" in done.stderr
 
 
+@pytest.mark.slow
 def test_suite_of_babylm_reads_its_folders(tmp_path: Path, trained: Callable[[str], Path]) -> None:
     for name, part in (("blimp_filtered", PAIRS), ("supplement_filtered", PAIRS[:1])):
         (tmp_path / "given" / name).mkdir(parents=True)

@@ -10,7 +10,7 @@ from tests.report.browser import running_browser
 from tests.report.layout.kinds import pages_of_each_kind
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     with running_browser() as found:
         yield found
