@@ -34,16 +34,9 @@ RUNS = {
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Callable[[str], Path]:
     """The run of an objective, on texts in small letters."""
-    folder, words = tmp_path_factory.mktemp("trained"), ["trainer.max_steps=30", "trainer.validate_every=0"]
-
-    @cache
-    def train(objective: str) -> Path:
-        path: Path = train_here(
-            folder / objective, text_file, *words, "data.lowercase=true", *RUNS[objective]
-        ).path
-        return path
-
-    return train
+    folder = tmp_path_factory.mktemp("trained")
+    words = ["trainer.max_steps=30", "trainer.validate_every=0", "data.lowercase=true"]
+    return cache(lambda kind: train_here(folder / kind, text_file, *words, *RUNS[kind]).path)
 
 
 def rows(pairs: list[tuple[str, str, str]], named: bool = True) -> str:
