@@ -104,7 +104,8 @@ def test_wrong_names_are_told(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("precision", ["bf16-true", pytest.param("64-true", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
 def test_model_has_the_type_that_the_run_exports(precision: str, text_file: Path, tmp_path: Path) -> None:
     words = ["trainer.max_steps=2", "trainer.validate_every=0", f"trainer.precision={precision}"]
     run = train_here(tmp_path / "run", text_file, *words)

@@ -266,6 +266,7 @@ def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_code_that_a_config_names_counts_only_where_it_is_typed(run: Run, tmp_path: Path) -> None:
     copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
     config = OmegaConf.load(copy.path / "config.yaml")

@@ -69,7 +69,8 @@ def assert_equal(one: Array, other: Array) -> None:
     np.testing.assert_allclose(one, other, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("layout", ["padded", pytest.param("packed", marks=pytest.mark.slow)])
+@pytest.mark.rows(1)
+@pytest.mark.parametrize("layout", ["padded", "packed"])
 @pytest.mark.parametrize(
     ("architecture", "pooling"),
     [("bert", "mean"), ("bert", "max"), ("roberta", "cls"), ("modernbert", "mean"), ("crammed_bert", "mean")],

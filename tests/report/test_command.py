@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 from tests.report.pages import read, sweep
 from tests.support.in_process import Done, tiryns_here
@@ -47,6 +49,7 @@ def test_command_imports_neither_torch_nor_lightning(tmp_path: Path) -> None:
     assert (done.stdout.splitlines(), done.stderr) == ([f"{each}/report.html" for each in folders], "[]\n")
 
 
+@pytest.mark.slow
 def test_command_runs_from_a_checkout(tmp_path: Path) -> None:
     done = process("-m", "tiryns", "report", str(tmp_path), cwd=ROOT)
     assert (done.returncode, done.stderr) == (1, command(tmp_path).stderr)
