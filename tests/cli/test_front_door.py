@@ -14,7 +14,7 @@ from hydra._internal.utils import get_args_parser
 import tiryns.conf  # noqa: F401 - registers the groups
 from tests.conftest import ROOT, few_of
 from tests.report.pages import make_run
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import Done, succeeded, tiryns_here
 from tests.support.processes import PROGRAM, process, warm_process
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, command_first
@@ -51,8 +51,7 @@ def assert_one_line(done: Done | subprocess.CompletedProcess[str]) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS | OF_TWO_WORDS)
 def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path: Path) -> None:
-    shown = tiryns_here(tmp_path, *name.split(), "--help")
-    assert shown.returncode == 0, shown.stderr
+    shown = succeeded(tmp_path, *name.split(), "--help")
     assert shown.stdout.startswith("tiryns" if name in READ_BY_HYDRA else f"usage: tiryns {name} ")
     refused = tiryns_here(tmp_path, *name.split(), "--wrong")
     assert_one_line(refused)

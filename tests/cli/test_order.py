@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from tests.conftest import TINY, few_of, train_here
+from tests.conftest import TINY, WORDS, few_of, train_here
 from tests.modules.conftest import EVERY, JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
@@ -22,20 +22,6 @@ from tiryns.runner.data.origin.places import DocumentPlaces
 from tiryns.runner.run.folder import Run
 
 STEPS = 5
-WORDS = [
-    "heron",
-    "river",
-    "bridge",
-    "winter",
-    "seven",
-    "old",
-    "under",
-    "nobody",
-    "speaks",
-    "again",
-    "watches",
-    "runs",
-]
 
 
 def paragraphs(name: str) -> list[str]:

@@ -14,27 +14,14 @@ from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
+from tests.conftest import WORDS
 from tests.modules.conftest import NEW
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import Done, succeeded, tiryns_here
 from tiryns.runner.cli.models.probe import prepared
 from tiryns.runner.in_python import compose
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash
 
-WORDS = [
-    "river",
-    "bridge",
-    "heron",
-    "fox",
-    "reeds",
-    "winter",
-    "seven",
-    "old",
-    "grey",
-    "frozen",
-    "closed",
-    "seen",
-]
 PROBE = ["mode=probe", *NEW, "data.max_length=32", "trainer=cpu"]
 
 
@@ -79,8 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 def probed(cwd: Path, *words: str) -> tuple[Path, dict[str, Any]]:
     """The folder of a probe, and its status."""
-    done = tiryns_here(cwd, *PROBE, *words)
-    assert done.returncode == 0, done
+    succeeded(cwd, *PROBE, *words)
     folder = max((cwd / "outputs").glob("*/*"), key=lambda path: path.stat().st_mtime)
     return folder, json.loads((folder / "status.json").read_text())
 

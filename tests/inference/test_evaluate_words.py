@@ -11,7 +11,7 @@ from tests.data.pairs.rows import write
 from tests.inference.conftest import Runs, entry
 from tests.inference.test_evaluate import FEW, of_the_test
 from tests.report.pages import read
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
 
@@ -88,8 +88,7 @@ def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: 
     rows = map(json.loads, file.read_text().splitlines())
     renamed = [{"sentence": row["text"], "label": row["label"]} for row in rows]
     words = [f"data.test={write(tmp_path / 'renamed.jsonl', renamed)}", "data.text_column=sentence"]
-    done = tiryns_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, "mode=evaluate", f"resume={run}", *words)
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")
     content = json.loads((folder / "evaluation.json").read_text())
     assert content["sets"]["test"]["metrics"] == of_the_test(run)["metrics"]

@@ -95,8 +95,7 @@ def test_file_without_labels_that_are_known_has_no_figures(
     assert bool(caplog.text) == bool(said)
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("kind", ["regression", "class numbers", "several"])
+@pytest.mark.parametrize("kind", few_of(["regression", "class numbers", "several"], ["regression"]))
 def test_labels_of_a_table_are_read_as_in_training(
     tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

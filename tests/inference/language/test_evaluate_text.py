@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
 from tests.inference.conftest import Runs, entry, evaluated
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tests.support.precision import PRECISION
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.text.chunking import Chunker
@@ -202,8 +202,7 @@ def test_text_for_a_labelled_run_and_labels_for_a_language_model_are_one_line(
 def test_mode_evaluate_measures_the_validation_sets_of_the_config(
     runs: dict[str, Path], later: Path, tmp_path: Path
 ) -> None:
-    done = tiryns_here(tmp_path, "mode=evaluate", f"resume={runs['mlm']}")
-    assert done.returncode == 0, done.stderr
+    succeeded(tmp_path, "mode=evaluate", f"resume={runs['mlm']}")
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")
     found = json.loads((folder / "evaluation.json").read_text())["sets"]["later"]["metrics"]
     results = json.loads((runs["mlm"] / "status.json").read_text())["results"]

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.conftest import few_of, train_here
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tiryns.runner.data.demo.stdlib_minimal_pairs import FORMS, StdlibMinimalPairs
 
 PAIRS = [
@@ -74,8 +74,7 @@ def probed(folder: Path, run: Path, source: Path, *words: str) -> tuple[dict[str
     """The entry of `evaluation.json`, and the lines of `predictions.jsonl`."""
     named = ["model=pretrained", f"model.name_or_path={run}", f"data.test={source}", *words]
     folder.mkdir(exist_ok=True)
-    done = tiryns_here(folder, "mode=probe", "data=minimal_pairs", "trainer=cpu", "outputs=out", *named)
-    assert done.returncode == 0, done.stderr
+    succeeded(folder, "mode=probe", "data=minimal_pairs", "trainer=cpu", "outputs=out", *named)
     [made] = folder.glob("out/*/*/evaluation.json")
     lines = made.with_name("predictions.jsonl").read_text().splitlines()
     return json.loads(made.read_text())["sets"]["test/test"], [json.loads(line) for line in lines]
@@ -157,8 +156,7 @@ def test_suite_of_babylm_reads_its_folders(tmp_path: Path, trained: Callable[[st
         "trainer=cpu",
         "hydra.sweep.dir=suite",
     ]
-    done = tiryns_here(tmp_path, *words)
-    assert done.returncode == 0, done.stderr
+    succeeded(tmp_path, *words)
     told = json.loads((tmp_path / "suite" / "suite.json").read_text())
     assert told["complete"]
     [row] = told["models"]
