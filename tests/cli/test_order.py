@@ -135,6 +135,7 @@ def test_text_is_found_in_every_step_that_trained_on_it(run: Run, tmp_path: Path
     assert held_out == 3
 
 
+@pytest.mark.slow
 def test_text_is_found_in_its_own_part_of_a_long_document(run: Run, texts: Path) -> None:
     places = DocumentPlaces(SampleOrder(run.path).data)
     long = next(d for d in range(30) if len(places.sequences_of(d)) > 1)

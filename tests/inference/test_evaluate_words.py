@@ -113,6 +113,7 @@ def test_file_in_the_place_of_the_folder_is_named_before_anything_is_measured(tm
     assert taken.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_bad_rows_are_left_out_and_counted_or_an_error(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,7 +61,8 @@ def figures(run: Run) -> dict[str, Any]:
     return json.loads((run.path / "status.json").read_text())["results"]
 
 
-@pytest.mark.parametrize("kind", few_of(KINDS, ["sparse"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 def test_run_learns_to_find_passages_and_leaves_their_figures(kind: str, trained: Trained) -> None:
     run = trained(kind, "trainer.max_steps=40", "trainer.validate_every=20", *LEARNS[kind])
     found = figures(run)

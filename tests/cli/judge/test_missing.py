@@ -79,6 +79,7 @@ def test_training_ends_at_the_first_look_where_it_is_clear(tmp_path: Path, train
     assert asked == [(name, seeds) for seeds in ([1], [2, 3, 4, 5, 6]) for name in both]
 
 
+@pytest.mark.slow
 def test_answer_is_told_once_and_what_is_known_before_on_stderr(tmp_path: Path, training: Start) -> None:
     training()
     done = judge(tmp_path, *MUON)

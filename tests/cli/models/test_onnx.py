@@ -248,6 +248,7 @@ def test_graph_of_another_model_is_refused(
     assert not list((tmp_path / "here").iterdir())
 
 
+@pytest.mark.slow
 def test_int8_that_costs_too_much_is_refused(
     labelled_runs: Runs, graph_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

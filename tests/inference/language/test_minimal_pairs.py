@@ -81,7 +81,7 @@ def probed(folder: Path, run: Path, source: Path, *words: str) -> tuple[dict[str
 
 
 @pytest.mark.fp32
-@pytest.mark.parametrize("objective", few_of(RUNS, ("mlm", "clm")))
+@pytest.mark.parametrize("objective", few_of(RUNS, ["mlm"]))
 def test_scores_are_likelihoods_of_transformers(
     objective: str, tmp_path: Path, trained: Callable[[str], Path]
 ) -> None:
@@ -132,7 +132,7 @@ def test_wrong_sentences_are_found_wrong_and_files_are_phenomena(
     assert equal["phenomena"][0] == {"phenomenon": "case", "pairs": 1, "accuracy": 0.5}
 
 
-@pytest.mark.parametrize("objective", ["mlm", "clm"])
+@pytest.mark.parametrize("objective", few_of(["mlm", "clm"], ["mlm"]))
 def test_sentence_that_the_tokenizer_does_not_know_is_told(
     objective: str, tmp_path: Path, trained: Callable[[str], Path]
 ) -> None:

@@ -65,6 +65,7 @@ def test_a_run_its_predictions_and_its_figures(finetune: Finetune, tmp_path: Pat
     assert all(low <= later["metrics"][name] <= high for name, (low, high) in later["intervals"].items())
 
 
+@pytest.mark.slow
 def test_rows_of_pairs_are_predicted_by_list(
     finetune: Finetune, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
