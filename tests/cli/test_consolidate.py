@@ -55,6 +55,7 @@ def test_earlier_checkpoint_is_another_model_that_loads(run: Run, tmp_path: Path
     )
 
 
+@pytest.mark.slow
 def test_a_run_of_before_is_consolidated_with_the_classes_that_it_began_with(
     finetune: Finetune,  # noqa: F811
     tmp_path: Path,
@@ -103,7 +104,7 @@ def test_wrong_names_are_told(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
 def test_model_has_the_type_that_the_run_exports(precision: str, text_file: Path, tmp_path: Path) -> None:
     words = ["trainer.max_steps=2", "trainer.validate_every=0", f"trainer.precision={precision}"]

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
-from tests.conftest import TINY, train_here
+from tests.conftest import TINY, WORDS, few_of, train_here
 from tests.modules.conftest import EVERY, JOINT, NEW, ROWS, TASKS
 from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
@@ -22,20 +22,6 @@ from tiryns.runner.data.origin.places import DocumentPlaces
 from tiryns.runner.run.folder import Run
 
 STEPS = 5
-WORDS = [
-    "heron",
-    "river",
-    "bridge",
-    "winter",
-    "seven",
-    "old",
-    "under",
-    "nobody",
-    "speaks",
-    "again",
-    "watches",
-    "runs",
-]
 
 
 def paragraphs(name: str) -> list[str]:
@@ -149,6 +135,7 @@ def test_text_is_found_in_every_step_that_trained_on_it(run: Run, tmp_path: Path
     assert held_out == 3
 
 
+@pytest.mark.slow
 def test_text_is_found_in_its_own_part_of_a_long_document(run: Run, texts: Path) -> None:
     places = DocumentPlaces(SampleOrder(run.path).data)
     long = next(d for d in range(30) if len(places.sequences_of(d)) > 1)
@@ -199,8 +186,7 @@ def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path:
     assert 0 < less["shared_samples"] <= less["samples"][1] < less["samples"][0]
 
 
-@pytest.mark.rows(2)
-@pytest.mark.parametrize("task", [*TASKS, *JOINT])
+@pytest.mark.parametrize("task", few_of([*TASKS, *JOINT], ["classification"]))
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
     rows = ROWS[task](40, 1)
     texts = [text_of(row) for row in rows]
@@ -267,6 +253,7 @@ def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_code_that_a_config_names_counts_only_where_it_is_typed(run: Run, tmp_path: Path) -> None:
     copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
     config = OmegaConf.load(copy.path / "config.yaml")

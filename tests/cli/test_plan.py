@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.conftest import TINY
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import Done, succeeded, tiryns_here
 from tests.support.malformed.configs import write
 from tiryns import assemble, compose
 from tiryns.runner.models.packed import dropout
@@ -65,6 +65,7 @@ def test_lengths_fill_groups_and_rate_are_shown(inspected: tuple[Done, Path]) ->
     assert re.search(r"^training +constant", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_time_is_that_of_usual_steps_not_of_the_one_that_is_tried(tmp_path: Path, text_file: Path) -> None:
     words = ["sampler=sequential", "sampler.global_batch_size=2", "data.validation_documents=1"]
     done = tiryns_here(tmp_path, "plan", "--json", *TINY, f"data.source={text_file}", *words)
@@ -107,8 +108,7 @@ def test_cost_is_that_of_the_model(inspected: tuple[Done, Path]) -> None:
 def test_every_objective_shows_its_targets(tmp_path: Path, words: list[str], expected: str) -> None:
     write(tmp_path)
     sizes = ["sampler.global_batch_size=4", "model.hidden_size=32", "data.vocab_size=60", "trainer=cpu"]
-    done = tiryns_here(tmp_path, *words, *sizes, "mode=inspect")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, *words, *sizes, "mode=inspect")
     assert re.search(expected, done.stdout), done.stdout
     assert not (tmp_path / "outputs").exists()
 
@@ -121,7 +121,7 @@ def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
 
 
 def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
-    done = tiryns_here(
+    done = succeeded(
         tmp_path,
         *TINY,
         f"data.source={text_file}",
@@ -129,7 +129,6 @@ def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> N
         "trainer.num_nodes=2",
         "mode=inspect",
     )
-    assert done.returncode == 0, done.stderr
     assert "memory, each of 6" in done.stdout
     assert "Python and its libraries, loader processes" in done.stdout
 
@@ -159,8 +158,7 @@ def test_trial_step_drops_by_keys_and_is_taken_inside_autocast(
     monkeypatch.setattr(dropout, "kept", noted)
     monkeypatch.setattr(torch.Tensor, "backward", watched)
     words = ["model.dropout=0.125", "trainer.precision=bf16-mixed", "mode=inspect"]
-    done = tiryns_here(tmp_path, *TINY, f"data.source={text_file}", *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, *TINY, f"data.source={text_file}", *words)
     assert "bf16-mixed, measured on cpu" in fact(done, "speed")
     assert set(dropped) == {(0.125, True)}
     assert inside

@@ -11,7 +11,7 @@ from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.runs.test_train import assert_bitwise, continued, weights
 from tests.support import needs
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -55,8 +55,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
         "--validation",
         "0.1",
     ]
-    done = tiryns_here(tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron")
     train, held_out, advice = done.stdout.splitlines()
     assert train.startswith("store: train: ")
     assert " sequences, " in train
@@ -84,8 +83,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
 def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
     needs.package("datatrove")
     words = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
-    done = tiryns_here(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
     assert document("prepare corpus", done.stdout)["stores"] == ["store", "store@32"]
     longer = "phases=[{name: short, share: 0.5}, {name: long, share: 0.5, data: {max_length: 32}}]"
     settings = ["data.max_length=16", "trainer.max_steps=4", "trainer.validate_every=0", longer]
@@ -143,8 +141,7 @@ def test_training_on_a_store_resumes_bit_for_bit_and_does_not_see_its_shards(
     killed = train_on(tmp_path / "killed", tmp_path / "of_3")
     assert audit.compare(one.path, killed.path) is None
     assert_bitwise(weights(one, 6), weights(killed, 6))
-    plan = tiryns_here(tmp_path, "plan", *TINY, f"data.source=store:{tmp_path / 'of_1'}")
-    assert plan.returncode == 0, plan.stderr
+    plan = succeeded(tmp_path, "plan", *TINY, f"data.source=store:{tmp_path / 'of_1'}")
     assert f"source        store:{tmp_path / 'of_1'}" in plan.stdout
     assert f"fingerprints  training {fingerprints[0]}, held_out " in plan.stdout
     assert fingerprints[0] == fingerprints[1]

@@ -14,27 +14,14 @@ from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
+from tests.conftest import WORDS
 from tests.modules.conftest import NEW
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import Done, succeeded, tiryns_here
 from tiryns.runner.cli.models.probe import prepared
 from tiryns.runner.in_python import compose
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash
 
-WORDS = [
-    "river",
-    "bridge",
-    "heron",
-    "fox",
-    "reeds",
-    "winter",
-    "seven",
-    "old",
-    "grey",
-    "frozen",
-    "closed",
-    "seen",
-]
 PROBE = ["mode=probe", *NEW, "data.max_length=32", "trainer=cpu"]
 
 
@@ -79,8 +66,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 def probed(cwd: Path, *words: str) -> tuple[Path, dict[str, Any]]:
     """The folder of a probe, and its status."""
-    done = tiryns_here(cwd, *PROBE, *words)
-    assert done.returncode == 0, done
+    succeeded(cwd, *PROBE, *words)
     folder = max((cwd / "outputs").glob("*/*"), key=lambda path: path.stat().st_mtime)
     return folder, json.loads((folder / "status.json").read_text())
 
@@ -122,6 +108,7 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
     assert f"{folder.name}" in listed
 
 
+@pytest.mark.slow
 def test_similarity_and_ranks_fit_nothing(files: dict[str, list[str]], tmp_path: Path) -> None:
     _, status = probed(tmp_path, *files["similarity"], "pooling=cls")
     data, encoder = prepared(compose(*PROBE, *files["similarity"], "pooling=cls"))
@@ -150,6 +137,7 @@ def test_words_have_entities_and_a_probe_knows_more_than_chance(
     assert status["monitor"] == "val/validation/entity_f1"
 
 
+@pytest.mark.slow
 def test_a_sweep_over_poolings_skips_what_is_done(files: dict[str, list[str]], tmp_path: Path) -> None:
     words = ["-m", *PROBE, *files["retrieval"], "pooling=mean,cls", "hydra.sweep.dir=sweep"]
     assert tiryns_here(tmp_path, *words).returncode == 0
@@ -187,6 +175,7 @@ def test_mteb_is_asked_for_in_one_line(tmp_path: Path, monkeypatch: pytest.Monke
     assert "data=mteb needs mteb: pip install 'tiryns[mteb]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_probe_is_no_training_of_the_same_settings() -> None:
     words = ["experiment=classification"]
     train = config_hash(compose(*words))

@@ -106,7 +106,7 @@ def test_one_line_of_code_and_one_version_are_named(manifest: Path) -> None:
     assert refused(manifest, status=2)[:-1] == [f"packages: tokenizers 0.1 there, {here} here"]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("change", "first", "reasons"),
     [
@@ -145,6 +145,7 @@ def test_where_another_run_parts_and_why(
     assert UNKNOWN in described({**report, "reasons": []})[-1]
 
 
+@pytest.mark.slow
 def test_equal_runs_in_two_folders_are_identical(done: Path, text: Path, tmp_path: Path) -> None:
     again = train_here(tmp_path / "again", text, *SHORT)
     report = report_of(tmp_path, str(done), "--with", str(again.path))
@@ -152,6 +153,7 @@ def test_equal_runs_in_two_folders_are_identical(done: Path, text: Path, tmp_pat
     assert report["steps"] == {"compared": 3, "last": 6, "whole": True}
 
 
+@pytest.mark.slow
 def test_first_steps_of_a_run_are_compared_alone(done: Path, text: Path, tmp_path: Path) -> None:
     stop = "+callback.stop_after={_target_:runner.callbacks.StopAfter,steps:5}"
     first = train_here(tmp_path / "first", text, *SHORT, stop)

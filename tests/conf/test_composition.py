@@ -25,9 +25,9 @@ assert not heavy, heavy
 """
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--cfg", "job"], ["--info", "defaults"], ["--cfg", "job", "--resolve"]]
+    "arguments", [["--cfg", "job", "--resolve"], ["--help"], ["--cfg", "job"], ["--info", "defaults"]]
 )
 def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     program = NO_TORCH.format(arguments=arguments)
@@ -95,6 +95,7 @@ def test_full_error_gives_the_traceback(tiryns: Command) -> None:
     assert "Traceback" in tiryns("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr
 
 
+@pytest.mark.slow
 def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m runner.train --info optimizer=adamw | head -1"
     done = subprocess.run(

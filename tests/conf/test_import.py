@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 
 PROGRAM = """
@@ -48,6 +50,7 @@ def test_importing_the_options_and_the_program_changes_nothing_of_hydra() -> Non
     assert changed("import tiryns.conf, tiryns.runner.train") == "[]"
 
 
+@pytest.mark.slow
 def test_change_of_hydra_is_noticed() -> None:
     line = "from hydra.core.config_store import ConfigStore as S; S.__deepcopy__ = lambda store, memo: store"
     assert "__deepcopy__" in changed(line)

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from tests.conftest import TINY
 from tests.golden import made_by
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tiryns.conf.registry import OPTIONS, component_of, option_of
 from tiryns.former import FORMER
 from tiryns.runner.config.targets import check_target, locate
@@ -27,8 +27,7 @@ def files(tmp_path: Path) -> Path:
 
 def test_killed_run_goes_on(files: Path) -> None:
     """To the bit on the processor that made it, with the same order and to rounding on others."""
-    done = tiryns_here(files, "resume=outputs/killed")
-    assert done.returncode == 0, done.stderr
+    succeeded(files, "resume=outputs/killed")
     assert [path.name for path in (files / "outputs").iterdir()] == ["killed"], (
         "in its folder, not as a branch"
     )
@@ -45,18 +44,17 @@ def test_killed_run_goes_on(files: Path) -> None:
         assert [*map(float, losses)] == pytest.approx([*map(float, wanted[2])], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_recipe_and_store_train(files: Path) -> None:
     words = [*TINY, "data.source=store:store", "trainer.max_steps=2", "trainer.validate_every=0"]
     left_out = ("data.vocab_size", "data.max_length")
     words = [word for word in words if not word.startswith(left_out)]
-    done = tiryns_here(files, "--config-dir", "conf", "experiment=former", *words, "hydra.run.dir=new")
-    assert done.returncode == 0, done.stderr
+    succeeded(files, "--config-dir", "conf", "experiment=former", *words, "hydra.run.dir=new")
     assert OmegaConf.load(files / "new" / "config.yaml").optimizer._target_ == f"{FORMER}.runner.optim.lion"
 
 
 def test_causal_model_continues_a_text(files: Path) -> None:
-    done = tiryns_here(files, "predict", "causal/model", "the old bridge")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(files, "predict", "causal/model", "the old bridge")
     assert len(done.stdout.split()) > 8, "words that follow, not a mask that is filled"
 
 

@@ -41,6 +41,7 @@ def test_example(
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
+@pytest.mark.slow
 def test_page(here: Path) -> None:
     """Its Python blocks, one after the other."""
     shown = blocks(ROOT / "docs" / "python.md", "Lightning classes")

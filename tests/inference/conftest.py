@@ -46,8 +46,8 @@ def entry(capsys: pytest.CaptureFixture[str], run: Path, file: Path, *words: obj
 class LabelledRuns(dict[str, tuple[Path, Path]]):
     """By task, a run and a file of examples that it has predicted labels for; trained when it is first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *words: str) -> None:
+        self.folder, self.words = folder, words
 
     def __missing__(self, task: str) -> tuple[Path, Path]:
         files = {}
@@ -55,7 +55,7 @@ class LabelledRuns(dict[str, tuple[Path, Path]]):
             files[name] = write(self.folder / f"{task}-{name}.jsonl", ROWS[task](count, seed))
         sets = [f"data.{name}={path}" for name, path in files.items()]
         steps = ["trainer.max_steps=4", "trainer.validate_every=0"]
-        self[task] = finetuned(self.folder / task, *EVERY[task], *sets, *steps), files["test"]
+        self[task] = finetuned(self.folder / task, *EVERY[task], *sets, *steps, *self.words), files["test"]
         return self[task]
 
 

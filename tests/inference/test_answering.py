@@ -31,7 +31,7 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = tmp_path_factory.mktemp("answering")
-    exported = Scenes("train", 40).export(folder)
+    exported = Scenes("train", 20).export(folder)
     rows = [json.loads(line) for line in exported.read_text().splitlines()]
     rows = [{COLUMNS.get(name, name): value for name, value in row.items()} for row in rows]
     exported.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -52,8 +52,7 @@ def message(*words: object) -> str:
     return str(stopped.value)
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("with_answers", [True, False])
+@pytest.mark.parametrize("with_answers", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_answers_to_a_file_are_those_of_the_run(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], with_answers: bool
 ) -> None:
@@ -158,13 +157,14 @@ def test_evaluation_has_the_figures_of_the_run_to_the_last_digit(
     assert '"image":"data:image/png;base64,' in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_evaluation_asks_as_many_questions_as_it_is_told(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (few,) = evaluated(capsys, trained.path, trained.file, "--answers", 7, "--max-new-tokens", 2)[
         "sets"
     ].values()
-    assert (few["examples"], few["samples"]) == (7, 40)
+    assert (few["examples"], few["samples"]) == (7, 20)
     file = tmp_path / "later.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in trained.rows[:9]))
     words = [f"data.images={trained.images}", "--batch-size", 2, "--answers", "all"]
@@ -184,7 +184,7 @@ def test_evaluation_of_an_exported_folder_without_its_run(
     expected = json.loads((trained.path / "evaluation.json").read_text())["sets"]["val/validation"]["metrics"]
     assert (content["precision"], content["layout"], content["max_new_tokens"]) == ("32-true", "padded", 32)
     assert found["metrics"]["loss"] == pytest.approx(expected["loss"], rel=2e-2)
-    assert found["samples"] == 40
+    assert found["samples"] == 20
 
 
 @pytest.mark.parametrize(

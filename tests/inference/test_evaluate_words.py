@@ -11,7 +11,7 @@ from tests.data.pairs.rows import write
 from tests.inference.conftest import Runs, entry
 from tests.inference.test_evaluate import FEW, of_the_test
 from tests.report.pages import read
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
 
@@ -82,13 +82,13 @@ def test_file_of_another_task_and_an_unfinished_run_are_one_line(runs: Runs, tmp
     assert "has left no model/: its state is 'failed'" in done.stderr
 
 
+@pytest.mark.slow
 def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: Path) -> None:
     run, file = runs["classification"]
     rows = map(json.loads, file.read_text().splitlines())
     renamed = [{"sentence": row["text"], "label": row["label"]} for row in rows]
     words = [f"data.test={write(tmp_path / 'renamed.jsonl', renamed)}", "data.text_column=sentence"]
-    done = tiryns_here(tmp_path, "mode=evaluate", f"resume={run}", *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, "mode=evaluate", f"resume={run}", *words)
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")
     content = json.loads((folder / "evaluation.json").read_text())
     assert content["sets"]["test"]["metrics"] == of_the_test(run)["metrics"]
@@ -113,6 +113,7 @@ def test_file_in_the_place_of_the_folder_is_named_before_anything_is_measured(tm
     assert taken.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_bad_rows_are_left_out_and_counted_or_an_error(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from tests.data.pairs.rows import write
 from tests.inference.conftest import finetuned
 from tests.support import needs
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.data.pairs.reader import PairsReader
 from tiryns.runner.data.read.rows import read_rows
@@ -150,10 +150,9 @@ def test_equal_words_give_equal_bytes_and_training_reads_them(run: Path, tmp_pat
     words = ["--range", "1:9", "--random", "--negatives", "2"]
     texts = []
     for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
-        done = tiryns_here(
+        done = succeeded(
             tmp_path, "mine", str(run), str(file), "--out", f"{name}.jsonl", *words, "--seed", seed
         )
-        assert done.returncode == 0, done.stderr
         texts.append((tmp_path / f"{name}.jsonl").read_bytes())
     assert texts[0] == texts[1] != texts[2]
     assert "36 rows with up to 2 of 33 passages as negatives: c.jsonl" in done.stdout
@@ -217,8 +216,7 @@ def test_columns_are_those_of_the_settings_and_rows_keep_all_others(run: Path, t
     rows = [{"q": row["query"], "p": row["passage"], "topic": n // 2} for n, row in enumerate(ROWS)]
     write(tmp_path / "named.jsonl", rows)
     words = ["data.text_column=q", "data.pair_column=p", "data.match_column=topic", "--max-score", "-2"]
-    done = tiryns_here(tmp_path, "mine", str(run), "named.jsonl", *words, "--out", "out.jsonl", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(tmp_path, "mine", str(run), "named.jsonl", *words, "--out", "out.jsonl", "--json")
     found = document("mine", done.stdout)
     assert found["fewer"] == {"scores": 36, "passages": 0}
     assert found["settings"][3:] == words[:3]

@@ -11,6 +11,7 @@ import pytest
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 import tiryns
+from tests.conftest import few_of
 from tests.inference.conftest import Runs, finetuned, printed
 from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
@@ -33,7 +34,7 @@ def test_predictions_for_a_file_are_those_of_the_run(
         assert ours["probability"] == pytest.approx(other["probability"], abs=rounding(1e-4, 1e-2))
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", few_of(TASKS, ("classification", "question_answering")))
 def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
     runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -56,7 +57,7 @@ def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
             assert run.predict(given)[0]["predicted"] == command[0]["predicted"]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", few_of(TASKS, ("classification", "question_answering")))
 def test_figures_of_a_file_are_those_of_the_runs_test(
     runs: Runs, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +95,7 @@ def test_file_without_labels_that_are_known_has_no_figures(
     assert bool(caplog.text) == bool(said)
 
 
-@pytest.mark.parametrize("kind", ["regression", "class numbers", "several"])
+@pytest.mark.parametrize("kind", few_of(["regression", "class numbers", "several"], ["regression"]))
 def test_labels_of_a_table_are_read_as_in_training(
     tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +241,7 @@ def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str
     assert expected in str(stopped.value.code)
 
 
+@pytest.mark.slow
 def test_masks_of_every_line_of_a_file_are_filled(
     run_here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

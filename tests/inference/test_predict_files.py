@@ -30,6 +30,7 @@ def texts(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
     return [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
 def test_a_later_file_is_utf8_or_else_in_the_encoding_of_the_run(
     run: Path, tmp_path: Path, encoding: str, capsys: pytest.CaptureFixture[str],

@@ -61,6 +61,7 @@ def test_texts_and_files_are_no_settings(tmp_path: Path, monkeypatch: pytest.Mon
     assert [is_setting(word) for word in words] == [False] * 5 + [True]
 
 
+@pytest.mark.slow
 def test_both_commands_read_a_renamed_column_by_either_word(runs: Runs, tmp_path: Path) -> None:
     run, file = runs["classification"]
     rows = [json.loads(line) for line in file.read_text().splitlines()]

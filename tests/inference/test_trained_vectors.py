@@ -63,6 +63,7 @@ def test_sentence_transformers_reads_what_a_run_writes(run: Path, caplog: pytest
         np.testing.assert_allclose(ours, theirs, atol=rounding(1e-6, 2e-2), rtol=0)
 
 
+@pytest.mark.slow
 def test_the_next_run_keeps_its_pooling_and_prompts(
     run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -97,6 +97,7 @@ def test_prompts_cuts_and_sizes_are_theirs(tokenizer: Any, tmp_path: Path) -> No
     assert not np.allclose(passage, query, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_what_the_folder_says_counts(tokenizer: Any, tmp_path: Path) -> None:
     """Another pooling, length or scale gives other vectors, and theirs follow."""
     changes: list[dict[str, Any]] = [{}, {"pooling": "max"}, {"max_length": 10}, {"normalised": False}]

@@ -107,7 +107,6 @@ def test_log_tells_what_the_screen_told_and_each_logged_step(resumed: Run) -> No
     assert "Traceback" not in text
 
 
-@pytest.mark.rows(1)
 @pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_log_has_the_traceback_of_a_failure(tmp_path: Path, text_file: Path, ranks: int) -> None:
     words = [
@@ -146,6 +145,7 @@ SECRETS = {
 }
 
 
+@pytest.mark.slow
 def test_secrets_are_in_no_file_of_a_run(tmp_path: Path, text_file: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "own" / "callback").mkdir(parents=True)

@@ -26,16 +26,24 @@ def running_browser() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, page: Path, width: int = DESK, scheme: str = "light") -> Iterator[Any]:
-    """A page as it is shown; fails when its script does, or when it asks for anything but itself."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    tab = context.new_page()
+    """Shows a page in the browser's one tab; fails when its script does, or when it asks for anything but itself."""
+    tab = browser.contexts[0].pages[0] if browser.contexts else browser.new_page()
     errors: list[str] = []
     requests: list[str] = []
-    tab.on("pageerror", lambda error: errors.append(str(error)))
-    tab.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    tab.on("request", lambda request: requests.append(request.url))
+    listeners = {
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda message: errors.append(message.text) if message.type == "error" else None,
+        "request": lambda request: requests.append(request.url),
+    }
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.emulate_media(media="screen", color_scheme=scheme)
     tab.goto(f"file://{page}")
-    yield tab
-    context.close()
+    try:
+        yield tab
+    finally:
+        for event, listener in listeners.items():
+            tab.remove_listener(event, listener)
     assert errors == []
     assert requests == [f"file://{page}"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.report.browser import opened, running_browser
+from tests.report.browser import opened
 from tests.report.pages import make_run, read
 from tiryns.runner.report.single import write_report
 
@@ -34,10 +34,10 @@ def test_damaged_samples_are_left_out(tmp_path: Path, damaged: Any) -> None:
     assert "Samples" not in read(write_report(run)).texts("section")
 
 
-def test_samples_are_drawn_as_text_with_marks(tmp_path: Path) -> None:
+def test_samples_are_drawn_as_text_with_marks(browser: Any, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     (run / "samples.json").write_text(json.dumps({"books": [TEXT, TEXT]}))
-    with running_browser() as browser, opened(browser, write_report(run)) as tab:
+    with opened(browser, write_report(run)) as tab:
         assert tab.locator("p.sample").all_text_contents() == ["the old bridge and <b> winter<i>."] * 2
         assert tab.locator("p.sample mark.right").all_text_contents() == ["bridge"] * 2
         assert "[object" not in tab.locator("main").text_content()

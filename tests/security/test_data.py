@@ -179,7 +179,7 @@ def bounded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         renderer.end()
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("template", BOMBS)
 def test_chat_template_takes_bounded_time_and_memory(template: str, bounded: None) -> None:
     with pytest.raises(ValueError, match=BOMBS[template]) as caught:
@@ -192,6 +192,7 @@ def test_chat_template_takes_bounded_time_and_memory(template: str, bounded: Non
     )
 
 
+@pytest.mark.slow
 def test_killed_renderer_of_chat_templates_is_started_again(bounded: None) -> None:
     said = render_chat(PLAIN_TEMPLATE, TALK, {}, generate=False)
     [renderer] = chat_templates._RENDERERS.values()

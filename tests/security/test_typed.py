@@ -90,7 +90,7 @@ def test_all_that_is_to_be_typed_is_told_at_once(problem: Problem) -> None:
     assert "alone, not in a recipe" not in allowed
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_recipe_reads_no_secret_of_the_environment(
     name: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -110,6 +110,7 @@ def test_recipe_reads_no_secret_of_the_environment(
     assert "looks up" not in problem(LOOKUPS[name])
 
 
+@pytest.mark.slow
 def test_recipe_reads_what_is_no_secret(
     problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,13 @@ def tiryns_here(cwd: Path, *arguments: str) -> Done:
     return Done(code, out.getvalue(), err.getvalue())
 
 
+def succeeded(cwd: Path, *arguments: str) -> Done:
+    """`tiryns_here` of a command that must succeed."""
+    done = tiryns_here(cwd, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
 @contextlib.contextmanager
 def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
     """This process as one that has just been started with these words; afterwards as it was."""

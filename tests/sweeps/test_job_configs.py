@@ -70,9 +70,12 @@ def plain(config: DictConfig) -> Any:
     return OmegaConf.to_container(config, resolve=False)
 
 
-def test_copies_equal_what_hydra_composes(loader: Composed, master: DictConfig) -> None:
+@pytest.mark.parametrize("jobs", [JOBS[:4], pytest.param(JOBS[4:], marks=pytest.mark.slow)])
+def test_copies_equal_what_hydra_composes(
+    jobs: list[list[str]], loader: Composed, master: DictConfig
+) -> None:
     configs = JobConfigs(loader)  # type: ignore[arg-type]
-    for overrides in JOBS:
+    for overrides in jobs:
         ours = configs.compose(copy.deepcopy(master), overrides)
         theirs = loader.loader.load_sweep_config(master, overrides)
         assert plain(ours) == plain(theirs), overrides

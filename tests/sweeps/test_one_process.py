@@ -48,6 +48,7 @@ oneDNN compiles kernels for matrices in bf16 where the processor has units for t
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not STATM.exists(), reason="reads the memory from /proc")
 def test_kernels_of_former_sizes_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in KERNEL_CACHES:

@@ -16,6 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.conftest import ROOT, TINY, run_program
 from tests.report.pages import read
+from tests.support.in_process import tiryns_here
 from tests.support.processes import warm_process
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.optuna import search_space
@@ -111,6 +112,7 @@ def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Pa
     assert re.search(r"with seed=[69]; trial \d is as good\n", done.stdout)
 
 
+@pytest.mark.slow
 def test_trials_run_beside_each_other_and_one_that_kills_its_process_is_a_failure(tmp_path: Path) -> None:
     arguments = [RATE, "hydra.sweeper.n_trials=6", "hydra.sweeper.n_jobs=2", "hydra/launcher=joblib"]
     done = cheap(*arguments, "hydra.launcher.n_jobs=2", cwd=tmp_path, DIE_AT="3")
@@ -129,7 +131,7 @@ def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
         (["optimizer.lr=tag(log, interval(0, 1))"], "optimizer.lr=tag(log, interval(0, 1)): "),
         ([RATE, "optimizer=adamx,lion"], "adamx"),
     ):
-        done = run_program("-m", "hydra/sweeper=optuna", *arguments, cwd=tmp_path, check=False)
+        done = tiryns_here(tmp_path, "-m", "hydra/sweeper=optuna", *arguments)
         assert done.returncode == 1, arguments
         assert message in done.stderr
         assert "Traceback" not in done.stderr

@@ -123,6 +123,7 @@ def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Sw
     assert swept.again.returncode == 1, "the hopeless ones fail again"
 
 
+@pytest.mark.slow
 def test_wandb_runs_of_a_sweep_are_a_group_and_each_their_own(tmp_path: Path, text_file: Path) -> None:
     run_program(
         *("-m", *TINY, f"data.source={text_file}", *SHORT, "trainer.max_steps=2", "logger=wandb", "seed=1,2"),
@@ -188,6 +189,7 @@ def test_job_that_is_wrong_by_itself_is_named_by_its_words(tmp_path: Path) -> No
     assert done.stderr.startswith("error: model.hidden_size=128 is not"), "there is one job"
 
 
+@pytest.mark.slow
 def test_what_every_job_would_fail_by_is_said_once(tmp_path: Path) -> None:
     rows = "".join(f"text number {i},{'ab'[i % 2]}\n" for i in range(6))
     (tmp_path / "few.csv").write_text(f"text,label\n{rows}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Command, train_as
+from tests.conftest import Command, few_of, train_as
 from tests.data.pairs.rows import TINY, pairs, write
 from tests.runs.test_train import assert_same_run, continued, losses, rows
 from tests.support.precision import rounding
@@ -61,6 +61,7 @@ def figures(run: Run) -> dict[str, Any]:
     return json.loads((run.path / "status.json").read_text())["results"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_run_learns_to_find_passages_and_leaves_their_figures(kind: str, trained: Trained) -> None:
     run = trained(kind, "trainer.max_steps=40", "trainer.validate_every=20", *LEARNS[kind])
@@ -76,7 +77,7 @@ def test_run_learns_to_find_passages_and_leaves_their_figures(kind: str, trained
     assert found["val/validation/mrr_at_10"] > 0.06, "chance is 0.02"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few_of(KINDS, ["sparse"]))
 def test_resumed_run_is_bitwise_the_undisturbed_one(kind: str, trained: Trained) -> None:
     """Killed at step 4 of 8, within the warm-up of 6 of the sparse ones."""
     whole = trained(kind, "objective.learn_temperature=true")
@@ -95,7 +96,7 @@ def assert_same_figures(one: Run, other: Run, kind: str, tolerance: float) -> No
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=near), name
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few_of(KINDS, ["late_interaction"]))
 def test_loss_and_figures_do_not_depend_on_micro_batches_or_layout(kind: str, trained: Trained) -> None:
     steps = ["trainer.max_steps=4", "optimizer=sgd", "optimizer.lr=0.01"]
     one = trained(kind, *steps, "data.micro_batch_tokens=null", folder="one")

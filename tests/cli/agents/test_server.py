@@ -85,6 +85,7 @@ def test_client_reads_a_run_and_may_not_write(run: Run) -> None:
     assert sorted(run.path.parent.parent.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_client_of_a_server_that_writes_pushes_a_model(run: Run) -> None:
     async def about(client: Any) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}

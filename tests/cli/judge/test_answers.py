@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.judge.folders import KEY, make_run, make_sweep
 from tests.report.pages import read
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 
 BASE = [4.0, 4.2, 3.9, 4.1, 4.3, 4.05, 4.15, 3.95]
 DROPS = [0.11, 0.09, 0.1, 0.12, 0.08, 0.1, 0.11, 0.09]
@@ -43,8 +43,7 @@ def swept(tmp_path: Path) -> Path:
 
 
 def test_clear_difference_is_a_sentence_a_page_and_status_0(swept: Path) -> None:
-    done = tiryns_here(swept, "judge", "sweep", *MUON)
-    assert done.returncode == 0
+    done = succeeded(swept, "judge", "sweep", *MUON)
     sentence, place = done.stdout.splitlines()
     assert sentence == (
         "optimizer=muon is better than optimizer=adamw: val/held_out/loss changes by -0.1 "

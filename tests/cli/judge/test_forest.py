@@ -76,6 +76,7 @@ def test_ticks_cover_the_values(low: float, high: float) -> None:
     assert 1 <= count <= 6
 
 
+@pytest.mark.slow
 def test_each_question_has_a_page_and_the_same_one_again_its_own(tmp_path: Path) -> None:
     settings = {"optimizer=adamw": BASE, "optimizer=muon": BETTER, "optimizer=lion": BETTER}
     make_sweep(tmp_path / "all", settings)

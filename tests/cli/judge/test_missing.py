@@ -79,6 +79,7 @@ def test_training_ends_at_the_first_look_where_it_is_clear(tmp_path: Path, train
     assert asked == [(name, seeds) for seeds in ([1], [2, 3, 4, 5, 6]) for name in both]
 
 
+@pytest.mark.slow
 def test_answer_is_told_once_and_what_is_known_before_on_stderr(tmp_path: Path, training: Start) -> None:
     training()
     done = judge(tmp_path, *MUON)
@@ -100,6 +101,7 @@ def test_mistyped_metric_costs_no_second_run(tmp_path: Path, training: Start) ->
     assert asked == [("", [1])]
 
 
+@pytest.mark.slow
 def test_training_goes_on_seed_by_seed_up_to_the_most(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     assert judge(tmp_path, *FLAT, "--seeds", "9").returncode == 3
@@ -155,6 +157,7 @@ def test_change_of_what_both_share_counts(tmp_path: Path, training: Start) -> No
     assert [name for name, _ in asked] == ["", "optimizer=muon"]
 
 
+@pytest.mark.slow
 def test_another_change_uses_the_runs_of_the_same_setting(tmp_path: Path, training: Start) -> None:
     training()
     judge(tmp_path, *MUON)
@@ -167,6 +170,7 @@ def test_another_change_uses_the_runs_of_the_same_setting(tmp_path: Path, traini
     assert len(list(tmp_path.glob("outputs/*/*-judge"))) == 2
 
 
+@pytest.mark.slow
 def test_change_that_is_clear_trains_no_more_while_others_do(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     done = judge(tmp_path, *MUON, *FLAT[:2], "--json")

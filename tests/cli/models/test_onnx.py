@@ -81,7 +81,7 @@ def test_at_least_twenty_encoders_have_a_graph() -> None:
     assert len({*EXPORTED} - {*NO_RUN}) >= 20
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", EXPORTED)
 def test_graph_computes_logits_and_metrics_of_torch(
     architecture: str, tmp_path: Path, text_file: Path
@@ -157,7 +157,7 @@ def test_graph_is_pushed_with_the_figures_of_both(
     assert not (run / "model" / "onnx").exists(), "the run stays as it was"
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["mlm", "diffusion"])
 def test_language_model_is_measured_as_its_run_was(
     objective: str, tmp_path: Path, text_file: Path, capsys: pytest.CaptureFixture[str]
@@ -248,6 +248,7 @@ def test_graph_of_another_model_is_refused(
     assert not list((tmp_path / "here").iterdir())
 
 
+@pytest.mark.slow
 def test_int8_that_costs_too_much_is_refused(
     labelled_runs: Runs, graph_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

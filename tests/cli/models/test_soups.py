@@ -22,7 +22,7 @@ from tiryns.runner.run.folder import Run
 def trained(tmp_path_factory: pytest.TempPathFactory, task_files: dict[str, list[str]]) -> Path:
     """The folder of a model, and of a sweep over three seeds that begin with it."""
     finetune = finetuning(folder := tmp_path_factory.mktemp("soups"), task_files)
-    start = finetune("classification", "trainer.max_steps=20", "optimizer.lr=0.003", folder="start")
+    start = finetune("classification", "trainer.max_steps=6", "optimizer.lr=0.003", folder="start")
     short = ["trainer.max_steps=4", "optimizer.lr=0.003"]
     for i in (1, 2, 3):
         finetune("classification", *short, f"seed={i}", folder=f"sweep/{i}", start=start)
@@ -98,6 +98,7 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
     assert asked == [(0,), (1,), (2,), (1, 2), (0, 1), (0, 1, 2)], "the last one is the uniform soup"
 
 
+@pytest.mark.slow
 def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[Run], tmp_path: Path) -> None:
     soup = average([str(run.path) for run in sweep], tmp_path / "soup", soup="uniform")
     figures = json.loads((soup / "average.json").read_text())["soup"]["figures"]

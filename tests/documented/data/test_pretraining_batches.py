@@ -135,7 +135,7 @@ def test_ranks_that_run_out_go_on_with_fillers(new: Any) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_packing(new: Any, tokenised: list[tuple[int, ...]], streaming: bool, num_workers: int) -> None:
     budget = LENGTH * 4
     data = new(packing=True, train_batch_size=4, streaming=streaming, num_workers=num_workers)

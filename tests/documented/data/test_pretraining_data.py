@@ -251,6 +251,7 @@ def test_shuffle(new: Any, tokenised: list[tuple[int, ...]]) -> None:
     assert documents(new(shuffle=True, seed=1).train_dataloader()) != passes[0]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("options", [{}, {"num_workers": 2}, {"num_shards": 3, "num_workers": 2}])
 def test_streaming(new: Any, tmp_path: Path, tokenised: list[Any], options: dict[str, Any]) -> None:
     """Every document once, nothing on disk."""

@@ -21,7 +21,7 @@ from omegaconf import OmegaConf, open_dict
 import tiryns
 from tests.conftest import ROOT, TINY
 from tests.documented.face.conftest import PACKAGES
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import succeeded, tiryns_here
 from tiryns.conf import registry
 from tiryns.runner.patches.hydra.versions import VERSION_BASE
 from tiryns.runner.run.folder import Run
@@ -59,12 +59,10 @@ def test_import_is_light_and_composing_needs_no_torch() -> None:
     assert done.stdout == "[]\n[]\n"
 
 
-def test_composes_as_the_command_line(tiryns: Any, here: Path) -> None:
-    import tiryns as face
-
+def test_composes_as_the_command_line(here: Path) -> None:
     words = ["experiment=diffusion", "optimizer=lion", "optimizer.lr=1e-4"]
-    printed = tiryns(*words, "--cfg", "job").stdout
-    assert OmegaConf.create(printed) == OmegaConf.create(OmegaConf.to_yaml(face.compose(*words)))
+    printed = tiryns_here(here, *words, "--cfg", "job").stdout
+    assert OmegaConf.create(printed) == OmegaConf.create(OmegaConf.to_yaml(tiryns.compose(*words)))
 
 
 def test_own_folder_is_composed_and_what_only_its_user_may_is_refused(here: Path) -> None:
@@ -124,8 +122,7 @@ def test_wrong_words_are_a_value_error(words: list[str], message: str) -> None:
 
 
 def test_run_is_that_of_the_command_line(trained: tiryns.Run, text_file: Path, here: Path) -> None:
-    done = tiryns_here(here, *TINY, f"data.source={text_file}", "model.dropout=0")
-    assert done.returncode == 0, done.stderr
+    succeeded(here, *TINY, f"data.source={text_file}", "model.dropout=0")
     [typed] = tiryns.runs()
     ours, theirs = trained.metrics(), typed.metrics()
     assert ours.keys() == theirs.keys()
@@ -137,6 +134,7 @@ def test_run_is_that_of_the_command_line(trained: tiryns.Run, text_file: Path, h
     assert f"data.source={text_file}" in command
 
 
+@pytest.mark.slow
 def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> None:
     config = tiryns.compose(*TINY, f"data.source={text_file}", "optimizer=lion")
     config.optimizer.lr = 5e-4
@@ -150,13 +148,12 @@ def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> Non
     noted = Run(run.path).overrides()
     assert {"optimizer=lion", "optimizer.lr=0.0005", "trainer.max_steps=4", "~callback.plateau"} <= set(noted)
     Run(run.path).update_status(state="interrupted")
-    again = tiryns_here(here, f"resume={run.path}")
-    assert again.returncode == 0, again.stderr
+    succeeded(here, f"resume={run.path}")
     assert [found.path.resolve() for found in tiryns.runs()] == [run.path], "it goes on in its folder"
     assert tiryns.run(run.config, "trainer.max_steps=2").status["step"] == 2
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "change",
     [

@@ -31,9 +31,7 @@ def test_errors_are_exceptions_with_one_message(text_file: Path, here: Path) -> 
     with pytest.raises(FileNotFoundError, match=r"no file or folder nowhere.txt"):
         tiryns.run(*TINY, "data.source=nowhere.txt")
     with pytest.raises(tiryns.TrainingFailure, match="not a number at step"):
-        tiryns.run(
-            *tiny, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"
-        )
+        tiryns.run(*tiny, *DIVERGES)
     assert tiryns.runs()[0].state == "failed"
     assert "not a number" in tiryns.runs()[0].status["error"]
 
@@ -49,15 +47,19 @@ def test_errors_have_no_frames_in_a_notebook(here: Path) -> None:
     assert len(missing.value._render_traceback_()) == 1  # type: ignore[attr-defined]
 
 
+DIVERGES = ["optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"]
+RANKS = ["trainer.devices=2", "trainer.max_steps=2"]
+"""Two processes of their own; nothing ends the calling one."""
+
+
 def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
-    """Two ranks are processes of their own; nothing ends the calling one."""
-    words = [*TINY, f"data.source={text_file}", "trainer.devices=2", "trainer.max_steps=2"]
-    run = tiryns.run(*words)
-    assert run.state == "done"
     with pytest.raises(tiryns.TrainingFailure, match="is not a number"):
-        tiryns.run(
-            *words, "optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "scheduler=constant"
-        )
+        tiryns.run(*TINY, f"data.source={text_file}", *RANKS, *DIVERGES)
+
+
+@pytest.mark.slow
+def test_ranks_are_run_from_python(text_file: Path, here: Path) -> None:
+    assert tiryns.run(*TINY, f"data.source={text_file}", *RANKS).state == "done"
 
 
 def test_ctrl_c_saves_and_is_a_keyboard_interrupt(text_file: Path, here: Path) -> None:
@@ -159,6 +161,7 @@ def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: tiryns.Run) -> Non
         tiryns.assemble(OmegaConf.merge(config, {"optimizer": {"lr": -1}}))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_page(here: Path, options: None) -> None:
     """Its Python blocks up to the parts, one after the other."""
     text = PAGE.read_text().partition("\n## As a library\n")[0]
@@ -186,6 +189,7 @@ def test_every_public_function_and_class_has_an_example() -> None:
     assert not without
 
 
+@pytest.mark.slow
 def test_program_of_the_users_own_runs_from_anywhere(text_file: Path, tmp_path: Path) -> None:
     words = ", ".join(
         map(repr, [*TINY, f"data.source={text_file}", "trainer.max_steps=2", "trainer.validate_every=0"])

@@ -131,6 +131,7 @@ def plain_batch(task: str, encoder_folder: str) -> tuple[list[dict[str, Any]], A
     return samples, collator
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", TASKS)
 def test_steps(trainer: TrainerMaker, encoder_folder: str, task: str) -> None:
     """On plain loaders of collator batches: the loss is that of transformers, the mean per target."""
@@ -215,6 +216,7 @@ def test_scheduler_goes_over_the_epochs(trainer: TrainerMaker, encoder_folder: s
     assert noted.rates == pytest.approx([1, 0.75, 0.5, 0.25])
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("warmup", [{"warmup_steps": 2}, {"warmup_ratio": 0.5}])
 def test_warmup_steps_and_ratio(trainer: TrainerMaker, encoder_folder: str, warmup: dict[str, Any]) -> None:
     found = rates(trainer, encoder_folder, scheduler_type="linear", **warmup)

@@ -172,6 +172,7 @@ def test_texts_of_different_length_are_filled_together(run_folder: Path) -> None
     assert together == [fill(model, tokenizer, [text], **settings)[0] for text in texts]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_trained_run_fills_in_what_it_has_learnt(run_here: Any, tmp_path: Path) -> None:
     """In the text of this run `herons` always follow `seven`, and `winter` stands before `of`."""
     text = tmp_path / "text.txt"

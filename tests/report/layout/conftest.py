@@ -1,19 +1,10 @@
-"""A browser, and a page of each kind to open in it."""
+"""A page of each kind to open in a browser."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.report.browser import running_browser
 from tests.report.layout.kinds import pages_of_each_kind
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with running_browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="package")

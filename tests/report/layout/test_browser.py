@@ -19,6 +19,7 @@ LINES = """() => [...document.querySelectorAll("path.line")].filter((path) => pa
   .map((path) => path.getAttribute("d"))"""
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("name", ["run", "long", "sweep", "comparison", "phases", "folds", "judge"])
@@ -83,7 +84,7 @@ def test_table_is_sorted_by_a_click(browser: Any, pages: dict[str, Path]) -> Non
     assert down == up[::-1]
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [PHONE, pytest.param(DESK, marks=pytest.mark.slow)])
 def test_predictions_are_browsed(browser: Any, pages: dict[str, Path], width: int) -> None:
     with opened(browser, pages["run"], width) as tab:
         tab.get_by_text("Predictions: 40 wrong, 40 right").click()
@@ -117,6 +118,7 @@ def test_print_is_light_and_shows_what_was_folded(
     assert pdf.startswith(b"%PDF")
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("name", ["run", "sweep", "comparison", "phases", "folds", "evil", "judge"])
 def test_every_text_of_the_facts_is_shown(browser: Any, pages: dict[str, Path], name: str) -> None:
     page = read(pages[name])

@@ -10,6 +10,7 @@ from tests.report.browser import DESK, PHONE, opened
 from tests.report.pages import read
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["run", "sweep", "judge"])
 def test_text_stands_out_from_what_is_behind_it(
@@ -59,6 +60,7 @@ BROKEN = """() => {
 }"""
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", ["run", "sweep", "comparison", "folds", "judge"])
 def test_no_word_is_broken_on_a_phone(browser: Any, pages: dict[str, Path], name: str) -> None:
     with opened(browser, pages[name], PHONE) as tab:
@@ -68,7 +70,7 @@ def test_no_word_is_broken_on_a_phone(browser: Any, pages: dict[str, Path], name
         assert tab.evaluate(BROKEN) != []
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("width", [PHONE, pytest.param(DESK, marks=pytest.mark.slow)])
 def test_forest_plot_has_the_numbers_of_the_answer_in_their_places(
     browser: Any, pages: dict[str, Path], width: int
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.report.pages import read
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import Done, succeeded, tiryns_here
 from tests.sweeps.suites.glue_files import write_glue
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
@@ -191,10 +191,7 @@ def test_suites_of_ones_own_are_found_and_described(tmp_path: Path, monkeypatch:
     (tmp_path / "conf" / "suite" / "mine.yaml").write_text(
         "# My suite.\n" + yaml.safe_dump(SUITE, sort_keys=False)
     )
-    done = tiryns_here(
-        tmp_path, "--config-dir", "conf", "suite=mine", "model=bert_tiny", "suite.tasks=[hard]"
-    )
-    assert done.returncode == 0, done.stderr
+    succeeded(tmp_path, "--config-dir", "conf", "suite=mine", "model=bert_tiny", "suite.tasks=[hard]")
     monkeypatch.setenv("TIRYNS_CONF", str(tmp_path / "conf"))
     assert "My suite." in tiryns_here(tmp_path, "info", "suite=mine").stdout
     assert "suite=glue_fixed" in tiryns_here(tmp_path, "info", "suite").stdout
@@ -211,8 +208,7 @@ TINY = [
 
 @pytest.mark.slow
 def test_small_runs_end_to_end(tmp_path: Path) -> None:
-    done = tiryns_here(tmp_path, "suite=small", "model=bert_tiny", *STEPS, *TINY, "seed=1,2", "resume=auto")
-    assert done.returncode == 0, done.stderr
+    succeeded(tmp_path, "suite=small", "model=bert_tiny", *STEPS, *TINY, "seed=1,2", "resume=auto")
     (sweep,) = tmp_path.glob("outputs/*/*-sweep")
     content = json.loads((sweep / "suite.json").read_text())
     assert content["complete"]
@@ -237,8 +233,7 @@ def test_every_task_of_glue_is_read_from_both_kinds_of_files(suite: str, tmp_pat
             f"suite.source={source}",
             f"outputs={source}",
         ]
-        done = tiryns_here(tmp_path, *words, *STEPS, *TINY, *fixed)
-        assert done.returncode == 0, done.stderr
+        succeeded(tmp_path, *words, *STEPS, *TINY, *fixed)
         (file,) = (tmp_path / source).glob("*/*/suite.json")
         content = json.loads(file.read_text())
         assert len(content["tasks"]) == 8

@@ -30,7 +30,9 @@ def trained(folder: Path, *overrides: str, model: list[str] | None = None) -> Pa
     return finetuned(folder / "run", *words, **({} if model is None else {"model": model}))
 
 
-@pytest.fixture(scope="module", params=[None, 12], ids=["as it is", "expanded"])
+@pytest.fixture(
+    scope="module", params=[None, pytest.param(12, marks=pytest.mark.slow)], ids=["as it is", "expanded"]
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     expansion = "null" if request.param is None else request.param
     return trained(tmp_path_factory.mktemp("vectors"), f"objective.query_expansion={expansion}")

@@ -158,7 +158,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != "one"])
 @pytest.mark.parametrize("case", CASES)

@@ -125,6 +125,7 @@ def test_guessing_is_measured_as_random_scores_are() -> None:
         assert found[f"val/validation/chance_{name}"] == pytest.approx(float(metric.compute()), abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_demonstration_has_the_own_module_and_does_not_tell_it_otherwise() -> None:
     rows, trained = StdlibRanking("test").rows(), StdlibRanking("train").rows()
     assert not {row["query"] for row in rows} & {row["query"] for row in trained}

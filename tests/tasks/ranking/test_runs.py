@@ -65,6 +65,7 @@ def test_a_run_its_predictions_and_its_figures(finetune: Finetune, tmp_path: Pat
     assert all(low <= later["metrics"][name] <= high for name, (low, high) in later["intervals"].items())
 
 
+@pytest.mark.slow
 def test_rows_of_pairs_are_predicted_by_list(
     finetune: Finetune, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,8 +96,7 @@ def test_rows_of_pairs_are_predicted_by_list(
     assert [line.partition("  ")[2] for line in shown] == said["candidates"]
 
 
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+@pytest.mark.parametrize("architecture", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])
 def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, tmp_path: Path) -> None:
     needs.package("sentence_transformers")
     from sentence_transformers import CrossEncoder
@@ -132,6 +132,7 @@ def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, t
         assert told in card
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["listwise", "margin"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, loss: str) -> None:
     words = [*DROPOUT, f"objective.loss={loss}", "checkpoint.every_steps=1", "checkpoint.keep_last=20"]

@@ -31,6 +31,7 @@ def by_hand(texts: list[Tensor], pretrained: Any) -> Tensor:
     return torch.stack([torch.log1p(torch.relu(of_text)).max(0).values for of_text in logits])
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("at_once", [2**25, 9 * VOCABULARY])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
@@ -103,7 +104,7 @@ def test_each_weight_and_the_scale_count() -> None:
         torch.testing.assert_close(regularised.eval().loss(pairs, temperature), plain)
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != "one"])
 def test_loss_and_gradient_do_not_depend_on_the_cut(
