@@ -18,7 +18,7 @@ from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
-SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1"]
+SAVING = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1", "trainer.max_steps=6"]
 PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "objective.top_k=20"]
 
 
@@ -26,7 +26,7 @@ PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "obje
 def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run of two layers of 48, with dropout."""
     folder = tmp_path_factory.mktemp("taught") / "teacher"
-    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1", "optimizer.lr=0.01"]
+    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1", "optimizer.lr=0.01", "trainer.max_steps=4"]
     made: Run = train_here(folder, text_file, *sizes)
     return made
 
@@ -53,11 +53,12 @@ def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: T
     assert losses(alone) != pytest.approx(losses(whole), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run) -> None:
     off = ["objective.teacher_weight=0", "objective.label_weight=1"]
     plain = run_here(*SAVING, folder="plain")
     unheard = run_here(f"objective.teacher={teacher.path}", *off, *SAVING, folder="off")
-    assert_same_run(plain, unheard, 12)
+    assert_same_run(plain, unheard, 6)
 
 
 def test_resume_is_bitwise_and_only_with_the_same_teacher(
@@ -66,19 +67,19 @@ def test_resume_is_bitwise_and_only_with_the_same_teacher(
     moved = Run(tmp_path / "teacher")
     shutil.copytree(teacher.path, moved.path)
     whole = run_here(*taught_by(moved), *SAVING, folder="whole")
-    continued(whole, 5, "copy")
+    continued(whole, 3, "copy")
     resumed = run_here(*taught_by(moved), *SAVING, folder="copy")
-    assert_same_run(whole, resumed, 12)
+    assert_same_run(whole, resumed, 6)
     exported = json.loads((whole.path / "model" / "config.json").read_text())
     assert exported["num_hidden_layers"] == 2, "the student alone is exported"
-    assert not [name for name in weights(whole, 12) if "teacher" in name]
+    assert not [name for name in weights(whole, 6) if "teacher" in name]
 
     before = json.loads((whole.path / "manifest.json").read_text())
     file = moved.path / "model" / "model.safetensors"
     changed = load_file(file)
     changed = {name: tensor + torch.ones_like(tensor) * 1e-3 for name, tensor in changed.items()}
     save_file(changed, file, metadata={"format": "pt"})
-    continued(whole, 5, "other")
+    continued(whole, 3, "other")
     with pytest.raises(
         ValueError, match=r"objective.teacher: its weights are not those .* resume_changed_data"
     ):
