@@ -26,8 +26,8 @@ PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "obje
 def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run of two layers of 48, with dropout."""
     folder = tmp_path_factory.mktemp("taught") / "teacher"
-    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1", "optimizer.lr=0.01", "trainer.max_steps=4"]
-    made: Run = train_here(folder, text_file, *sizes)
+    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1"]
+    made: Run = train_here(folder, text_file, *sizes, "optimizer.lr=0.01", "trainer.max_steps=4")
     return made
 
 

@@ -139,7 +139,7 @@ def hashes(data: Any, step: int, ranks: int) -> list[int]:
     return [sum(share[name] for share in shares) for name in ("hash_low", "hash_high", "weight")]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("overrides", RUNS, ids=" ".join)
 def test_global_batches_of_a_run_do_not_show_ranks_micro_batches_or_layout(
     text_file: Path, overrides: list[str]

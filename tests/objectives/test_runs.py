@@ -12,6 +12,8 @@ from tests.support.precision import rounding
 from tiryns.runner.report.summary import plateau_of
 from tiryns.runner.run.audit import compare
 
+SHORT = ["trainer.max_steps=6", "trainer.validate_every=3"]
+
 
 def validations(run: Any) -> list[float]:
     """The validation losses of a run."""
@@ -23,7 +25,7 @@ def validations(run: Any) -> list[float]:
 @pytest.mark.parametrize("objective", ["mlm", "clm", "hybrid", "enhanced_mlm", "diffusion"])
 def test_a_run_does_not_show_how_its_batches_were_cut(objective: str, run_here: Any) -> None:
     whole, cut = (
-        run_here(f"objective={objective}", f"data.micro_batch_tokens={tokens}", folder=str(tokens))
+        run_here(f"objective={objective}", *SHORT, f"data.micro_batch_tokens={tokens}", folder=str(tokens))
         for tokens in (4000, 90)
     )
     assert compare(whole.path, cut.path) is None, "the same samples and masks"

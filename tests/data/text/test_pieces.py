@@ -120,7 +120,7 @@ def in_pieces_fixture(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return switch
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("name", "unit", "write"), FORMATS)
 def test_stores_of_pieces_are_those_of_one_worker(
     tmp_path: Path,

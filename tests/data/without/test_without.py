@@ -59,6 +59,7 @@ def rows_in(parts: Any, ranks: int = 1) -> list[list[list[tuple[Any, ...]]]]:
     return steps
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("objective", ["mlm", "hybrid", "diffusion"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_all_other_samples_keep_place_masks_and_micro_batch(
@@ -141,6 +142,7 @@ def test_batch_of_pairs_is_one_of_the_other_rows(tmp_path: Path) -> None:
     assert found == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["contrastive", "sparse", "late_interaction"])
 def test_batch_of_no_pair_that_stays_has_no_loss(objective: str, tmp_path: Path) -> None:
     file = pairs.write(tmp_path / "train.jsonl", pairs.pairs(negatives=2))

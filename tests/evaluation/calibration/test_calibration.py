@@ -144,6 +144,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("constrained", ["true", "false"])
 def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Path) -> None:
     run = finetune(

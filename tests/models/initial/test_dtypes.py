@@ -69,7 +69,7 @@ def trained_from(folder: Path, source: Path, text_file: Path, precision: str) ->
     words = ["model=pretrained", f"model.name_or_path={source}", f"data.tokenizer={source}"]
     words += [
         f"trainer.precision={precision}",
-        "trainer.max_steps=6",
+        "trainer.max_steps=3",
         "trainer.validate_every=0",
         "optimizer.lr=2e-5",
     ]

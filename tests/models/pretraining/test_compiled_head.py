@@ -50,7 +50,7 @@ def assert_trains_alike(
     assert_gradients_close(gradients(other), gradients(plain), **tolerance)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_batches_of_any_size_are_one_graph(graphs: Graphs, architecture: str) -> None:
     plain, model = (SparseMaskedLM(tiny(architecture)).train() for _ in range(2))

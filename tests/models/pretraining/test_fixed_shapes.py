@@ -63,6 +63,7 @@ def test_rows_that_are_not_filled_are_more_graphs(graphs: Graphs) -> None:
     assert len(graphs.made) > len(BATCHES)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_another_graph(graphs: Graphs) -> None:
     assert_trains_alike(*models("bert", Sizes(48, 16, 8, 64), num_hidden_layers=1))
     assert len(graphs.made) == 4, "the encoder of 48 and 96 tokens, the head of 16 and 32 targets"
