@@ -18,7 +18,8 @@ from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
-SAVING = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1", "trainer.max_steps=6"]
+SHORT = ["trainer.max_steps=6", "trainer.validate_every=0"]
+SAVING = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1", *SHORT]
 PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "objective.top_k=20"]
 
 

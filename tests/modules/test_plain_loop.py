@@ -35,8 +35,8 @@ def test_run_goes_as_a_plain_loop_of_transformers_does(
 
     monkeypatch.setattr(FinetuningRun, "training_step", noted)
     run = finetune(
-        task, "trainer.max_steps=12", "scheduler=linear", "scheduler.warmup_steps=3", "optimizer.lr=0.003",
-        "optimizer.weight_decay=0.1", "optimizer.decay_embeddings=true",
+        task, "trainer.max_steps=8", "trainer.validate_every=0", "scheduler=linear", "scheduler.warmup_steps=3",
+        "optimizer.lr=0.003", "optimizer.weight_decay=0.1", "optimizer.decay_embeddings=true",
     )  # fmt: skip
     kind = {
         "classification": AutoModelForSequenceClassification,

@@ -11,7 +11,7 @@ from torch.nn import functional
 from tests.conftest import TINY, Command, train_as
 from tests.data.mixture.sources import texts
 from tests.runs.test_train import continued, losses, rows
-from tiryns import compose
+from tests.support.composed import composed
 from tiryns.runner.cli.order.finding import find
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.data.origin.places import places_of
@@ -50,7 +50,7 @@ def mixed_here_fixture(tmp_path: Path) -> Mixed:
 @torch.no_grad()
 def losses_by_hand(arguments: list[str]) -> dict[str, float]:
     """The mean loss of each source's targets in global batch 0, sample by sample, from the initial weights."""
-    parts = assemble(compose(*arguments, "data.layout=single", "data.micro_batch_size=null"))
+    parts = assemble(composed([*arguments, "data.layout=single", "data.micro_batch_size=null"]))
     share = parts.data.train_batches(0, 1)[0]
     sums = {name: [0.0, 0] for name in parts.data.train.source_names}
     for micro_batch, (_, index) in zip(share["micro_batches"], share["sample_ids"].tolist(), strict=True):

@@ -14,8 +14,8 @@ from tests.conftest import TINY, train_as
 from tests.data.labelled.tasks import choices, data_module, questions, sentences, texts
 from tests.data.pairs.rows import pairs
 from tests.runs.test_train import losses
+from tests.support.composed import composed
 from tests.support.precision import rounding
-from tiryns import compose
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.models.encoder import load_encoder
@@ -49,7 +49,7 @@ def test_a_causal_run_needs_no_mask(places: tuple[Path, Path], tmp_path: Path) -
 
 
 def data_of(objective: str, words: list[str]) -> Any:
-    return make_data(compose(*TINY, f"objective={objective}", *words))
+    return make_data(composed([*TINY, f"objective={objective}", *words]))
 
 
 FORMS = {

@@ -101,16 +101,16 @@ def test_few_examples_give_sets_of_all_classes_and_none_is_empty() -> None:
     assert (in_set(probabilities, 2.0).sum(1) == 1).all()
 
 
-def files_of(finetune: Finetune, tmp_path: Path) -> tuple[Any, Path, Path]:
-    run = finetune("classification", "trainer.max_steps=20")
+def files_of(finished: Finetune, tmp_path: Path) -> tuple[Any, Path, Path]:
+    run = finished("classification", "trainer.max_steps=20")
     lines = Path(run.settings["data.train"]).read_text().splitlines()
     for name, rows in (("validation", lines[::2]), ("later", lines[1::2])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
     return run, tmp_path / "validation.jsonl", tmp_path / "later.jsonl"
 
 
-def test_evaluation_tells_calibration_on_another_file(finetune: Finetune, tmp_path: Path) -> None:
-    run, validation, later = files_of(finetune, tmp_path)
+def test_evaluation_tells_calibration_on_another_file(finished: Finetune, tmp_path: Path) -> None:
+    run, validation, later = files_of(finished, tmp_path)
     words = ["evaluate", str(run.path), later.name, "--calibration", validation.name, "--resamples", "50"]
     shown = tiryns_here(tmp_path, *words, "--out", "found")
     assert shown.returncode == 0, shown.stderr
@@ -206,12 +206,12 @@ class Words(Predictions):
         raise NotImplementedError
 
 
-def test_calibration_of_what_has_no_classes_is_one_line(finetune: Finetune, tmp_path: Path) -> None:
-    run, _, later = files_of(finetune, tmp_path)
+def test_calibration_of_what_has_no_classes_is_one_line(finished: Finetune, tmp_path: Path) -> None:
+    run, _, later = files_of(finished, tmp_path)
     again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
     assert again.returncode == 1
     assert "fit on another file than is measured" in again.stderr
-    asked = finetune("question_answering", "trainer.max_steps=2", folder="answers")
+    asked = finished("question_answering", "trainer.max_steps=2")
     file = asked.settings["data.train"]
     (tmp_path / "other.jsonl").write_text(Path(file).read_text())
     refused = tiryns_here(tmp_path, "evaluate", str(asked.path), file, "--calibration", "other.jsonl")

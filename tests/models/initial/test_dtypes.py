@@ -21,6 +21,7 @@ from tests.conftest import TINY, train_as, train_here
 from tests.models.test_adapters import loaded as with_adapter
 from tests.models.tiny import tiny
 from tests.models.vision.test_backbones import TEXT, built
+from tests.support.composed import composed
 from tests.support.processes import ROOT
 from tiryns.runner.inference.kinds import option_defaults
 from tiryns.runner.models.adapters import save_model
@@ -115,6 +116,7 @@ def test_plan_and_summary_tell_what_the_file_has_where_it_differs(
         "model=pretrained",
         "trainer.max_steps=2",
         "trainer=cpu",
+        "data.max_length=48",
     ]
 
     def told(folder: Path, precision: str) -> dict[str, str]:
@@ -123,7 +125,7 @@ def test_plan_and_summary_tell_what_the_file_has_where_it_differs(
             f"data.tokenizer={folder}",
             f"trainer.precision={precision}",
         ]
-        return tiryns.assemble(tiryns.compose(*words, *chosen)).weights
+        return tiryns.assemble(composed([*words, *chosen])).weights
 
     assert told(source, "32-true") == {"weights": f"bfloat16 in {source}, held in float32"}
     assert told(source, "auto") == told(source, "bf16-mixed") == told(source, "32-true")

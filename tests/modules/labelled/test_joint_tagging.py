@@ -41,7 +41,8 @@ def partly_labelled(tmp_path: Path) -> list[str]:
 def test_export_predicts_and_evaluates_as_the_run(
     finetune: Finetune, architecture: str, tmp_path: Path
 ) -> None:
-    run = finetune("joint_tagging", f"model.architecture={architecture}")
+    short = ["trainer.max_steps=3", "trainer.validate_every=3"]
+    run = finetune("joint_tagging", f"model.architecture={architecture}", *short)
     trust: dict[str, Any] = {} if architecture == "bert" else {"trust_remote_code": True}
     theirs = AutoModelForTokenClassification.from_pretrained(run.path / "model", **trust).eval()
     labels = [theirs.config.id2label[i] for i in range(theirs.config.num_labels)]
