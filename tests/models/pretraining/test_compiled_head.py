@@ -73,6 +73,7 @@ def test_every_objective_has_its_loss_in_the_graph(graphs: Graphs, objective: st
     assert graphs.calls == [len(BATCHES) * decoders]
 
 
+@pytest.mark.slow
 def test_chunks_are_computed_again_in_the_backward_pass(
     graphs: Graphs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
