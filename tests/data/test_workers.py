@@ -71,6 +71,7 @@ def children() -> list[int]:
     return [int(p) for p in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()]
 
 
+@pytest.mark.slow
 def test_process_killed_from_outside_while_training_works() -> None:
     batches, read = loader(Batches()), []
     for batch in batches:

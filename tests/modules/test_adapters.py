@@ -30,6 +30,7 @@ def base(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     return train_here(folder, text_file, "trainer.max_steps=2", "trainer.validate_every=0")
 
 
+@pytest.mark.slow
 def test_run_goes_as_a_plain_loop_of_peft_does(
     finetune: Finetune, base: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

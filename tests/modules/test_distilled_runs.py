@@ -54,7 +54,6 @@ def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: T
     assert losses(alone) != pytest.approx(losses(whole), rel=1e-2)
 
 
-@pytest.mark.slow
 def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run) -> None:
     off = ["objective.teacher_weight=0", "objective.label_weight=1"]
     plain = run_here(*SAVING, folder="plain")
@@ -62,6 +61,7 @@ def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run)
     assert_same_run(plain, unheard, 6)
 
 
+@pytest.mark.slow
 def test_resume_is_bitwise_and_only_with_the_same_teacher(
     run_here: Train, teacher: Run, tmp_path: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_best_weights_are_tested_and_exported(
     assert evaluation(last_ones)["step"] == 8
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
     settings = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
     whole = finetune("classification", *settings)

@@ -150,6 +150,7 @@ def test_all_options_at_once_resume_bitwise(finetune: Finetune, layout: str) -> 
     assert losses(quiet)[1] != losses(whole)[1]
 
 
+@pytest.mark.slow
 def test_micro_batches_and_layouts_do_not_show(finetune: Finetune) -> None:
     short = [*LOSSES, "optimizer.lr=0.003", "trainer.max_steps=5", "trainer.validate_every=0"]
     one = finetune("token_classification", *short, "data.layout=padded")

@@ -77,14 +77,14 @@ def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Train) -> 
 
 def test_the_encoder_is_finetuned_from_a_run(run_here: Train, tmp_path: Path) -> None:
     from tests.conftest import train_as
+    from tests.data.pairs.rows import write
     from tests.modules.conftest import NEW, ROWS, TASKS
     from tests.modules.conftest import TINY as FINETUNING
 
     run = run_here(*RTD, "trainer.max_steps=2", "trainer.validate_every=0", folder="pretrained")
     files = []
     for seed, split in enumerate(("train", "validation")):
-        file = tmp_path / f"{split}.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in ROWS["classification"](20, seed)))
+        file = write(tmp_path / f"{split}.jsonl", ROWS["classification"](20, seed))
         files.append(f"data.{split}={file}")
     loaded = ["model=pretrained", f"model.name_or_path={run.path}", f"data.tokenizer={run.path}/model"]
     plain = [word for word in FINETUNING if not word.startswith("model")]

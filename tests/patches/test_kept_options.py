@@ -96,6 +96,7 @@ def test_errors_are_those_of_hydra() -> None:
                 assert str(ours.value) == str(theirs.value)
 
 
+@pytest.mark.slow
 def test_option_that_is_registered_anew_is_read_anew() -> None:
     @dataclass
     class Mine:

@@ -70,7 +70,7 @@ def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
     words = [*TINY, f"data.train={paths[0]}", f"data.validation={paths[1]}", "data.label_column=score"]
     run = train_as(
         tmp_path / "run",
-        [*words, "objective.loss=cosent", "trainer.max_steps=30", "trainer.validate_every=30"],
+        [*words, "objective.loss=cosent", "trainer.max_steps=20", "trainer.validate_every=20"],
     )
     found = figures(run)
     assert found["objective"] == found["val/validation/spearman"] > 0.3
@@ -80,6 +80,7 @@ def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
 CUT = ["objective.learn_temperature=true", "objective.symmetric=true", "model.dropout=0.1"]
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
     whole = trained(*CUT)
     continued(whole, 4, "copy")
@@ -88,6 +89,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
     assert "model.log_temperature" in weights(whole, 8)
 
 
+@pytest.mark.slow
 def test_loss_does_not_depend_on_micro_batches_or_layout(trained: Trained) -> None:
     """Each step begins where the one before has ended, so gradients are equal too."""
     short = [*CUT, "trainer.max_steps=4"]

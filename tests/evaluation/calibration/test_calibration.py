@@ -148,7 +148,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("constrained", ["true", "false"])
 def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Path) -> None:
     run = finetune(
-        "token_classification", "trainer.max_steps=20", f"objective.constrained_decoding={constrained}"
+        "token_classification", "trainer.max_steps=4", f"objective.constrained_decoding={constrained}"
     )
     lines = Path(run.settings["data.train"]).read_text().splitlines()
     for name, part in (("validation", lines[::2]), ("later", lines[1::2])):

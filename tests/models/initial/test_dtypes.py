@@ -88,7 +88,7 @@ def trained_from(folder: Path, source: Path, text_file: Path, precision: str) ->
     return run, [row.split(",")[place] for row in rows[1:]]
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("saved", "precision", "held"), RUNS)
 def test_run_trains_in_its_precision(
     saved: torch.dtype, precision: str, held: torch.dtype, model: Path, text_file: Path, tmp_path: Path

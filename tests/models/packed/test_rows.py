@@ -160,6 +160,7 @@ def test_bf16_autocast_runs_and_is_close() -> None:
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
+@pytest.mark.slow
 def test_compiled_encoder_takes_any_documents_without_compiling_anew() -> None:
     model, plain = packed_model("modernbert", **WINDOWS), packed_model("modernbert", **WINDOWS)
     compiled = 0
