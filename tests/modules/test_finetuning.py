@@ -1,6 +1,5 @@
 """Finetuning as a user runs it: metrics, best weights, predictions, resume, ranks, and from a pretraining run."""
 
-import csv
 import json
 import re
 import shutil
@@ -19,6 +18,7 @@ from tests.data.pairs.rows import write
 from tests.modules.conftest import NEW, TINY, Finetune
 from tests.optim.tiny import averages_of_splus
 from tests.runs.test_train import continued, losses
+from tests.runs.test_train import rows as rows_of
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
 
@@ -32,8 +32,7 @@ def evaluation(run: Run) -> dict[str, Any]:
 
 
 def validations(run: Run) -> list[dict[str, str]]:
-    with open(run.path / "metrics.csv") as file:
-        return [row for row in csv.DictReader(file) if row["val/validation/loss"]]
+    return [row for row in rows_of(run) if row["val/validation/loss"]]
 
 
 def weights(run: Run, name: str, average: bool = False) -> dict[str, torch.Tensor]:
@@ -200,9 +199,8 @@ def test_layers_have_rates_of_their_own(finetune: Finetune) -> None:
     run = finetune(
         "classification", "optimizer.layer_decay=0.5", "trainer.max_steps=1", "trainer.validate_every=0"
     )
-    with open(run.path / "metrics.csv") as file:
-        row = next(csv.DictReader(file))
-    rates = {name: float(value) for name, value in row.items() if name.startswith("optim/lr/decay")}
+    first = rows_of(run)[0]
+    rates = {name: float(value) for name, value in first.items() if name.startswith("optim/lr/decay")}
     assert rates == {
         "optim/lr/decay/top": 0.01,
         "optim/lr/decay/layer1": 0.005,

@@ -1,6 +1,5 @@
 """Whole runs of replaced token detection: any cut, any number of ranks, after a kill, and what is exported."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ CLOSE = rounding(1e-4, 2e-2)
 
 
 def figures(run: Any) -> dict[str, float]:
-    results = json.loads((Path(run.path) / "status.json").read_text())["results"]
-    return {name: value for name, value in results.items() if name.startswith("val/")}
+    return {name: value for name, value in run.status["results"].items() if name.startswith("val/")}
 
 
 @pytest.mark.slow

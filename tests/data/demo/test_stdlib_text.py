@@ -10,13 +10,9 @@ from tiryns.runner.data.demo import stdlib_text
 from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, docstrings, source_files
 
 
-@pytest.fixture(scope="module")
-def documents() -> list[str]:
-    return list(StdlibText().documents())
-
-
 @pytest.mark.slow
-def test_there_are_megabytes_of_documents(documents: list[str]) -> None:
+def test_there_are_megabytes_of_documents() -> None:
+    documents = list(StdlibText().documents())
     assert len(documents) > 5000
     assert sum(map(len, documents)) > 1_500_000
     assert len(set(documents)) == len(documents)

@@ -32,6 +32,7 @@ def test_sets_that_cannot_be_used(folder: Path, name: str) -> None:
     assert not Path("/tmp/pwned.json").exists()
 
 
+@pytest.mark.slow
 def test_a_set_that_is_whole_is_used(folder: Path) -> None:
     with pytest.raises(AssertionError, match="nothing was wrong"):
         assert_said(folder, RECIPE, ["data.path=good"], [])

@@ -1,15 +1,14 @@
 """Runs on pairs: they learn, resume bit for bit, and do not depend on how global batches are cut."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import Command, train_as
 from tests.data.pairs.rows import TINY, pairs, scored, write
 from tests.launch.test_kill import without_trace
+from tests.modules.test_finetuning import predictions
 from tests.runs.test_train import assert_same_run, continued, losses, rows, weights
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
@@ -35,13 +34,9 @@ def trained_fixture(tmp_path: Path) -> Trained:
     return call
 
 
-def figures(run: Run) -> dict[str, Any]:
-    return json.loads((run.path / "status.json").read_text())["results"]
-
-
 def test_run_learns_to_find_passages_and_leaves_their_figures(trained: Trained) -> None:
     run = trained("trainer.max_steps=24", "trainer.validate_every=12", "objective.dimensions=[32,8]")
-    found = figures(run)
+    found = run.status["results"]
     first, last = (
         float(row["val/validation/mrr_at_10"]) for row in rows(run) if row.get("val/validation/mrr_at_10")
     )
@@ -57,7 +52,7 @@ def test_run_learns_to_find_passages_and_leaves_their_figures(trained: Trained) 
         "mrr_at_10_8d",
     ):
         assert found[f"val/validation/{name}"] > 0
-    lines = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
+    lines = predictions(run)
     right = sum(line["gold"] == line["predicted"] for line in lines) / len(lines)
     assert right == pytest.approx(found["val/validation/accuracy_at_1"])
     assert right > 5 / 60
@@ -72,7 +67,7 @@ def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
         tmp_path / "run",
         [*words, "objective.loss=cosent", "trainer.max_steps=20", "trainer.validate_every=20"],
     )
-    found = figures(run)
+    found = run.status["results"]
     assert found["objective"] == found["val/validation/spearman"] > 0.3
     assert found["val/validation/pearson"] > 0.3
 

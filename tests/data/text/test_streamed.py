@@ -1,6 +1,5 @@
 """`data.streaming=true`: global batches of documents that are tokenised as they come."""
 
-import csv
 import multiprocessing
 import os
 import signal
@@ -15,6 +14,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from tests.runs.test_train import losses
 from tests.support.processes import assert_workers_end_with_their_parent
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data import PretrainingData
@@ -174,10 +174,6 @@ def test_run_resumes_in_another_layout(
         "data.streaming=true", f"data.tokenizer={tokenizer_folder}", "data.validation_documents=10",
         "data.shuffle_buffer_size=20", "trainer.max_steps=4", "trainer.validate_every=0", "checkpoint.every_steps=2",
     ]  # fmt: skip
-
-    def losses(run: Any) -> list[str]:
-        with open(run.path / "metrics.csv") as file:
-            return [row["train/loss"] for row in csv.DictReader(file) if row["train/loss"]]
 
     whole = run_here(*options, folder="whole")
     run_here(*options, "trainer.max_steps=2", folder="stopped")
