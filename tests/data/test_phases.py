@@ -97,11 +97,8 @@ def test_phases_that_change_nothing_are_the_run_without(
     arguments: list[str], text_file: Path, mixture: bool
 ) -> None:
     given = arguments if mixture else [*TINY, f"data.source={text_file}"]
-    warmup = [
-        "data.length_warmup_from=8",
-        "data.length_warmup_steps=3",
-        "objective.final_mlm_probability=0.1",
-    ]
+    lengths = ["data.length_warmup_from=8", "data.length_warmup_steps=3"]
+    warmup = [*lengths, "objective.final_mlm_probability=0.1"]
     undivided = shares_of(composed([*given, *warmup]))
     same = "phases=[{name: a, share: 0.5}, {name: b, share: 0.5, data: {max_length: 48}}]"
     other = same.replace("data:", "sampler: {global_batch_size: 12}, data:").replace("48", "47")

@@ -39,13 +39,8 @@ def taught_by(teacher: Run) -> list[str]:
 @pytest.mark.slow
 def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: Train, teacher: Run) -> None:
     whole = run_here(*taught_by(teacher), "data.micro_batch_tokens=4000", folder="whole")
-    cut = run_here(
-        *taught_by(teacher),
-        "data.micro_batch_tokens=90",
-        "data.layout=padded",
-        "data.num_workers=1",
-        folder="cut",
-    )
+    small = ["data.micro_batch_tokens=90", "data.layout=padded", "data.num_workers=1"]
+    cut = run_here(*taught_by(teacher), *small, folder="cut")
     assert audit.compare(whole.path, cut.path) is None
     assert losses(cut) == pytest.approx(losses(whole), rel=rounding(2e-5, 1e-2))
     assert validation_figures(cut) == pytest.approx(validation_figures(whole), **FIGURES)

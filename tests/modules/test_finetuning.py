@@ -276,19 +276,11 @@ def test_two_processes_evaluate_as_one(
     finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]]
 ) -> None:
     single = write(tmp_path / "single.jsonl", questions(1, 5)[:1])  # of which one of two ranks has no share
-    evaluate = [
-        "trainer.max_steps=1",
-        "trainer.validate_every=1",
-        "optimizer.lr=0",
-        f"+data.validation.single={single}",
-    ]
-    files = [
-        f.replace("data.validation=", "data.validation={validation:")
-        for f in task_files["question_answering"]
-    ]
-    files = [f + "}" if "{validation:" in f else f for f in files]
-    one = finetune("question_answering", *files, *evaluate)
-    tiryns(*files, *TINY, *NEW, *evaluate, "trainer.devices=2")
+    files = dict(word.split("=") for word in task_files["question_answering"])
+    sets = f"data.validation={{validation:{files['data.validation']},single:{single}}}"
+    evaluate = [sets, "trainer.max_steps=1", "trainer.validate_every=1", "optimizer.lr=0"]
+    one = finetune("question_answering", *evaluate)
+    tiryns(*task_files["question_answering"], *TINY, *NEW, *evaluate, "trainer.devices=2")
     two = Run(next((tmp_path / "outputs").glob("*/*")))
     assert predictions(one) == predictions(two)
     assert len(predictions(one)) == 23 + 1 + 17

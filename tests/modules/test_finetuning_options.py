@@ -78,16 +78,11 @@ def test_an_evaluation_of_the_run_has_its_figures(finished: Finetune, several: l
 
 
 def test_thresholds_need_a_validation_set(finetune: Finetune, several: list[str]) -> None:
+    words = [several[0], "data.validation=null", "data.test=null", "objective.thresholds=global"]
     with pytest.raises(
         ValueError, match=r"objective\.thresholds is chosen on a validation set, and there is none"
     ):
-        finetune(
-            "classification",
-            several[0],
-            "data.validation=null",
-            "data.test=null",
-            "objective.thresholds=global",
-        )
+        finetune("classification", *words)
 
 
 def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune: Finetune) -> None:

@@ -51,21 +51,11 @@ def data_of(objective: str, words: list[str]) -> Any:
     return make_data(composed([*TINY, f"objective={objective}", *words]))
 
 
+FILES = ["data.source={0}", "data.tokenizer={1}", "data.cache_dir={2}"]
 FORMS = {
-    "files": ["data.source={0}", "data.tokenizer={1}", "data.cache_dir={2}"],
-    "streaming": [
-        "data.source={0}",
-        "data.tokenizer={1}",
-        "data.cache_dir={2}",
-        "data.streaming=true",
-        "data.validation_documents=0",
-    ],
-    "mixture": [
-        "data=mixture",
-        "data.mixture={{a: {{source: {0}, weight: 1}}}}",
-        "data.tokenizer={1}",
-        "data.cache_dir={2}",
-    ],
+    "files": FILES,
+    "streaming": [*FILES, "data.streaming=true", "data.validation_documents=0"],
+    "mixture": ["data=mixture", "data.mixture={{a: {{source: {0}, weight: 1}}}}", *FILES[1:]],
 }
 
 

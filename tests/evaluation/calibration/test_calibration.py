@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from tests.modules.conftest import Finetune
+from tests.modules.test_finetuning import predictions
 from tests.support.in_process import tiryns_here
 from tiryns.runner.evaluation.calibration.figures import (
     calibration_error,
@@ -23,6 +24,7 @@ from tiryns.runner.evaluation.calibration.figures import (
 )
 from tiryns.runner.evaluation.calibration.report import Fitted, calibration
 from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.run.folder import Run
 
 
 def drawn(count: int, seed: int, sharpness: float = 1.0, classes: int = 5) -> tuple[Any, Any]:
@@ -128,7 +130,7 @@ def test_evaluation_tells_calibration_on_another_file(finished: Finetune, tmp_pa
     low, high = found["intervals"]["coverage"]
     assert low <= found["coverage"] <= high
     assert found["fitted_on"]["examples"] > 5
-    rows = rows_of(tmp_path / "found")
+    rows = predictions(Run(tmp_path / "found"))
     fitted, measured = ([row for row in rows if row["set"] == name] for name in (validation.name, later.name))
     assert not any("label_set" in row for row in fitted), "its sets would be too good"
     assert np.mean([row["gold"] in row["label_set"] for row in measured]) == pytest.approx(found["coverage"])
@@ -138,10 +140,6 @@ def test_evaluation_tells_calibration_on_another_file(finished: Finetune, tmp_pa
     assert 0 < np.mean(losses) < found["calibrated_loss"]
     moved = [abs(row["calibrated_probability"] - row["probability"]) for row in measured]
     assert (max(moved) > 1e-4) == (abs(found["fitted_on"]["temperature"] - 1) > 1e-3)
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.rows(1)
@@ -159,7 +157,7 @@ def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Pat
     content = json.loads((tmp_path / "found/evaluation.json").read_text())["sets"]["later.jsonl"]
     found, rows = (
         content["calibration"],
-        [r for r in rows_of(tmp_path / "found") if r["set"] == "later.jsonl"],
+        [r for r in predictions(Run(tmp_path / "found")) if r["set"] == "later.jsonl"],
     )
     golds = [gold for row in rows for gold in row["gold"]]
     sets = [labels for row in rows for labels in row["label_set"]]
