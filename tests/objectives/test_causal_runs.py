@@ -31,9 +31,8 @@ FIGURES = {
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Whole:
     folder = tmp_path_factory.mktemp("causal")
-    return cache(
-        lambda name: train_as(folder / name, [*DROPPED, *OBJECTIVES[name], f"data.source={text_file}"])
-    )
+    given = [*DROPPED, f"data.source={text_file}"]
+    return cache(lambda name: train_as(folder / name, [*given, *OBJECTIVES[name]]))
 
 
 @pytest.mark.rows(1)

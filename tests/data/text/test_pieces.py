@@ -154,6 +154,7 @@ def test_a_source_of_several_is_cut_where_it_can_be(tmp_path: Path, in_pieces: C
     assert content(tmp_path / "two", prepared_in(tmp_path / "two", source)) == content(tmp_path / "one", one)
 
 
+@pytest.mark.slow
 def test_token_ids_are_cut_too(tmp_path: Path, source: Source, in_pieces: Callable[[], None]) -> None:
     tokenizer = str(prepared_in(tmp_path / "text", source).tokenizer)
     rows = [np.arange(5, 10 + number % 30).tolist() for number in range(200)]

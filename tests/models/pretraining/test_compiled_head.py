@@ -16,7 +16,7 @@ from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.optim import compiled
 
 BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 41], [8])
-OBJECTIVES = ["mlm", "enhanced_mlm", "diffusion", "rtd", "clm", "distillation"]
+OBJECTIVES = ["clm", "mlm", "enhanced_mlm", "diffusion", "rtd", "distillation"]
 
 
 def of_objective(name: str) -> Any:
