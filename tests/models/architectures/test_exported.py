@@ -58,8 +58,8 @@ def test_transformers_alone_opens_them(started: Callable[..., Done], tmp_path: P
     for architecture in OWN:
         for task in ("mlm", "classification"):
             model = tiny_model(architecture, task).eval()
-            folder = written(model, tmp_path / f"{architecture}-{task}")
-            folders.append((HEADS[task][0].__name__, str(folder)))
+            made = written(model, tmp_path / f"{architecture}-{task}")
+            folders.append((HEADS[task][0].__name__, str(made)))
             expected.append(model(IDS)[0])
     done = started("-c", ALONE, json.dumps(folders), cwd=tmp_path, HF_HOME=str(tmp_path / "home"))
     assert done.returncode == 0, done.stderr
