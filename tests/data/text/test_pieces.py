@@ -120,7 +120,7 @@ def in_pieces_fixture(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return switch
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("name", "unit", "write"), FORMATS)
 def test_stores_of_pieces_are_those_of_one_worker(
     tmp_path: Path,
@@ -141,6 +141,7 @@ def test_stores_of_pieces_are_those_of_one_worker(
     assert two.tokens_per_byte == one.tokens_per_byte
 
 
+@pytest.mark.slow
 def test_a_source_of_several_is_cut_where_it_can_be(tmp_path: Path, in_pieces: Callable[[], None]) -> None:
     lines(tmp_path / "a.txt", TEXTS)
     source = CombinedSource(

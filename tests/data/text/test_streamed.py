@@ -102,7 +102,7 @@ def test_validation_documents_are_the_first_and_not_trained_on(streamed: Any, pa
     assert streamed(validation_documents=0).validation_names == []
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", [MaskedLanguageModelingCollator, MaskedDiffusionCollator])
 @pytest.mark.parametrize(
     ("ranks", "fields"),

@@ -59,7 +59,7 @@ def rows_in(parts: Any, ranks: int = 1) -> list[list[list[tuple[Any, ...]]]]:
     return steps
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["mlm", "hybrid", "diffusion"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_all_other_samples_keep_place_masks_and_micro_batch(
