@@ -10,9 +10,9 @@ import pytest
 from tests.conftest import TINY, Command, train_as
 from tests.data.mixture.test_runs import words
 from tests.runs.test_train import assert_bitwise, continued, losses, rows, weights
+from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tiryns import compose
 from tiryns.runner.cli.order.command import find
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.data.origin.places import places_of
@@ -55,7 +55,7 @@ def test_text_of_several_lengths_is_read_aloud_and_counted_once(
     arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO", logger="tiryns"):
-        config = compose(*arguments, PHASES, "trainer.max_steps=-1", f"data.cache_dir={tmp_path}")
+        config = composed([*arguments, PHASES, "trainer.max_steps=-1", f"data.cache_dir={tmp_path}"])
         data = assemble(config).data
     read = [line for line in caplog.messages if line.startswith("read ")]
     assert len(read) == len(set(read)) == len(data.sources)
@@ -97,24 +97,21 @@ def test_phases_that_change_nothing_are_the_run_without(
     arguments: list[str], text_file: Path, mixture: bool
 ) -> None:
     given = arguments if mixture else [*TINY, f"data.source={text_file}"]
-    warmup = [
-        "data.length_warmup_from=8",
-        "data.length_warmup_steps=3",
-        "objective.final_mlm_probability=0.1",
-    ]
-    undivided = shares_of(compose(*given, *warmup))
+    lengths = ["data.length_warmup_from=8", "data.length_warmup_steps=3"]
+    warmup = [*lengths, "objective.final_mlm_probability=0.1"]
+    undivided = shares_of(composed([*given, *warmup]))
     same = "phases=[{name: a, share: 0.5}, {name: b, share: 0.5, data: {max_length: 48}}]"
     other = same.replace("data:", "sampler: {global_batch_size: 12}, data:").replace("48", "47")
-    found = shares_of(compose(*given, *warmup, same))
+    found = shares_of(composed([*given, *warmup, same]))
     hashes = [[(share["hash_high"], share["hash_low"]) for share in shares] for shares in (undivided, found)]
     assert hashes[0] == hashes[1]
-    differing = shares_of(compose(*given, *warmup, other))
+    differing = shares_of(composed([*given, *warmup, other]))
     assert [share["hash_low"] for share in differing[:6]] == [low for _, low in hashes[0][:6]]
     assert differing[6]["hash_low"] != hashes[0][6][1]
 
 
 def test_steps_have_the_sizes_lengths_rates_and_sources_asked_for(arguments: list[str]) -> None:
-    shares = shares_of(compose(*arguments, PHASES, "trainer.max_steps=-1"))
+    shares = shares_of(composed([*arguments, PHASES, "trainer.max_steps=-1"]))
     assert [len(share["sample_ids"]) for share in shares] == [12] * 5 + [8, 12, 16, 16] + [12] * 3
     longest = [max(int(micro["max_length"]) for micro in share["micro_batches"]) for share in shares]
     assert max(longest[:5]) > 24
@@ -202,8 +199,8 @@ def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str]
 
 
 def test_left_out_batches_are_left_out_in_their_phases(arguments: list[str]) -> None:
-    everything = shares_of(compose(*arguments, PHASES, "trainer.max_steps=-1"))
-    parts = assemble(compose(*arguments, PHASES, "trainer.max_steps=-1", "skip_batches=[[2,3],[11,11]]"))
+    everything = shares_of(composed([*arguments, PHASES, "trainer.max_steps=-1"]))
+    parts = assemble(composed([*arguments, PHASES, "trainer.max_steps=-1", "skip_batches=[[2,3],[11,11]]"]))
     batches = parts.data.train_batches(0, 1)
     found = [batches[step]["hash_low"] for step in range(9)]
     kept = [share["hash_low"] for number, share in enumerate(everything, 1) if number not in (2, 3, 11)]
@@ -212,6 +209,6 @@ def test_left_out_batches_are_left_out_in_their_phases(arguments: list[str]) -> 
     counted = "phases=[{name: stable, tokens: 900}, {name: wide, tokens: 900, data: {max_length: 24}}]"
     lengths = []
     for skipped in ([], ["skip_batches=[[1,2],[6,6]]"]):
-        config = compose(*arguments, counted, "trainer.max_steps=-1", *skipped)
+        config = composed([*arguments, counted, "trainer.max_steps=-1", *skipped])
         lengths.append([assemble(config).max_steps, *(phase.steps for phase in config.phases)])
     assert lengths[0] == lengths[1]

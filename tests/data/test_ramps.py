@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 
 from tests.conftest import TINY, Command, train_here
 from tests.runs.test_train import Train, assert_bitwise, continued, losses, rows, weights
+from tests.support.composed import composed
 from tests.support.precision import rounding
-from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -66,8 +66,7 @@ def test_two_processes_train_on_the_same(whole: Run, tiryns: Command, text_file:
 
 
 def test_steps_have_the_sizes_lengths_and_rates_asked_for(text_file: Path) -> None:
-    with initialized():
-        config = compose([*TINY, f"data.source={text_file}", *RAMPS])
+    config = composed([*TINY, f"data.source={text_file}", *RAMPS])
     parts = assemble(config)
     batches = parts.data.train_batches(0, 1)
     shares = [batches[step] for step in range(parts.max_steps)]
@@ -101,19 +100,17 @@ def test_what_cannot_be_counted_is_refused(run_here: Train, overrides: list[str]
 
 def test_tokens_of_a_budget_are_counted_as_they_are_cut(text_file: Path) -> None:
     ramps = [*RAMPS, "sampler.warmup_steps=6"]
-    with initialized():
-        whole = compose([*TINY, f"data.source={text_file}", *ramps])
-        parts = assemble(whole)
-        batches = parts.data.train_batches(0, 1)
-        tokens = int(sum(batches[step]["tokens"] for step in range(9)))
-        budget = compose([*TINY, f"data.source={text_file}", *ramps, "trainer.max_steps=-1"])
-        OmegaConf.update(budget, "trainer.max_tokens", tokens)
+    whole = composed([*TINY, f"data.source={text_file}", *ramps])
+    parts = assemble(whole)
+    batches = parts.data.train_batches(0, 1)
+    tokens = int(sum(batches[step]["tokens"] for step in range(9)))
+    budget = composed([*TINY, f"data.source={text_file}", *ramps, "trainer.max_steps=-1"])
+    OmegaConf.update(budget, "trainer.max_tokens", tokens)
     assert assemble(budget).max_steps == 9
 
 
 def test_progress_is_the_share_of_the_steps_that_are_done(text_file: Path) -> None:
-    with initialized():
-        batches: Any = assemble(compose([*TINY, f"data.source={text_file}", *RAMPS])).data.train_batches(0, 1)
+    batches: Any = assemble(composed([*TINY, f"data.source={text_file}", *RAMPS])).data.train_batches(0, 1)
     collate, progress = batches.collator, []
 
     def noted(flat: dict[str, Any]) -> Any:

@@ -44,7 +44,8 @@ def loader(batches: Batches, workers: int = 2) -> StepLoader:
     return StepLoader(batches, num_workers=workers, sampler=StepSampler(3, 20), **prefetched)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.rows(1)
+@pytest.mark.parametrize("workers", [2, 1])
 def test_killed_process_is_replaced_and_no_batch_is_lost_or_doubled(tmp_path: Path, workers: int) -> None:
     read = [int(batch[0]) for batch in loader(Batches(9, tmp_path), workers)]
     assert read == list(range(3, 20))
@@ -70,6 +71,7 @@ def children() -> list[int]:
     return [int(p) for p in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()]
 
 
+@pytest.mark.slow
 def test_process_killed_from_outside_while_training_works() -> None:
     batches, read = loader(Batches()), []
     for batch in batches:
@@ -108,6 +110,7 @@ class Pass(Passes):
             yield number
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("can_skip", [True, False])
 def test_pass_whose_process_is_killed_goes_on(tmp_path: Path, can_skip: bool) -> None:
     passes = Pass(collator=None, batch_size=1, seed=0, stream=0, rank=0, num_ranks=1)

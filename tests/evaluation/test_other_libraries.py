@@ -175,10 +175,10 @@ def test_ends_from_the_same_draws() -> None:
         }
 
     def of(figure: Callable[..., Any], *values: Any) -> Any:
-        found = partial(stats.bootstrap, n_resamples=500, method="percentile", paired=len(values) > 1)
-        return tuple(found(values, figure, rng=OurDraws(12, 500, 7)).confidence_interval)
+        found = partial(stats.bootstrap, n_resamples=150, method="percentile", paired=len(values) > 1)
+        return tuple(found(values, figure, rng=OurDraws(12, 150, 7)).confidence_interval)
 
-    found = bootstrap(figures, len(X), resamples=500, seed=7)
+    found = bootstrap(figures, len(X), resamples=150, seed=7)
     assert found["mean"] == pytest.approx(of(np.mean, X), rel=1e-12)
     assert found["std"] == pytest.approx(of(np.std, X), rel=1e-12)
     assert found["pearson"] == pytest.approx(of(lambda x, y: stats.pearsonr(x, y)[0], X, Y), rel=1e-12)

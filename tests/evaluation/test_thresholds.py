@@ -15,7 +15,7 @@ from tiryns.runner.evaluation.thresholds import Thresholds, best_threshold
 PAIRS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=30)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(PAIRS)
 def test_no_threshold_has_a_higher_f1(pairs: list[tuple[int, bool]]) -> None:
     probabilities, true = (

@@ -109,7 +109,7 @@ def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> Non
         torch.testing.assert_close(own[name].grad, parameter.grad, msg=name)
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("task", ["mlm", "classification"])
 def test_exported_models_compute_the_same(tmp_path: Path, architecture: str, task: str) -> None:
@@ -210,6 +210,7 @@ def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         load_encoder(str(tmp_path / "adapter"), {}, None, new_vocabulary=False)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 def test_dropout_of_adapters_depends_on_neither_cut_nor_layout(tmp_path: Path, architecture: str) -> None:
     model: Any = collator("mlm").task_model(

@@ -65,7 +65,7 @@ def loss_of(model: Any, batches: list[MicroBatch]) -> float:
         return sum(float(model(batch)["loss"]) for batch in batches)
 
 
-@pytest.mark.rows(12)
+@pytest.mark.rows(3)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", EVERY)
 def test_loss_does_not_depend_on_the_cut(architecture: str, caplog: pytest.LogCaptureFixture) -> None:

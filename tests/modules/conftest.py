@@ -1,6 +1,7 @@
 """Finetuning of a few examples in this process, for each task."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,14 @@ def finetune(tmp_path: Path, task_files: dict[str, list[str]]) -> Finetune:
     `start` is the run folder to start from, otherwise the model is new.
     """
     return finetuning(tmp_path, task_files)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory, task_files: dict[str, list[str]]) -> Finetune:
+    """`finetune` of runs that are trained once with the same words, for tests that only read them."""
+    home = tmp_path_factory.mktemp("finished")
+    finetune = finetuning(home, task_files)
+    return cache(lambda *words: finetune(*words, folder=str(len([*home.iterdir()]))))
 
 
 def finetuning(home: Path, task_files: dict[str, list[str]]) -> Finetune:

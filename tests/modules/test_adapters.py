@@ -1,7 +1,7 @@
 """Finetuning with low-rank adapters: against a plain loop of peft, stopped and resumed, exported, and in every task."""
 
 import json
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import peft
@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from tests.conftest import train_here
 from tests.modules.conftest import ROWS, TASKS, Finetune
 from tests.modules.test_finetuning import continued, weights
 from tests.modules.test_plain_loop import plain_loss
@@ -22,12 +23,14 @@ LORA = ["model.adapter=lora", "model.adapter_rank=4", "model.adapter_alpha=16"]
 QUICK = ["trainer.max_steps=6", "trainer.validate_every=3", "data.test=null"]
 
 
-@pytest.fixture
-def base(run_here: Callable[..., Run]) -> Run:
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A pretraining run to start from."""
-    return run_here("trainer.max_steps=2", "trainer.validate_every=0", folder="base")
+    folder = tmp_path_factory.mktemp("adapted") / "base"
+    return train_here(folder, text_file, "trainer.max_steps=2", "trainer.validate_every=0")
 
 
+@pytest.mark.slow
 def test_run_goes_as_a_plain_loop_of_peft_does(
     finetune: Finetune, base: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,10 @@ from tests.support.precision import rounding
 
 def test_a_classifier_learns_from_another_one(finetune: Finetune, cache: Path) -> None:
     larger = ["model.hidden_size=48", "model.num_hidden_layers=3"]
-    teacher = finetune("classification", *larger, folder="teacher")
+    short = ["trainer.max_steps=4", "trainer.validate_every=0", "data.test=null"]
+    teacher = finetune("classification", *larger, *short, folder="teacher")
     taught = [f"objective.teacher={teacher.path}", f"data.tokenizer={teacher.path}/model"]
-    saving = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
+    saving = [*short, "checkpoint.every_steps=2", "checkpoint.keep_last=9", "model.dropout=0.1"]
     asked = finetune("classification", *taught, *saving, folder="asked")
     kept = [*taught, *saving, "objective.cache_teacher=true"]
     cached = finetune("classification", *kept, folder="cached")
@@ -23,14 +24,14 @@ def test_a_classifier_learns_from_another_one(finetune: Finetune, cache: Path) -
     assert losses(cached) == pytest.approx(losses(asked), rel=rounding(1e-5, 5e-2))
     (piece,) = (cache / "teachers").rglob("*.npy")
     before = piece.stat().st_mtime_ns
-    continued(cached, 3, "copy")
+    continued(cached, 2, "copy")
     resumed = finetune("classification", *kept, folder="copy")
-    assert_same_run(cached, resumed, 8)
+    assert_same_run(cached, resumed, 4)
     assert piece.stat().st_mtime_ns == before, "computed once"
     alone = finetune("classification", f"data.tokenizer={teacher.path}/model", *saving, folder="alone")
-    ours, theirs = (weights(run, 8)["model.pretrained.classifier.weight"] for run in (cached, alone))
+    ours, theirs = (weights(run, 4)["model.pretrained.classifier.weight"] for run in (cached, alone))
     assert not torch.equal(ours, theirs)
-    assert weights(cached, 8).keys() == weights(alone, 8).keys()
+    assert weights(cached, 4).keys() == weights(alone, 4).keys()
 
 
 @pytest.mark.slow

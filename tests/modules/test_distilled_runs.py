@@ -18,7 +18,8 @@ from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
-SAVING = ["checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1"]
+SHORT = ["trainer.max_steps=6", "trainer.validate_every=0"]
+SAVING = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1", *SHORT]
 PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "objective.top_k=20"]
 
 
@@ -26,8 +27,8 @@ PARTS = ["objective.hidden_weight=0.5", "objective.hidden_layers=uniform", "obje
 def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     """A run of two layers of 48, with dropout."""
     folder = tmp_path_factory.mktemp("taught") / "teacher"
-    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1", "optimizer.lr=0.01"]
-    made: Run = train_here(folder, text_file, *sizes)
+    sizes = ["model.hidden_size=48", "model.num_hidden_layers=3", "model.dropout=0.1"]
+    made: Run = train_here(folder, text_file, *sizes, "optimizer.lr=0.01", "trainer.max_steps=4")
     return made
 
 
@@ -38,13 +39,8 @@ def taught_by(teacher: Run) -> list[str]:
 @pytest.mark.slow
 def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: Train, teacher: Run) -> None:
     whole = run_here(*taught_by(teacher), "data.micro_batch_tokens=4000", folder="whole")
-    cut = run_here(
-        *taught_by(teacher),
-        "data.micro_batch_tokens=90",
-        "data.layout=padded",
-        "data.num_workers=1",
-        folder="cut",
-    )
+    small = ["data.micro_batch_tokens=90", "data.layout=padded", "data.num_workers=1"]
+    cut = run_here(*taught_by(teacher), *small, folder="cut")
     assert audit.compare(whole.path, cut.path) is None
     assert losses(cut) == pytest.approx(losses(whole), rel=rounding(2e-5, 1e-2))
     assert validation_figures(cut) == pytest.approx(validation_figures(whole), **FIGURES)
@@ -57,28 +53,29 @@ def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run)
     off = ["objective.teacher_weight=0", "objective.label_weight=1"]
     plain = run_here(*SAVING, folder="plain")
     unheard = run_here(f"objective.teacher={teacher.path}", *off, *SAVING, folder="off")
-    assert_same_run(plain, unheard, 12)
+    assert_same_run(plain, unheard, 6)
 
 
+@pytest.mark.slow
 def test_resume_is_bitwise_and_only_with_the_same_teacher(
     run_here: Train, teacher: Run, tmp_path: Path
 ) -> None:
     moved = Run(tmp_path / "teacher")
     shutil.copytree(teacher.path, moved.path)
     whole = run_here(*taught_by(moved), *SAVING, folder="whole")
-    continued(whole, 5, "copy")
+    continued(whole, 3, "copy")
     resumed = run_here(*taught_by(moved), *SAVING, folder="copy")
-    assert_same_run(whole, resumed, 12)
+    assert_same_run(whole, resumed, 6)
     exported = json.loads((whole.path / "model" / "config.json").read_text())
     assert exported["num_hidden_layers"] == 2, "the student alone is exported"
-    assert not [name for name in weights(whole, 12) if "teacher" in name]
+    assert not [name for name in weights(whole, 6) if "teacher" in name]
 
     before = json.loads((whole.path / "manifest.json").read_text())
     file = moved.path / "model" / "model.safetensors"
     changed = load_file(file)
     changed = {name: tensor + torch.ones_like(tensor) * 1e-3 for name, tensor in changed.items()}
     save_file(changed, file, metadata={"format": "pt"})
-    continued(whole, 5, "other")
+    continued(whole, 3, "other")
     with pytest.raises(
         ValueError, match=r"objective.teacher: its weights are not those .* resume_changed_data"
     ):

@@ -43,6 +43,7 @@ def same(first: Any, second: Any) -> bool:
     return torch.equal(first, second) if isinstance(first, torch.Tensor) else bool(first == second)
 
 
+@pytest.mark.slow
 def test_training_is_bitwise_that_without_an_average(run: Run, tmp_path: Path, text_file: Path) -> None:
     raw = train_here(tmp_path / "run", text_file, "optimizer.lr=0.01", *SETTINGS)
     for step in (3, 6):

@@ -1,8 +1,8 @@
 """Finetuning as a user runs it: metrics, best weights, predictions, resume, ranks, and from a pretraining run."""
 
-import csv
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from transformers import AutoModelForSequenceClassification
 
 from tests.conftest import Command
 from tests.data.labelled.tasks import questions, sentences, texts
+from tests.data.pairs.rows import write
 from tests.modules.conftest import NEW, TINY, Finetune
 from tests.optim.tiny import averages_of_splus
 from tests.runs.test_train import continued, losses
+from tests.runs.test_train import rows as rows_of
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
 
@@ -30,8 +32,7 @@ def evaluation(run: Run) -> dict[str, Any]:
 
 
 def validations(run: Run) -> list[dict[str, str]]:
-    with open(run.path / "metrics.csv") as file:
-        return [row for row in csv.DictReader(file) if row["val/validation/loss"]]
+    return [row for row in rows_of(run) if row["val/validation/loss"]]
 
 
 def weights(run: Run, name: str, average: bool = False) -> dict[str, torch.Tensor]:
@@ -39,10 +40,10 @@ def weights(run: Run, name: str, average: bool = False) -> dict[str, torch.Tenso
     return averages_of_splus(saved["optimizer_states"][0], 0.5) if average else saved["state_dict"]
 
 
-def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(finetune: Finetune) -> None:
+def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(finished: Finetune) -> None:
     from transformers import pipeline
 
-    run = finetune("classification")
+    run = finished("classification")
     lines, results = predictions(run), evaluation(run)
     assert [line["set"] for line in lines] == ["val/validation"] * 23 + ["test/test"] * 17
     rows = texts(17, 2)
@@ -65,7 +66,7 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
 def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
     from tiryns.runner.evaluation.metrics import EntityScore
 
-    run = finetune("token_classification", "trainer.max_steps=40")
+    run = finetune("token_classification", "trainer.max_steps=40", "trainer.validate_every=0")
     lines = [line for line in predictions(run) if line["set"] == "test/test"]
     metric = EntityScore("f1")
     metric.update([line["predicted"] for line in lines], [line["gold"] for line in lines])
@@ -82,9 +83,8 @@ def test_what_cannot_be_monitored_is_said_before_training(finetune: Finetune, tm
             ValueError, match=r"acuracy cannot be .*macro_f1, .*mean 'val/validation/accuracy'"
         ):
             finetune("classification", *words)
-    path = tmp_path / "rows.jsonl"
     rows = [{**row, "labels": [label[:1].lower() * 2 for label in row["labels"]]} for row in sentences(40)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write(tmp_path / "rows.jsonl", rows)
     words = [f"data.train={path}", f"data.validation={path}", "data.test=null"]
     with pytest.raises(
         ValueError, match=r"entity_f1 cannot be monitored: .* there are: val/validation/accuracy, val/valid"
@@ -93,8 +93,8 @@ def test_what_cannot_be_monitored_is_said_before_training(finetune: Finetune, tm
     assert not list(tmp_path.glob("*/checkpoints/*")), "nothing was trained"
 
 
-def test_answers_are_spans_of_their_contexts_in_squads_format(finetune: Finetune) -> None:
-    run = finetune("question_answering")
+def test_answers_are_spans_of_their_contexts_in_squads_format(finished: Finetune) -> None:
+    run = finished("question_answering", "trainer.max_steps=2")
     answers = json.loads((run.path / "answers-test-test.json").read_text())
     rows = {row["id"]: row for row in questions(17, 2)}
     assert answers.keys() == rows.keys()
@@ -110,13 +110,13 @@ LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("metric", LABELS)
 def test_the_monitored_figure_follows_from_the_labels(
     finetune: Finetune, tmp_path: Path, metric: str
 ) -> None:
-    path = tmp_path / "rows.jsonl"
     rows = [{**row, "label": LABELS[metric](row)} for row in texts(60)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write(tmp_path / "rows.jsonl", rows)
     stopping = ["callback=[default,early_stopping]", "optimizer.lr=0.003"]
     files = [f"data.train={path}", f"data.validation={path}", "data.test=null"]
     run = finetune("classification", *files, *stopping)
@@ -159,6 +159,7 @@ def test_best_weights_are_tested_and_exported(
     assert evaluation(last_ones)["step"] == 8
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
     settings = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
     whole = finetune("classification", *settings)
@@ -169,12 +170,11 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
     assert predictions(whole) == predictions(resumed)
 
 
-def test_resume_with_other_labels_is_refused(finetune: Finetune, tmp_path: Path) -> None:
-    finetune("classification", "trainer.max_steps=2", "trainer.validate_every=0", "data.test=null")
-    renamed = tmp_path / "renamed.jsonl"
+def test_resume_with_other_labels_is_refused(finetune: Finetune, finished: Finetune, tmp_path: Path) -> None:
+    shutil.copytree(finished("classification").path, tmp_path / "run", symlinks=True)
     other = {"birds": "none", "none": "birds"}
     rows = [{**row, "label": other.get(row["label"], row["label"])} for row in texts(60, 0)]
-    renamed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    renamed = write(tmp_path / "renamed.jsonl", rows)
     with pytest.raises(ValueError, match="belongs to another sample order: data was"):
         finetune("classification", f"data.train={renamed}", "data.validation=null", "data.test=null")
 
@@ -182,9 +182,9 @@ def test_resume_with_other_labels_is_refused(finetune: Finetune, tmp_path: Path)
 def test_frozen_parameters_keep_their_weights(finetune: Finetune) -> None:
     run = finetune(
         "classification", "module.freeze=['*.embeddings.*','re:layer\\.0\\.']", "checkpoint.every_steps=1",
-        "checkpoint.keep_last=9", "optimizer.weight_decay=0.1",
+        "checkpoint.keep_last=9", "optimizer.weight_decay=0.1", "trainer.max_steps=2", "trainer.validate_every=0",
     )  # fmt: skip
-    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000008.ckpt")
+    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000002.ckpt")
     frozen = [name for name in first if ".embeddings." in name or "layer.0." in name]
     assert frozen
     for name in first:
@@ -199,9 +199,8 @@ def test_layers_have_rates_of_their_own(finetune: Finetune) -> None:
     run = finetune(
         "classification", "optimizer.layer_decay=0.5", "trainer.max_steps=1", "trainer.validate_every=0"
     )
-    with open(run.path / "metrics.csv") as file:
-        row = next(csv.DictReader(file))
-    rates = {name: float(value) for name, value in row.items() if name.startswith("optim/lr/decay")}
+    first = rows_of(run)[0]
+    rates = {name: float(value) for name, value in first.items() if name.startswith("optim/lr/decay")}
     assert rates == {
         "optim/lr/decay/top": 0.01,
         "optim/lr/decay/layer1": 0.005,
@@ -219,7 +218,7 @@ def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> N
     assert evaluation(run)["step"] == 3
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, layout: str) -> None:
     short = [
@@ -243,7 +242,7 @@ def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, 
 def test_finetuning_starts_from_a_pretraining_run(
     run_here: Callable[..., Run], finetune: Finetune, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = run_here(folder="first")
+    first = run_here("trainer.max_steps=2", "trainer.validate_every=0", folder="first")
     with caplog.at_level("INFO"):
         second = finetune("classification", "trainer.max_steps=1", "optimizer.lr=0", start=first)
     assert "starting anew: bert.pooler.dense, classifier" in caplog.text
@@ -258,38 +257,30 @@ def test_finetuning_starts_from_a_pretraining_run(
 def test_model_trained_for_other_labels_is_refused_or_given_a_new_head(
     finetune: Finetune, tmp_path: Path
 ) -> None:
-    first = finetune("classification", "trainer.max_steps=1", "data.test=null")
+    short = ["trainer.max_steps=1", "trainer.validate_every=0", "data.test=null"]
+    first = finetune("classification", *short)
     name = "model.pretrained.classifier.weight"
-    again = finetune("classification", "optimizer.lr=0", "trainer.max_steps=1", folder="again", start=first)
+    again = finetune("classification", "optimizer.lr=0", *short, folder="again", start=first)
     assert torch.equal(weights(again, "last.ckpt")[name], weights(first, "last.ckpt")[name])
-    two = tmp_path / "two.jsonl"
     rows = [{**row, "label": "birds" if row["label"] == "birds" else "other"} for row in texts(60, 0)]
-    two.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    other = [f"data.train={two}", "data.validation=null", "data.test=null", "trainer.max_steps=1"]
+    two = write(tmp_path / "two.jsonl", rows)
+    other = [f"data.train={two}", "data.validation=null", *short]
     with pytest.raises(ValueError, match=r"has a head for 3 labels \(birds, none, stones\), the data has 2"):
         finetune("classification", *other, folder="other", start=first)
     fresh = finetune("classification", *other, "objective.new_head=true", folder="new", start=first)
     assert weights(fresh, "last.ckpt")[name].shape[0] == 2
 
 
+@pytest.mark.slow
 def test_two_processes_evaluate_as_one(
     finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]]
 ) -> None:
-    single = tmp_path / "single.jsonl"  # of which one of two ranks has no share
-    single.write_text(json.dumps(questions(1, 5)[0]) + "\n")
-    evaluate = [
-        "trainer.max_steps=1",
-        "trainer.validate_every=1",
-        "optimizer.lr=0",
-        f"+data.validation.single={single}",
-    ]
-    files = [
-        f.replace("data.validation=", "data.validation={validation:")
-        for f in task_files["question_answering"]
-    ]
-    files = [f + "}" if "{validation:" in f else f for f in files]
-    one = finetune("question_answering", *files, *evaluate)
-    tiryns(*files, *TINY, *NEW, *evaluate, "trainer.devices=2")
+    single = write(tmp_path / "single.jsonl", questions(1, 5)[:1])  # of which one of two ranks has no share
+    files = dict(word.split("=") for word in task_files["question_answering"])
+    sets = f"data.validation={{validation:{files['data.validation']},single:{single}}}"
+    evaluate = [sets, "trainer.max_steps=1", "trainer.validate_every=1", "optimizer.lr=0"]
+    one = finetune("question_answering", *evaluate)
+    tiryns(*task_files["question_answering"], *TINY, *NEW, *evaluate, "trainer.devices=2")
     two = Run(next((tmp_path / "outputs").glob("*/*")))
     assert predictions(one) == predictions(two)
     assert len(predictions(one)) == 23 + 1 + 17

@@ -9,6 +9,7 @@ import torch
 
 from tests.conftest import Command
 from tests.data.labelled.tasks import texts
+from tests.data.pairs.rows import write
 from tests.launch.test_kill import only_run, without_trace
 from tests.modules.conftest import NEW, TINY, Finetune
 from tests.modules.test_finetuning import evaluation, predictions, weights
@@ -26,27 +27,25 @@ LOSSES = [
 LABELS = ("herons", "bridge", "winter")
 
 
-@pytest.fixture
-def several(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Files of texts with several labels, of which one is rare."""
-    found = []
+    folder, found = tmp_path_factory.mktemp("several"), []
     for seed, (part, count) in enumerate({"train": 60, "validation": 40, "test": 20}.items()):
         rows = [
             {**row, "label": [w for w in LABELS if row["text"].split().count(w) > (w == "winter")]}
             for row in texts(count, seed)
         ]
-        path = tmp_path / f"several-{part}.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        found.append(f"data.{part}={path}")
+        found.append(f"data.{part}={write(folder / f'{part}.jsonl', rows)}")
     return found
 
 
 @pytest.mark.rows(1)
-@pytest.mark.parametrize("mode", ["global", "per_label"])
+@pytest.mark.parametrize("mode", ["per_label", "global"])
 def test_thresholds_are_chosen_on_validation_and_used_ever_after(
-    finetune: Finetune, several: list[str], mode: str
+    finished: Finetune, several: list[str], mode: str
 ) -> None:
-    run = finetune("classification", *several, f"objective.thresholds={mode}", "trainer.max_steps=12")
+    run = finished("classification", *several, f"objective.thresholds={mode}", "trainer.max_steps=12")
     saved = json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]
     sets = evaluation(run)["sets"]
     names = [row["label"] for row in sets["test/test"]["per_class"]]
@@ -60,7 +59,7 @@ def test_thresholds_are_chosen_on_validation_and_used_ever_after(
         assert all(p > values[n] - 1e-6 for n, p in written)
     again = open_run(run.path).predict([line["text"] for line in tested])
     assert [line["predicted"] for line in again] == [line["predicted"] for line in tested]
-    usual = finetune("classification", *several, "trainer.max_steps=12", folder="usual")
+    usual = finished("classification", *several, "trainer.max_steps=12")
     figure = "macro_f1" if mode == "per_label" else "micro_f1"
     of_usual = evaluation(usual)["sets"]["val/validation"]["metrics"][figure]
     assert sets["val/validation"]["metrics"][figure] > of_usual
@@ -68,10 +67,10 @@ def test_thresholds_are_chosen_on_validation_and_used_ever_after(
     assert "threshold" in (run.path / "report.html").read_text()
 
 
-def test_an_evaluation_of_the_run_has_its_figures(finetune: Finetune, several: list[str]) -> None:
+def test_an_evaluation_of_the_run_has_its_figures(finished: Finetune, several: list[str]) -> None:
     from tiryns.runner.inference.evaluated import evaluate
 
-    run = finetune("classification", *several, "objective.thresholds=per_label", "trainer.max_steps=12")
+    run = finished("classification", *several, "objective.thresholds=per_label", "trainer.max_steps=12")
     found = evaluate(str(run.path), {"test": several[2].partition("=")[2]})
     assert found.content["sets"]["test"]["metrics"] == pytest.approx(
         evaluation(run)["sets"]["test/test"]["metrics"], rel=1e-5
@@ -79,27 +78,22 @@ def test_an_evaluation_of_the_run_has_its_figures(finetune: Finetune, several: l
 
 
 def test_thresholds_need_a_validation_set(finetune: Finetune, several: list[str]) -> None:
+    words = [several[0], "data.validation=null", "data.test=null", "objective.thresholds=global"]
     with pytest.raises(
         ValueError, match=r"objective\.thresholds is chosen on a validation set, and there is none"
     ):
-        finetune(
-            "classification",
-            several[0],
-            "data.validation=null",
-            "data.test=null",
-            "objective.thresholds=global",
-        )
+        finetune("classification", *words)
 
 
 def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune: Finetune) -> None:
     run = finetune("classification", "module.freeze_layers=1", "optimizer.weight_decay=0.1", "checkpoint.every_steps=1",
-                   "checkpoint.keep_last=9", "module.freeze=['*pooler*']")  # fmt: skip
-    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000008.ckpt")
+                   "checkpoint.keep_last=9", "module.freeze=['*pooler*']", "trainer.max_steps=2")  # fmt: skip
+    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000002.ckpt")
     frozen = [name for name in first if ".embeddings." in name or ".layer.0." in name or "pooler" in name]
     assert len(frozen) > 10
     for name in first:
         assert torch.equal(first[name], last[name]) == (name in frozen), name
-    saved = torch.load(run.checkpoint_dir / "step-00000008.ckpt", weights_only=True)["optimizer_states"][0]
+    saved = torch.load(run.checkpoint_dir / "step-00000002.ckpt", weights_only=True)["optimizer_states"][0]
     names = {name for group in saved["param_groups"] for name in group["param_names"]}
     assert names == {
         name.removeprefix("model.") for name in first if name not in frozen and "position_ids" not in name
@@ -135,7 +129,7 @@ def test_more_layers_than_there_are_is_one_line(finetune: Finetune) -> None:
         finetune("classification", "module.freeze_layers=3")
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 def test_all_options_at_once_resume_bitwise(finetune: Finetune, layout: str) -> None:
     settings = [*LOSSES, f"data.layout={layout}", "checkpoint.every_steps=3", "checkpoint.keep_last=9"]
@@ -151,12 +145,12 @@ def test_all_options_at_once_resume_bitwise(finetune: Finetune, layout: str) -> 
     assert losses(quiet)[1] != losses(whole)[1]
 
 
+@pytest.mark.slow
 def test_micro_batches_and_layouts_do_not_show(finetune: Finetune) -> None:
-    one = finetune("token_classification", *LOSSES, "data.layout=padded", "optimizer.lr=0.003")
-    other = finetune(
-        "token_classification", *LOSSES, "data.layout=packed", "data.micro_batch_tokens=90", "optimizer.lr=0.003",
-        folder="other",
-    )  # fmt: skip
+    short = [*LOSSES, "optimizer.lr=0.003", "trainer.max_steps=5", "trainer.validate_every=0"]
+    one = finetune("token_classification", *short, "data.layout=padded")
+    cut = ["data.layout=packed", "data.micro_batch_tokens=90"]
+    other = finetune("token_classification", *short, *cut, folder="other")
     assert losses(other) == pytest.approx(losses(one), rel=rounding(2e-5, 2e-2))
 
 

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,17 +9,15 @@ from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassif
 
 from tests.conftest import Command
 from tests.data.labelled.tasks import choices
+from tests.data.pairs.rows import write
 from tests.launch.test_kill import only_run, without_trace
 from tests.modules.conftest import NEW, TASKS, TINY, Finetune
+from tests.modules.test_finetuning import predictions
 from tests.runs.test_train import losses
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
-
-
-def lines(run: Run) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.rows(1)
@@ -31,7 +28,7 @@ def test_export_is_loaded_by_transformers_and_says_the_same(finetune: Finetune, 
     trust = {} if architecture == "bert" else {"trust_remote_code": True}
     model = auto.from_pretrained(run.path / "model", **trust).eval()
     tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
-    for line in lines(run)[:8]:
+    for line in predictions(run)[:8]:
         texts = [line["text"]] * len(line["choices"])
         given = tokenizer(texts, line["choices"], padding=True, return_tensors="pt")
         if architecture == "bert":
@@ -43,7 +40,8 @@ def test_export_is_loaded_by_transformers_and_says_the_same(finetune: Finetune, 
         of_predicted = float(probabilities[line["choices"].index(line["predicted"])])
         assert of_predicted == pytest.approx(line["probability"], abs=close)
         assert of_predicted >= float(probabilities.max()) - close
-    right = np.mean([line["predicted"] == line["gold"] for line in lines(run) if line["set"] == "test/test"])
+    tested = [line for line in predictions(run) if line["set"] == "test/test"]
+    right = np.mean([line["predicted"] == line["gold"] for line in tested])
     found = json.loads((run.path / "evaluation.json").read_text())["sets"]["test/test"]
     assert found["metrics"]["accuracy"] == pytest.approx(right)
     assert sum(row["examples"] for row in found["numbers_of_choices"]) == 17
@@ -70,8 +68,8 @@ def test_two_ranks_train_and_evaluate_as_one(
     tiryns(*task_files["multiple_choice"], *TINY, *NEW, *words, "trainer.devices=2")
     two = Run(next((tmp_path / "outputs").glob("*/*")))
     assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
-    assert len(lines(one)) == len(lines(two)) == 23 + 17
-    for ours, theirs in zip(lines(one), lines(two), strict=True):
+    assert len(predictions(one)) == len(predictions(two)) == 23 + 17
+    for ours, theirs in zip(predictions(one), predictions(two), strict=True):
         assert ours["id"] == theirs["id"]
         assert ours["probability"] == pytest.approx(theirs["probability"], abs=rounding(1e-3, 5e-2))
 
@@ -79,8 +77,7 @@ def test_two_ranks_train_and_evaluate_as_one(
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_killed_run_is_that_of_one_that_was_not(tmp_path: Path, devices: int) -> None:
-    data = tmp_path / "rows.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in choices(60)))
+    data = write(tmp_path / "rows.jsonl", choices(60))
     task = [*TASKS["multiple_choice"], f"data.train={data}", "data.validation_documents=8"]
     whole = without_trace([*task, *TINY, *NEW, *DROPOUT], tmp_path, 30, devices)
-    assert lines(whole) == lines(only_run(tmp_path / "killed" / "outputs"))
+    assert predictions(whole) == predictions(only_run(tmp_path / "killed" / "outputs"))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.conftest import TINY
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.objectives.test_masking import LINES, masker, targets, tokenised
-from tiryns.runner.cli.compose import compose, initialized
+from tests.support.composed import composed
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.objectives.rows import IGNORED
 
@@ -127,11 +127,8 @@ RUNS = [
 
 def data_of(text_file: Path, *overrides: str) -> Any:
     """The data module of a run, connected."""
-    with initialized():
-        config = compose(
-            [*TINY, f"data.source={text_file}", "data.vocab_size=70", "trainer.max_steps=60", *overrides]
-        )
-    return assemble(config).data
+    words = [*TINY, f"data.source={text_file}", "data.vocab_size=70", "trainer.max_steps=60", *overrides]
+    return assemble(composed(words)).data
 
 
 def hashes(data: Any, step: int, ranks: int) -> list[int]:
@@ -139,7 +136,7 @@ def hashes(data: Any, step: int, ranks: int) -> list[int]:
     return [sum(share[name] for share in shares) for name in ("hash_low", "hash_high", "weight")]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("overrides", RUNS, ids=" ".join)
 def test_global_batches_of_a_run_do_not_show_ranks_micro_batches_or_layout(
     text_file: Path, overrides: list[str]

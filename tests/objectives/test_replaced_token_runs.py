@@ -1,6 +1,5 @@
 """Whole runs of replaced token detection: any cut, any number of ranks, after a kill, and what is exported."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ CLOSE = rounding(1e-4, 2e-2)
 
 
 def figures(run: Any) -> dict[str, float]:
-    results = json.loads((Path(run.path) / "status.json").read_text())["results"]
-    return {name: value for name, value in results.items() if name.startswith("val/")}
+    return {name: value for name, value in run.status["results"].items() if name.startswith("val/")}
 
 
 @pytest.mark.slow
@@ -46,12 +44,12 @@ def test_a_run_does_not_show_how_its_batches_were_cut(settings: list[str], run_h
 
 
 def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Train) -> None:
-    settings = [*GDES, *SAVING, "objective.export_generator=true", "module.ema=0.9"]
+    settings = [*GDES, *SAVING, "objective.export_generator=true", "module.ema=0.9", "trainer.max_steps=7"]
     whole = run_here(*settings, folder="whole")
     continued(whole, 5, "resumed")
     resumed = run_here(*settings, folder="resumed")
     assert audit.compare(whole.path, resumed.path) is None
-    assert_bitwise(weights(whole, 12), weights(resumed, 12))
+    assert_bitwise(weights(whole, 7), weights(resumed, 7))
     model = Path(whole.path) / "model"
     assert (model / "discriminator_head" / "head.safetensors").is_file()
     encoder, generator = (
@@ -59,7 +57,7 @@ def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Train) -> 
         AutoModelForMaskedLM.from_pretrained(model / "generator"),
     )
     table = encoder.get_input_embeddings().weight
-    saved = weights(whole, 12)
+    saved = weights(whole, 7)
     name = "embeddings.word_embeddings.weight"
     both = saved[f"model.pretrained.{name}"] + saved[f"model.generator.pretrained.bert.{name}"]
     assert not torch.equal(table, both), "the average is exported"
@@ -77,14 +75,14 @@ def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Train) -> 
 
 def test_the_encoder_is_finetuned_from_a_run(run_here: Train, tmp_path: Path) -> None:
     from tests.conftest import train_as
+    from tests.data.pairs.rows import write
     from tests.modules.conftest import NEW, ROWS, TASKS
     from tests.modules.conftest import TINY as FINETUNING
 
-    run = run_here(*RTD, folder="pretrained")
+    run = run_here(*RTD, "trainer.max_steps=2", "trainer.validate_every=0", folder="pretrained")
     files = []
     for seed, split in enumerate(("train", "validation")):
-        file = tmp_path / f"{split}.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in ROWS["classification"](20, seed)))
+        file = write(tmp_path / f"{split}.jsonl", ROWS["classification"](20, seed))
         files.append(f"data.{split}={file}")
     loaded = ["model=pretrained", f"model.name_or_path={run.path}", f"data.tokenizer={run.path}/model"]
     plain = [word for word in FINETUNING if not word.startswith("model")]

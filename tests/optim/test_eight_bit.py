@@ -10,7 +10,7 @@ from tests.support import needs
 from tiryns.runner.optim import get_optimizer
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", EIGHT_BIT)
 def test_the_8_bit_variant_does_what_the_other_does(name: str) -> None:
     finals = []

@@ -51,7 +51,7 @@ def test_loading_takes_the_saved_count_of_updates() -> None:
     assert {group["averaged"] for group in optimizer.param_groups} == {2}
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(("name", "quantized"), [v for v in VARIANTS if v.values[0] != "splus"])
 def test_every_optimizer_resumes_its_average_bitwise(name: str, quantized: bool) -> None:
     model = tiny_bert()

@@ -64,7 +64,7 @@ FEW = (
 """Architectures of all kinds of layers and heads; the others are tried by `make test-all`."""
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", few_of(ENCODERS, FEW))
 def test_every_head_is_trained(architecture: str) -> None:
     for task in tasks_of(architecture):

@@ -30,7 +30,7 @@ def through_a_file(state: Any) -> Any:
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_learns(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -38,7 +38,7 @@ def test_learns(name: str, quantized: bool) -> None:
     assert losses[-1] < losses[0] - 0.15, losses
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_resumes_bitwise(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -58,7 +58,7 @@ def test_resumes_bitwise(name: str, quantized: bool) -> None:
     assert equal(model, resumed)
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_every_group_obeys_the_schedule(name: str, quantized: bool) -> None:
     model = tiny_bert()

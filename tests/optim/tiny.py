@@ -19,11 +19,11 @@ NAMES = (
     "galore",
     "muon",
     "normuon",
-    "shampoo",
     "soap",
     "sophiah",
     "splus",
     "stable_adamw",
+    "shampoo",
 )
 QUICK: dict[str, dict[str, Any]] = {
     "adafactor": {"lr": 5e-2},
@@ -31,7 +31,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "lamb": {"lr": 2e-2},
     "lars": {"lr": 2.0},
     "lion": {"lr": 1e-3},
-    "shampoo": {"preconditioning_compute_steps": 3, "start_preconditioning_step": 3, "block_size": 48},
+    "shampoo": {"preconditioning_compute_steps": 3, "start_preconditioning_step": 3, "block_size": 64},
     "soap": {"precondition_frequency": 3},
     "sophiah": {"update_period": 3},
     "splus": {"inverse_steps": 3, "ema_rate": 0.9},

@@ -79,6 +79,7 @@ def test_resolvers_are_registered_without_a_warning() -> None:
     assert takes_replace is not omegaconf.__version__.startswith("2.3.")
 
 
+@pytest.mark.slow
 def test_hydra_still_loads_the_plugin_of_remote_storage() -> None:
     assert importlib.util.find_spec(LEFT_OUT) is not None, "plugins.py is not needed"
     shown = f"import sys; print('multistorageclient' in sys.modules, {LEFT_OUT!r} in sys.modules)"
@@ -178,7 +179,7 @@ def jobs(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> lis
     return seen
 
 
-@pytest.mark.rows(7)
+@pytest.mark.rows(2)
 @pytest.mark.filterwarnings("ignore:.*Running Hydra app with --multirun")
 @pytest.mark.parametrize("defaults", ["", "defaults: [_self_, {db: '???'}]\n", "hydra: {mode: MULTIRUN}\n"])
 @pytest.mark.parametrize(

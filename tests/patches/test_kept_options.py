@@ -36,6 +36,7 @@ def shown(config: DictConfig) -> tuple[str, Any, Any]:
     return OmegaConf.to_yaml(config), OmegaConf.is_struct(config), OmegaConf.is_readonly(config.hydra)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "words",
     [
@@ -95,6 +96,7 @@ def test_errors_are_those_of_hydra() -> None:
                 assert str(ours.value) == str(theirs.value)
 
 
+@pytest.mark.slow
 def test_option_that_is_registered_anew_is_read_anew() -> None:
     @dataclass
     class Mine:
@@ -122,6 +124,7 @@ def test_file_of_a_folder_is_read_anew(tmp_path: Path) -> None:
             assert [composed(*words).optimizer.lr for _ in range(2)] == [rate] * 2
 
 
+@pytest.mark.slow
 def test_few_sets_of_options_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MOST", 2)
     with kept_options():

@@ -95,6 +95,7 @@ def test_a_table_of_the_epoch_would_be_noticed() -> None:
     assert measured(lambda: Table(Many(), **SIZES))[2] > 40
 
 
+@pytest.mark.slow
 def test_batch_of_a_million_is_cut_at_once() -> None:
     began = time.process_time()
     ranks = partition(Many().lengths(np.arange(10**6) * 997), 64, 8192, None, packed=True)

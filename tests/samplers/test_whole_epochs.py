@@ -54,7 +54,7 @@ def split_epoch(data: Sequences, size: int, drop_last: bool, patches: int, seed:
     return [rows[row][: real[row]].tolist() for row in order]
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     st.integers(1, 700), st.integers(3, 60), st.integers(1, 9), st.integers(), st.sampled_from([0, 1 << 22])
 )
@@ -71,7 +71,7 @@ def test_batches_grouped_by_length_are_those_of_the_table(
         assert np.array_equal(drawn[drawn[:, 0] == epoch, 1], expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.integers(1, 700), st.integers(3, 60), st.floats(0, 1), st.booleans(), st.integers())
 def test_batches_of_one_modality_are_those_of_the_table(
     count: int, size: int, share: float, drop_last: bool, seed: int

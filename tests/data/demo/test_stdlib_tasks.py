@@ -4,10 +4,12 @@ import io
 import keyword
 import tokenize
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tiryns.runner.data.demo import stdlib_pairs, stdlib_tasks
 from tiryns.runner.data.demo.stdlib_pairs import Parted, StdlibRetrieval, StdlibSimilarity, grade, parted
 from tiryns.runner.data.demo.stdlib_tasks import (
     PARTS,
@@ -18,6 +20,7 @@ from tiryns.runner.data.demo.stdlib_tasks import (
     part_of,
     source_pieces,
 )
+from tiryns.runner.data.demo.stdlib_text import source_files
 from tiryns.runner.data.read.rows import Values
 
 ALL: list[type[StdlibTask]] = [StdlibDocstrings, StdlibTokens, StdlibQuestions]
@@ -31,6 +34,19 @@ import os  # the comment
 def area(width, height=1.5):
     return width * height + 2
 '''
+
+
+@pytest.fixture(scope="module", autouse=True)
+def half_of_the_library() -> Iterator[None]:
+    """Every second file of the library and fewer pieces of them, which nothing remembers afterwards."""
+    files = source_files()[::2]
+    remembered = (stdlib_tasks.labelled_docstrings, stdlib_tasks._asked, stdlib_pairs._all_parted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stdlib_tasks, "source_files", lambda: files)
+        patch.setattr(stdlib_tasks, "PIECES", {"train": 900, "validation": 120, "test": 120})
+        yield
+    for cached in remembered:
+        cached.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ def check_cuts(folder: Path, cuts: list[int], steps: int, **settings: Any) -> No
     assert found == expected
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("packing", [None, 12])
 def test_stream_goes_on_exactly_without_workers(folder: Path, packing: int | None) -> None:
     draw = random.Random(1)

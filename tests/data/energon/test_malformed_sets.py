@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", archives.ARCHIVES)
 def test_sets_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, RECIPE, [f"data.path={name}"], archives.SAID[name])
@@ -32,6 +32,7 @@ def test_sets_that_cannot_be_used(folder: Path, name: str) -> None:
     assert not Path("/tmp/pwned.json").exists()
 
 
+@pytest.mark.slow
 def test_a_set_that_is_whole_is_used(folder: Path) -> None:
     with pytest.raises(AssertionError, match="nothing was wrong"):
         assert_said(folder, RECIPE, ["data.path=good"], [])

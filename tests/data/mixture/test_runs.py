@@ -11,7 +11,7 @@ from torch.nn import functional
 from tests.conftest import TINY, Command, train_as
 from tests.data.mixture.sources import texts
 from tests.runs.test_train import continued, losses, rows
-from tiryns import compose
+from tests.support.composed import composed
 from tiryns.runner.cli.order.command import find
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.data.origin.places import places_of
@@ -50,7 +50,7 @@ def mixed_here_fixture(tmp_path: Path) -> Mixed:
 @torch.no_grad()
 def losses_by_hand(arguments: list[str]) -> dict[str, float]:
     """The mean loss of each source's targets in global batch 0, sample by sample, from the initial weights."""
-    parts = assemble(compose(*arguments, "data.layout=single", "data.micro_batch_size=null"))
+    parts = assemble(composed([*arguments, "data.layout=single", "data.micro_batch_size=null"]))
     share = parts.data.train_batches(0, 1)[0]
     sums = {name: [0.0, 0] for name in parts.data.train.source_names}
     for micro_batch, (_, index) in zip(share["micro_batches"], share["sample_ids"].tolist(), strict=True):
@@ -106,8 +106,8 @@ def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
 
 
 def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
-    whole = mixed_here(*SAVING, "trainer.max_steps=6", folder="whole")
-    branch = ["trainer.max_steps=8", f"resume={whole.checkpoint_dir / 'step-00000005.ckpt'}"]
+    whole = mixed_here(*SAVING, "trainer.max_steps=5", "trainer.validate_every=0", folder="whole")
+    branch = ["trainer.max_steps=6", f"resume={whole.checkpoint_dir / 'step-00000005.ckpt'}"]
     with pytest.raises(
         ValueError, match=r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"
     ):

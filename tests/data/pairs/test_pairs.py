@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 import tiryns.conf  # noqa: F401
 from tests.data.pairs.rows import TINY, pairs, scored, write
+from tests.support.composed import composed
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.data import PairsData
@@ -223,19 +224,16 @@ def test_sets_that_make_no_batches_are_refused(sampler: type, fields: dict[str, 
 def test_settings_that_do_not_fit_together_are_refused_before_data_is_read(
     words: list[str], message: str
 ) -> None:
-    from tiryns import compose
-
     with pytest.raises(ValueError, match=message):
-        check_config(compose(*TINY, "data.train=nowhere.jsonl", *words))
+        check_config(composed([*TINY, "data.train=nowhere.jsonl", *words]))
 
 
 def test_scores_beyond_a_cosine_are_refused(tmp_path: Path) -> None:
-    from tiryns import compose
     from tiryns.runner.loop.assembly import assemble
 
     file = write(tmp_path / "scored.jsonl", scored())
     words = [*TINY, f"data.train={file}", "data.label_column=score", "objective.loss=cosine"]
     with pytest.raises(ValueError, match=r"scored.jsonl, line \d+\).* objective.max_score"):
-        assemble(compose(*words))
-    share = assemble(compose(*words, "objective.max_score=4")).data.train_batches(0, 1)[0]
+        assemble(composed(words))
+    share = assemble(composed([*words, "objective.max_score=4"])).data.train_batches(0, 1)[0]
     assert max(float(micro["scores"].max()) for micro in share["micro_batches"]) <= 1

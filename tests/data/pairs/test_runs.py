@@ -1,15 +1,14 @@
 """Runs on pairs: they learn, resume bit for bit, and do not depend on how global batches are cut."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.conftest import Command, train_as
 from tests.data.pairs.rows import TINY, pairs, scored, write
 from tests.launch.test_kill import without_trace
+from tests.modules.test_finetuning import predictions
 from tests.runs.test_train import assert_same_run, continued, losses, rows, weights
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
@@ -35,18 +34,14 @@ def trained_fixture(tmp_path: Path) -> Trained:
     return call
 
 
-def figures(run: Run) -> dict[str, Any]:
-    return json.loads((run.path / "status.json").read_text())["results"]
-
-
 def test_run_learns_to_find_passages_and_leaves_their_figures(trained: Trained) -> None:
-    run = trained("trainer.max_steps=40", "trainer.validate_every=20", "objective.dimensions=[32,8]")
-    found = figures(run)
+    run = trained("trainer.max_steps=24", "trainer.validate_every=12", "objective.dimensions=[32,8]")
+    found = run.status["results"]
     first, last = (
         float(row["val/validation/mrr_at_10"]) for row in rows(run) if row.get("val/validation/mrr_at_10")
     )
     assert found["objective"] == pytest.approx(max(first, last))
-    assert losses(run)[40] < losses(run)[1] - 1
+    assert losses(run)[24] < losses(run)[1] - 1
     for name in (
         "loss",
         "batch_accuracy",
@@ -57,7 +52,7 @@ def test_run_learns_to_find_passages_and_leaves_their_figures(trained: Trained) 
         "mrr_at_10_8d",
     ):
         assert found[f"val/validation/{name}"] > 0
-    lines = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
+    lines = predictions(run)
     right = sum(line["gold"] == line["predicted"] for line in lines) / len(lines)
     assert right == pytest.approx(found["val/validation/accuracy_at_1"])
     assert right > 5 / 60
@@ -70,9 +65,9 @@ def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
     words = [*TINY, f"data.train={paths[0]}", f"data.validation={paths[1]}", "data.label_column=score"]
     run = train_as(
         tmp_path / "run",
-        [*words, "objective.loss=cosent", "trainer.max_steps=30", "trainer.validate_every=30"],
+        [*words, "objective.loss=cosent", "trainer.max_steps=20", "trainer.validate_every=20"],
     )
-    found = figures(run)
+    found = run.status["results"]
     assert found["objective"] == found["val/validation/spearman"] > 0.3
     assert found["val/validation/pearson"] > 0.3
 
@@ -80,6 +75,7 @@ def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
 CUT = ["objective.learn_temperature=true", "objective.symmetric=true", "model.dropout=0.1"]
 
 
+@pytest.mark.slow
 def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
     whole = trained(*CUT)
     continued(whole, 4, "copy")
@@ -88,11 +84,13 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
     assert "model.log_temperature" in weights(whole, 8)
 
 
+@pytest.mark.slow
 def test_loss_does_not_depend_on_micro_batches_or_layout(trained: Trained) -> None:
     """Each step begins where the one before has ended, so gradients are equal too."""
-    one = trained(*CUT, "data.micro_batch_tokens=null", folder="one")
+    short = [*CUT, "trainer.max_steps=4"]
+    one = trained(*short, "data.micro_batch_tokens=null", folder="one")
     for name, words in {"many": ["data.micro_batch_size=2"], "padded": ["data.layout=padded"]}.items():
-        other = trained(*CUT, *words, folder=name)
+        other = trained(*short, *words, folder=name)
         for ours, theirs in zip(rows(one), rows(other), strict=True):
             for figure in ("train/loss", "val/validation/loss", "val/validation/temperature"):
                 if ours[figure]:

@@ -135,6 +135,7 @@ class Given:
         return self.vectors
 
 
+@pytest.mark.slow
 def test_figures_of_vectors_are_those_of_sentence_transformers(tmp_path: Path) -> None:
     needs.package("sentence_transformers")
     from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator

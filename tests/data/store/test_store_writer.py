@@ -5,8 +5,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.data.store.test_store import batch, write
+from tests.support.processes import warm_process
 from tiryns.runner.data.store import writer as store_writer
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.writer import Batch, StoreWriter, write_store
@@ -71,7 +70,7 @@ store_writer.write_store(Path(sys.argv[1]), 300, {"a": 1}, batches, lambda: 0)
 
 
 def kill_a_writer(folder: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], check=False)
+    done = warm_process("-c", KILLED, str(folder), cwd=folder.parent)
     assert done.returncode == -signal.SIGKILL
     assert not folder.exists()
 
@@ -152,9 +151,7 @@ except OSError as error:
 
 
 def test_no_room_is_one_message_and_leaves_nothing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path / "s")], capture_output=True, text=True, check=True
-    )
+    done = warm_process("-c", FULL, str(tmp_path / "s"), cwd=tmp_path)
     assert done.stdout.startswith(f"cannot write {tmp_path / 's'}: File too large (about 0.5 MB needed, ")
     assert "set data.cache_dir" in done.stdout
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]

@@ -120,7 +120,7 @@ def in_pieces_fixture(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return switch
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("name", "unit", "write"), FORMATS)
 def test_stores_of_pieces_are_those_of_one_worker(
     tmp_path: Path,
@@ -141,6 +141,7 @@ def test_stores_of_pieces_are_those_of_one_worker(
     assert two.tokens_per_byte == one.tokens_per_byte
 
 
+@pytest.mark.slow
 def test_a_source_of_several_is_cut_where_it_can_be(tmp_path: Path, in_pieces: Callable[[], None]) -> None:
     lines(tmp_path / "a.txt", TEXTS)
     source = CombinedSource(
@@ -154,6 +155,7 @@ def test_a_source_of_several_is_cut_where_it_can_be(tmp_path: Path, in_pieces: C
     assert content(tmp_path / "two", prepared_in(tmp_path / "two", source)) == content(tmp_path / "one", one)
 
 
+@pytest.mark.slow
 def test_token_ids_are_cut_too(tmp_path: Path, source: Source, in_pieces: Callable[[], None]) -> None:
     tokenizer = str(prepared_in(tmp_path / "text", source).tokenizer)
     rows = [np.arange(5, 10 + number % 30).tolist() for number in range(200)]

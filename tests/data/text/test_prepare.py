@@ -215,6 +215,7 @@ def test_batches_change_nothing(
     assert TokenStore(prepared().train).fingerprint == fingerprint
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
 def test_processes_change_nothing(
     prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, kind: str

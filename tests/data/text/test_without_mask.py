@@ -1,6 +1,5 @@
 """Objectives that mask nothing take tokenizers without a mask, as those of decoders are; the others refuse them."""
 
-import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +11,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from tests.conftest import TINY, train_as
 from tests.data.labelled.tasks import choices, data_module, questions, sentences, texts
-from tests.data.pairs.rows import pairs
+from tests.data.pairs.rows import pairs, write
 from tests.runs.test_train import losses
+from tests.support.composed import composed
 from tests.support.precision import rounding
-from tiryns import compose
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.models.encoder import load_encoder
@@ -49,24 +48,14 @@ def test_a_causal_run_needs_no_mask(places: tuple[Path, Path], tmp_path: Path) -
 
 
 def data_of(objective: str, words: list[str]) -> Any:
-    return make_data(compose(*TINY, f"objective={objective}", *words))
+    return make_data(composed([*TINY, f"objective={objective}", *words]))
 
 
+FILES = ["data.source={0}", "data.tokenizer={1}", "data.cache_dir={2}"]
 FORMS = {
-    "files": ["data.source={0}", "data.tokenizer={1}", "data.cache_dir={2}"],
-    "streaming": [
-        "data.source={0}",
-        "data.tokenizer={1}",
-        "data.cache_dir={2}",
-        "data.streaming=true",
-        "data.validation_documents=0",
-    ],
-    "mixture": [
-        "data=mixture",
-        "data.mixture={{a: {{source: {0}, weight: 1}}}}",
-        "data.tokenizer={1}",
-        "data.cache_dir={2}",
-    ],
+    "files": FILES,
+    "streaming": [*FILES, "data.streaming=true", "data.validation_documents=0"],
+    "mixture": ["data=mixture", "data.mixture={{a: {{source: {0}, weight: 1}}}}", *FILES[1:]],
 }
 
 
@@ -139,7 +128,7 @@ def test_the_end_of_texts_fills_rows_where_there_is_no_padding(
 ) -> None:
     """Rows filled up train as one row for each text, and the embedding of the token is trained where a text has it."""
     option, rows = NO_PADDING[kind]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    write(tmp_path / "rows.jsonl", rows())
     words = [
         *(word for word in TINY if not word.startswith(("data", "model"))), *option, "data.max_length=48",
         f"data.source={places[0]}" if kind == "clm" else f"data.train={tmp_path / 'rows.jsonl'}",

@@ -59,6 +59,7 @@ def rows_in(parts: Any, ranks: int = 1) -> list[list[list[tuple[Any, ...]]]]:
     return steps
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["mlm", "hybrid", "diffusion"])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_all_other_samples_keep_place_masks_and_micro_batch(
@@ -141,16 +142,13 @@ def test_batch_of_pairs_is_one_of_the_other_rows(tmp_path: Path) -> None:
     assert found == pytest.approx(float(expected), rel=1e-5)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["contrastive", "sparse", "late_interaction"])
 def test_batch_of_no_pair_that_stays_has_no_loss(objective: str, tmp_path: Path) -> None:
     file = pairs.write(tmp_path / "train.jsonl", pairs.pairs(negatives=2))
     words = [*pairs.TINY, FP32, f"data.train={file}", "data.validation_documents=0", "sampler=sequential"]
-    words += [
-        "trainer.validate_every=0",
-        "checkpoint.monitor=null",
-        "data.negative_columns=[negative]",
-        f"objective={objective}",
-    ]
+    words += ["trainer.validate_every=0", "checkpoint.monitor=null", "data.negative_columns=[negative]"]
+    words += [f"objective={objective}"]
     words += ["data.task=" + objective] if objective != "contrastive" else []
     rest = assemble(composed([*words, without([*range(12)])]))
     share = rest.data.train_batches(0, 1)[0]
@@ -212,16 +210,8 @@ def test_order_has_no_step_of_a_sample_that_is_left_out(trained: Run) -> None:
 
 def test_what_a_text_finds_is_what_is_left_out(trained: Run, text_file: Path, tmp_path: Path) -> None:
     text = "herons watch"
-    found = tiryns_here(
-        trained.path.parent,
-        "order",
-        str(trained.path),
-        "--find",
-        text,
-        "--json",
-        "--out",
-        str(tmp_path / "found.json"),
-    )
+    asked = ["--find", text, "--json", "--out", str(tmp_path / "found.json")]
+    found = tiryns_here(trained.path.parent, "order", str(trained.path), *asked)
     assert found.returncode == 0, found.stderr
     holders = json.loads((tmp_path / "found.json").read_text())["texts"][0]["found"]
     numbers = sorted({number for holder in holders for number in holder["sequences"]})

@@ -1,3 +1,3 @@
 """Runs of tasks, as those of modules are."""
 
-from tests.modules.conftest import finetune, task_files  # noqa: F401
+from tests.modules.conftest import finetune, finished, task_files  # noqa: F401

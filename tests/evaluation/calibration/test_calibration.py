@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from tests.modules.conftest import Finetune
+from tests.modules.test_finetuning import predictions
 from tests.support.in_process import tiryns_here
 from tiryns.runner.evaluation.calibration.figures import (
     calibration_error,
@@ -23,6 +24,7 @@ from tiryns.runner.evaluation.calibration.figures import (
 )
 from tiryns.runner.evaluation.calibration.report import Fitted, calibration
 from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.run.folder import Run
 
 
 def drawn(count: int, seed: int, sharpness: float = 1.0, classes: int = 5) -> tuple[Any, Any]:
@@ -101,16 +103,16 @@ def test_few_examples_give_sets_of_all_classes_and_none_is_empty() -> None:
     assert (in_set(probabilities, 2.0).sum(1) == 1).all()
 
 
-def files_of(finetune: Finetune, tmp_path: Path) -> tuple[Any, Path, Path]:
-    run = finetune("classification", "trainer.max_steps=20")
+def files_of(finished: Finetune, tmp_path: Path) -> tuple[Any, Path, Path]:
+    run = finished("classification", "trainer.max_steps=20")
     lines = Path(run.settings["data.train"]).read_text().splitlines()
     for name, rows in (("validation", lines[::2]), ("later", lines[1::2])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
     return run, tmp_path / "validation.jsonl", tmp_path / "later.jsonl"
 
 
-def test_evaluation_tells_calibration_on_another_file(finetune: Finetune, tmp_path: Path) -> None:
-    run, validation, later = files_of(finetune, tmp_path)
+def test_evaluation_tells_calibration_on_another_file(finished: Finetune, tmp_path: Path) -> None:
+    run, validation, later = files_of(finished, tmp_path)
     words = ["evaluate", str(run.path), later.name, "--calibration", validation.name, "--resamples", "50"]
     shown = tiryns_here(tmp_path, *words, "--out", "found")
     assert shown.returncode == 0, shown.stderr
@@ -128,7 +130,7 @@ def test_evaluation_tells_calibration_on_another_file(finetune: Finetune, tmp_pa
     low, high = found["intervals"]["coverage"]
     assert low <= found["coverage"] <= high
     assert found["fitted_on"]["examples"] > 5
-    rows = rows_of(tmp_path / "found")
+    rows = predictions(Run(tmp_path / "found"))
     fitted, measured = ([row for row in rows if row["set"] == name] for name in (validation.name, later.name))
     assert not any("label_set" in row for row in fitted), "its sets would be too good"
     assert np.mean([row["gold"] in row["label_set"] for row in measured]) == pytest.approx(found["coverage"])
@@ -140,14 +142,11 @@ def test_evaluation_tells_calibration_on_another_file(finetune: Finetune, tmp_pa
     assert (max(moved) > 1e-4) == (abs(found["fitted_on"]["temperature"] - 1) > 1e-3)
 
 
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
-
-
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("constrained", ["true", "false"])
 def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Path) -> None:
     run = finetune(
-        "token_classification", "trainer.max_steps=20", f"objective.constrained_decoding={constrained}"
+        "token_classification", "trainer.max_steps=4", f"objective.constrained_decoding={constrained}"
     )
     lines = Path(run.settings["data.train"]).read_text().splitlines()
     for name, part in (("validation", lines[::2]), ("later", lines[1::2])):
@@ -158,7 +157,7 @@ def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Pat
     content = json.loads((tmp_path / "found/evaluation.json").read_text())["sets"]["later.jsonl"]
     found, rows = (
         content["calibration"],
-        [r for r in rows_of(tmp_path / "found") if r["set"] == "later.jsonl"],
+        [r for r in predictions(Run(tmp_path / "found")) if r["set"] == "later.jsonl"],
     )
     golds = [gold for row in rows for gold in row["gold"]]
     sets = [labels for row in rows for labels in row["label_set"]]
@@ -205,12 +204,12 @@ class Words(Predictions):
         raise NotImplementedError
 
 
-def test_calibration_of_what_has_no_classes_is_one_line(finetune: Finetune, tmp_path: Path) -> None:
-    run, _, later = files_of(finetune, tmp_path)
+def test_calibration_of_what_has_no_classes_is_one_line(finished: Finetune, tmp_path: Path) -> None:
+    run, _, later = files_of(finished, tmp_path)
     again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
     assert again.returncode == 1
     assert "fit on another file than is measured" in again.stderr
-    asked = finetune("question_answering", "trainer.max_steps=2", folder="answers")
+    asked = finished("question_answering", "trainer.max_steps=2")
     file = asked.settings["data.train"]
     (tmp_path / "other.jsonl").write_text(Path(file).read_text())
     refused = tiryns_here(tmp_path, "evaluate", str(asked.path), file, "--calibration", "other.jsonl")

@@ -77,6 +77,7 @@ def test_p_and_intervals_are_those_of_scipy(differences: list[float]) -> None:
         assert sign_flip_test(differences).p == pytest.approx(flipped.pvalue)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("error", [0.05, 0.01])
 def test_share_of_paths_that_are_ever_clear_is_within_the_error(error: float) -> None:
     sizes = np.random.default_rng(1).exponential(size=12)
@@ -114,7 +115,7 @@ def test_settings_that_are_alike_are_seldom_called_different(kind: str) -> None:
 
 def test_more_pairs_than_are_enumerated_keep_the_error() -> None:
     draw = np.random.default_rng(0)
-    alike = draw.normal(0, 1, (150, EXACT + 8))
+    alike = draw.normal(0, 1, (70, EXACT + 8))
     called = np.mean([clear_after(differences) is not None for differences in alike])
     assert called < 0.05 + 3 * math.sqrt(0.05 / len(alike))
     assert clear_after(alike[0] + 1) is not None
@@ -129,7 +130,7 @@ def test_what_is_clear_stays_clear_with_more_pairs(differences: list[float], cou
     assert clear_after(differences) == (longer if longer and longer <= len(differences) else None)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(st.floats(0.1, 4), min_size=6, max_size=10), st.data())
 def test_interval_leaves_zero_out_exactly_where_it_is_clear(sizes: list[float], data: st.DataObject) -> None:
     signs = data.draw(st.lists(st.sampled_from([1, 1, 1, -1]), min_size=len(sizes), max_size=len(sizes)))
@@ -197,8 +198,8 @@ def test_settings_are_clear_at_the_level_that_is_left_to_them() -> None:
 
 def test_family_of_settings_that_are_alike_keeps_the_error() -> None:
     draw = np.random.default_rng(2)
-    families = draw.normal(0, 1, (600, 3, 10)) - draw.normal(
-        0, 1, (600, 1, 10)
+    families = draw.normal(0, 1, (300, 3, 10)) - draw.normal(
+        0, 1, (300, 1, 10)
     )  # one setting compared with three
     called = np.mean([any(clear_among(list(family))) for family in families])
     assert called < spent(10) + 3 * math.sqrt(spent(10) / len(families))

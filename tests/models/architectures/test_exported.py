@@ -1,8 +1,7 @@
 """Exported models bring their code: transformers alone opens them, and here they need no trust."""
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ from transformers import AutoModelForMaskedLM
 
 from tests.models.every_encoder import HEADS, tiny_model
 from tests.models.tiny import OWN
+from tests.support.processes import Done, process, warm_process
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
@@ -27,6 +27,8 @@ IDS = torch.arange(5, 17)[None]
 
 ALONE = """
 import sys
+for name in [name for name in sys.modules if name.partition(".")[0] == "tiryns"]:
+    del sys.modules[name]
 sys.modules["tiryns"] = None  # as if it were not installed
 import json, torch, transformers
 for kind, folder in json.loads(sys.argv[1]):
@@ -49,17 +51,18 @@ def written(model: Any, folder: Path) -> Path:
     return write_model(SimpleNamespace(pretrained=model), tokenizer, folder, "card", None, {})
 
 
-def test_transformers_alone_opens_them(tmp_path: Path) -> None:
+@pytest.mark.rows(1)
+@pytest.mark.parametrize("started", [warm_process, process])
+def test_transformers_alone_opens_them(started: Callable[..., Done], tmp_path: Path) -> None:
     folders, expected = [], []
     for architecture in OWN:
         for task in ("mlm", "classification"):
             model = tiny_model(architecture, task).eval()
-            folders.append(
-                (HEADS[task][0].__name__, str(written(model, tmp_path / f"{architecture}-{task}")))
-            )
+            made = written(model, tmp_path / f"{architecture}-{task}")
+            folders.append((HEADS[task][0].__name__, str(made)))
             expected.append(model(IDS)[0])
-    environment = {"HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1", "PATH": ""}
-    subprocess.run([sys.executable, "-c", ALONE, json.dumps(folders)], env=environment, check=True)
+    done = started("-c", ALONE, json.dumps(folders), cwd=tmp_path, HF_HOME=str(tmp_path / "home"))
+    assert done.returncode == 0, done.stderr
     for (_, folder), logits in zip(folders, expected, strict=True):
         torch.testing.assert_close(torch.load(folder + "/found.pt"), logits, msg=folder)
 

@@ -21,6 +21,8 @@ from tests.conftest import TINY, train_as, train_here
 from tests.models.test_adapters import loaded as with_adapter
 from tests.models.tiny import tiny
 from tests.models.vision.test_backbones import TEXT, built
+from tests.runs.test_train import losses
+from tests.support.composed import composed
 from tests.support.processes import ROOT
 from tiryns.runner.inference.kinds import option_defaults
 from tiryns.runner.models.adapters import save_model
@@ -65,42 +67,35 @@ RUNS = [
 ]
 
 
-def trained_from(folder: Path, source: Path, text_file: Path, precision: str) -> tuple[Run, list[str]]:
-    words = ["model=pretrained", f"model.name_or_path={source}", f"data.tokenizer={source}"]
-    words += [
-        f"trainer.precision={precision}",
-        "trainer.max_steps=6",
-        "trainer.validate_every=0",
-        "optimizer.lr=2e-5",
-    ]
-    sizes = (
-        "model=bert_tiny",
-        "model.hidden_size",
-        "model.intermediate_size",
-        "data.vocab_size",
-        "trainer.precision",
-    )
-    short = [word for word in TINY if not word.startswith(sizes)]
-    run: Run = train_as(folder, [*short, f"data.source={text_file}", "scheduler.warmup_steps=0", *words])
-    rows = (run.path / "metrics.csv").read_text().splitlines()
-    place = rows[0].split(",").index("train/loss")
-    return run, [row.split(",")[place] for row in rows[1:]]
+def begun_from(source: Path, precision: str) -> list[str]:
+    """Words of a run that starts from a model and its tokenizer."""
+    named = ["model=pretrained", f"model.name_or_path={source}", f"data.tokenizer={source}"]
+    return [*named, f"trainer.precision={precision}"]
 
 
-@pytest.mark.rows(1)
+def trained_from(folder: Path, source: Path, text_file: Path, precision: str) -> tuple[Run, list[float]]:
+    words = [*begun_from(source, precision), "trainer.max_steps=3", "trainer.validate_every=0"]
+    own = ("model", "data.vocab_size", "trainer.precision")
+    short = [word for word in TINY if not word.startswith(own)]
+    words += [f"data.source={text_file}", "scheduler.warmup_steps=0", "optimizer.lr=2e-5"]
+    run: Run = train_as(folder, [*short, *words])
+    return run, list(losses(run).values())
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("saved", "precision", "held"), RUNS)
 def test_run_trains_in_its_precision(
     saved: torch.dtype, precision: str, held: torch.dtype, model: Path, text_file: Path, tmp_path: Path
 ) -> None:
     source = save_as(model, saved, tmp_path / "source")
-    run, losses = trained_from(tmp_path / "run", source, text_file, precision)
+    run, found = trained_from(tmp_path / "run", source, text_file, precision)
     before, after = (load_file(folder / "model.safetensors") for folder in (source, run.path / "model"))
     assert {tensor.dtype for tensor in after.values()} == {held}
     name = "bert.encoder.layer.0.intermediate.dense.weight"
     unchanged = float((after[name].double() == before[name].double()).double().mean())
     assert unchanged > 0.3 if held == HALF else unchanged < 0.01
     whole, expected = trained_from(tmp_path / "whole", model, text_file, precision)
-    assert losses == expected, "as from a copy in fp32"
+    assert found == expected, "as from a copy in fp32"
     theirs = load_file(whole.path / "model" / "model.safetensors")
     assert all(torch.equal(tensor, after[name]) for name, tensor in theirs.items())
 
@@ -109,21 +104,10 @@ def test_plan_and_summary_tell_what_the_file_has_where_it_differs(
     model: Path, text_file: Path, tmp_path: Path
 ) -> None:
     source = save_as(model, HALF, tmp_path / "source")
-    words = [
-        "data=files",
-        f"data.source={text_file}",
-        "model=pretrained",
-        "trainer.max_steps=2",
-        "trainer=cpu",
-    ]
+    words = ["data=files", f"data.source={text_file}", "trainer.max_steps=2", "trainer=cpu"]
 
     def told(folder: Path, precision: str) -> dict[str, str]:
-        chosen = [
-            f"model.name_or_path={folder}",
-            f"data.tokenizer={folder}",
-            f"trainer.precision={precision}",
-        ]
-        return tiryns.assemble(tiryns.compose(*words, *chosen)).weights
+        return tiryns.assemble(composed([*words, *begun_from(folder, precision)])).weights
 
     assert told(source, "32-true") == {"weights": f"bfloat16 in {source}, held in float32"}
     assert told(source, "auto") == told(source, "bf16-mixed") == told(source, "32-true")

@@ -27,7 +27,7 @@ def seeded(
 LENGTHS = {"alike": (3, 3), "padded": (2, 4, 1), "buckets": (4, 66, 5, 66)}
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("sides", [(-1, -1), (1, 1), (-1, 0)])
 @pytest.mark.parametrize("lengths", ["alike", "padded"])
 def test_gradients_agree_with_differences(lengths: str, sides: tuple[int, int]) -> None:

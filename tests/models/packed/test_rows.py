@@ -160,13 +160,13 @@ def test_bf16_autocast_runs_and_is_close() -> None:
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
+@pytest.mark.slow
 def test_compiled_encoder_takes_any_documents_without_compiling_anew() -> None:
     model, plain = packed_model("modernbert", **WINDOWS), packed_model("modernbert", **WINDOWS)
-    compiled = 0
+    compiled: list[Any] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        nonlocal compiled
-        compiled += 1
+        compiled.append(graph)
         return graph.forward
 
     model.last_layer.remove()  # as `compile_core` does
@@ -176,7 +176,7 @@ def test_compiled_encoder_takes_any_documents_without_compiling_anew() -> None:
         one, other = model(packed)["loss"], plain(packed)["loss"]
         assert_close(one, other)
         one.backward()
-    assert compiled <= 2
+    assert len(compiled) <= 2
 
 
 def test_gradient_checkpointing_keeps_the_gradient() -> None:

@@ -198,7 +198,7 @@ def test_hybrid_reads_each_document_its_own_way(packed: bool) -> None:
 CUTS = [[[0, 1, 2, 3, 4, 5, 6, 7]], [[5, 0, 6], [2], [7, 1, 3, 4]], [[i] for i in range(8)]]
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("objective", ["clm", "hybrid"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "gpt_bert"])

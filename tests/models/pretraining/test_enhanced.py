@@ -98,6 +98,7 @@ def test_random_tokens_cannot_be_guessed_without_the_sentence_embedding(
     assert learnt(model, make, 150) > math.log(VOCABULARY - len(SPECIAL)) - 0.02
 
 
+@pytest.mark.slow
 def test_a_token_that_saw_itself_would_be_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leak check can fail: with the diagonal open the same training brings the loss far down."""
     make, model = enhanced(encoder_mlm_probability=0.0, spread=0.02)
@@ -112,8 +113,8 @@ def test_a_token_that_saw_itself_would_be_guessed(monkeypatch: pytest.MonkeyPatc
 def test_the_sentence_embedding_learns_to_hold_the_tokens() -> None:
     make, model = enhanced(encoder_mlm_probability=0.0)
     texts = documents([4] * 8)
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    for step in range(150):
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for step in range(50):
         batch = make(flat(texts, epoch=step))
         loss = model(batch)["loss"] / batch["weight"]
         optimizer.zero_grad()

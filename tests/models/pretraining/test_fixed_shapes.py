@@ -22,9 +22,9 @@ NO_DROPOUT: Any = dict.fromkeys(
 )
 
 
-def models(architecture: str, sizes: Sizes = SIZES) -> tuple[SparseMaskedLM, SparseMaskedLM]:
+def models(architecture: str, sizes: Sizes = SIZES, **fields: Any) -> tuple[SparseMaskedLM, SparseMaskedLM]:
     """A model for packed rows as they are, and the same in fixed shapes."""
-    plain, model = (SparseMaskedLM(tiny(architecture, **NO_DROPOUT)).train() for _ in range(2))
+    plain, model = (SparseMaskedLM(tiny(architecture, **NO_DROPOUT, **fields)).train() for _ in range(2))
     for each in (plain, model):
         each.pack_rows()
     plain.last_layer.remove()
@@ -47,7 +47,7 @@ def assert_trains_alike(plain: SparseMaskedLM, model: SparseMaskedLM) -> None:
     assert_gradients_close(gradients(model), gradients(plain), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "architecture", ["bert", "modernbert", "roberta", "electra", "distilbert", "albert", "crammed_bert"]
 )
@@ -63,8 +63,9 @@ def test_rows_that_are_not_filled_are_more_graphs(graphs: Graphs) -> None:
     assert len(graphs.made) > len(BATCHES)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_another_graph(graphs: Graphs) -> None:
-    assert_trains_alike(*models("bert", Sizes(tokens=48, targets=16, documents=8, longest=64)))
+    assert_trains_alike(*models("bert", Sizes(48, 16, 8, 64), num_hidden_layers=1))
     assert len(graphs.made) == 4, "the encoder of 48 and 96 tokens, the head of 16 and 32 targets"
 
 
@@ -87,7 +88,7 @@ def test_an_encoder_that_is_not_one_graph_reads_rows_as_they_are(
     graphs: Graphs, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="tiryns")
-    plain, model = models("mosaic_bert")
+    plain, model = models("mosaic_bert", num_hidden_layers=1)
     assert_trains_alike(plain, model)
     assert [message.partition(" (")[0] for message in caplog.messages] == [
         "encoder in fixed shapes: not compiled, as torch cannot"

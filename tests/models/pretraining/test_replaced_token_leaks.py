@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
@@ -56,6 +57,7 @@ def area_after_training(structured: bool, **fields: Any) -> float:
     return area(*([totals[f"{name}/{i}"] for i in range(400)] for name in ("replaced", "original")))
 
 
+@pytest.mark.slow
 def test_nothing_but_the_text_tells_replaced_tokens() -> None:
     """Samples of a generator that is exactly right are told from the originals by chance: no mask, place or key tells.
 

@@ -13,6 +13,7 @@ from PIL import Image
 from torch.nn import functional
 from transformers import AutoConfig, AutoModelForImageTextToText
 
+from tests.conftest import few_of
 from tests.support.image_text_models import ARCHITECTURES, TEXT, VARYING, save_image_text_model
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.vision.conversations import Conversation, ConversationReader, Turn
@@ -31,7 +32,10 @@ class Loaded(NamedTuple):
     model: Any
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+FEW = ("idefics3", "llava_next", "internvl", "qwen3_vl", "paligemma")
+
+
+@pytest.fixture(scope="module", params=few_of(ARCHITECTURES, FEW))
 def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
     folder = save_image_text_model(request.param, tmp_path_factory.mktemp(request.param))
     vision = load_processor(str(folder))

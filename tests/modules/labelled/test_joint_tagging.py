@@ -11,8 +11,10 @@ from transformers import AutoModel, AutoModelForTokenClassification, AutoTokeniz
 
 from tests.conftest import Command
 from tests.data.labelled.tasks import data_module, prepared_data, tags
+from tests.data.pairs.rows import write
 from tests.launch.test_kill import only_run, without_trace
 from tests.modules.conftest import JOINT, NEW, TINY, Finetune
+from tests.modules.test_finetuning import predictions
 from tests.runs.test_train import losses
 from tests.support.precision import rounding
 from tiryns.runner.inference.evaluated import evaluate
@@ -23,16 +25,11 @@ from tiryns.runner.run.folder import Run
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
 
-def lines(run: Run) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
-
-
 @pytest.fixture
 def partly_labelled(tmp_path: Path) -> list[str]:
     """Overrides that name training rows of which every other one lacks a column."""
     rows = [{k: v for k, v in row.items() if k != "kind" or i % 2} for i, row in enumerate(tags(60))]
-    data = tmp_path / "partly.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = write(tmp_path / "partly.jsonl", rows)
     return [f"data.train={data}", "data.validation=null", "data.test=null", "data.validation_documents=9"]
 
 
@@ -41,7 +38,8 @@ def partly_labelled(tmp_path: Path) -> list[str]:
 def test_export_predicts_and_evaluates_as_the_run(
     finetune: Finetune, architecture: str, tmp_path: Path
 ) -> None:
-    run = finetune("joint_tagging", f"model.architecture={architecture}")
+    short = ["trainer.max_steps=3", "trainer.validate_every=3"]
+    run = finetune("joint_tagging", f"model.architecture={architecture}", *short)
     trust: dict[str, Any] = {} if architecture == "bert" else {"trust_remote_code": True}
     theirs = AutoModelForTokenClassification.from_pretrained(run.path / "model", **trust).eval()
     labels = [theirs.config.id2label[i] for i in range(theirs.config.num_labels)]
@@ -51,7 +49,7 @@ def test_export_predicts_and_evaluates_as_the_run(
     state, whole = encoder.state_dict(), theirs.base_model.state_dict()
     assert all(torch.equal(state[name], value) for name, value in whole.items())
     tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
-    found = [line for line in lines(run) if line["set"] == "test/test"]
+    found = [line for line in predictions(run) if line["set"] == "test/test"]
     predictor = Predictor(run.path, {})
     again = predictor.predict([{"words": line["words"]} for line in found])
     for line, ours in zip(found, again, strict=True):
@@ -74,8 +72,7 @@ def test_export_predicts_and_evaluates_as_the_run(
     assert metrics["accuracy_part"] == pytest.approx(np.mean(right))
     assert metrics["mean_score"] == pytest.approx((metrics["entity_f1_kind"] + metrics["accuracy_part"]) / 2)
     assert metrics["loss"] == pytest.approx(metrics["loss_kind"] + metrics["loss_part"])
-    rows = tmp_path / "later.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in tags(17, 2)))
+    rows = write(tmp_path / "later.jsonl", tags(17, 2))
     later = evaluate(str(run.path), {"later": str(rows)})
     assert later.content["sets"]["later"]["metrics"] == pytest.approx(metrics, abs=rounding(1e-5, 1e-2))
     measured, ends = (later.content["sets"]["later"][key] for key in ("metrics", "intervals"))
@@ -128,7 +125,9 @@ def test_two_ranks_train_and_evaluate_as_one(
     ]
     assert figures[1] == pytest.approx(figures[0], abs=rounding(1e-4, 5e-2))
     assert {"loss_kind", "loss_part"} <= figures[0].keys()
-    assert [line["predicted"] for line in lines(one)] == [line["predicted"] for line in lines(two)]
+    assert [line["predicted"] for line in predictions(one)] == [
+        line["predicted"] for line in predictions(two)
+    ]
 
 
 @pytest.mark.slow
@@ -138,7 +137,7 @@ def test_killed_run_is_that_of_one_that_was_not(
 ) -> None:
     words = [*JOINT["joint_tagging"], *TINY, *NEW, *DROPOUT, *partly_labelled]
     whole = without_trace(words, tmp_path, 30, devices)
-    assert lines(whole) == lines(only_run(tmp_path / "killed" / "outputs"))
+    assert predictions(whole) == predictions(only_run(tmp_path / "killed" / "outputs"))
 
 
 CONLLU = """# text = Herons watch

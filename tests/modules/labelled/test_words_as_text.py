@@ -8,7 +8,9 @@ import pytest
 from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
 
 from tests.data.labelled.words.word_tokenizers import word_tokenizer
+from tests.data.pairs.rows import write
 from tests.modules.conftest import Finetune
+from tests.modules.test_finetuning import predictions
 from tests.support.precision import rounding
 from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.inference.predictor import Predictor
@@ -21,13 +23,12 @@ SHORT = ["trainer.max_steps=3", "trainer.validate_every=0"]
 def test_an_exported_tagger_reads_words_as_the_run_did(finetune: Finetune, form: str, tmp_path: Path) -> None:
     word_tokenizer(form).save_pretrained(tmp_path / "tokenizer")
     run = finetune("token_classification", f"data.tokenizer={tmp_path / 'tokenizer'}", *SHORT)
-    lines = [json.loads(line) for line in (run.path / "predictions.jsonl").read_text().splitlines()]
-    found = [line for line in lines if line["set"] == "test/test"]
+    found = [line for line in predictions(run) if line["set"] == "test/test"]
     again = Predictor(run.path, {}).predict([{"words": line["words"]} for line in found])
     assert [one["predicted"] for one in again] == [line["predicted"] for line in found]
     sets = json.loads((run.path / "evaluation.json").read_text())["sets"]
     rows = [{"words": line["words"], "labels": line["gold"]} for line in found]
-    (test := tmp_path / "again.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    test = write(tmp_path / "again.jsonl", rows)
     later = evaluate(str(run.path), {"again": str(test)}).content["sets"]["again"]["metrics"]
     assert later == pytest.approx(sets["test/test"]["metrics"], abs=rounding(1e-5, 1e-2))
 

@@ -63,7 +63,7 @@ def summed(task_model: Any, batches: list[MicroBatch], seed: int = 5) -> tuple[f
     return loss, sum(float(batch["weight"]) for batch in batches), clones
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("alpha", [0.0, 5.0])
 @pytest.mark.parametrize("packed", [False, True])
@@ -85,7 +85,7 @@ def test_neither_cut_nor_layout_shows_with_dropout_and_noise(task: str, packed: 
     assert_gradients_close(found[2], expected[2], atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("settings", EACH, ids=str)
 @pytest.mark.parametrize("task", ["classification", "token_classification"])
 def test_each_setting_changes_training_and_leaves_validation(task: str, settings: dict[str, Any]) -> None:

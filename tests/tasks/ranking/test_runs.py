@@ -14,7 +14,8 @@ from tests.data.labelled.tasks import rankings
 from tests.data.pairs.rows import write
 from tests.launch.test_kill import without_trace
 from tests.modules.conftest import NEW, RANKING, TINY, Finetune
-from tests.modules.test_multiple_choice import DROPOUT, lines
+from tests.modules.test_finetuning import predictions as lines
+from tests.modules.test_multiple_choice import DROPOUT
 from tests.runs.test_train import assert_same_run, continued, losses
 from tests.support import needs
 from tests.support.precision import rounding
