@@ -147,6 +147,7 @@ def test_checkpoints_of_lightning_resume_exactly(tiny: Tiryns, tmp_path: Path) -
     assert_same(last_weights(whole), weights)
 
 
+@pytest.mark.slow
 def test_best_checkpoint_of_lightning_is_the_objective(tiny: Tiryns, tmp_path: Path) -> None:
     node = {"_target_": "lightning.pytorch.callbacks.ModelCheckpoint", "monitor": "val/held_out/loss"}
     run = run_in(tmp_path, tiny({"checkpoint": node}))

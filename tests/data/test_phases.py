@@ -127,6 +127,7 @@ def test_steps_have_the_sizes_lengths_rates_and_sources_asked_for(arguments: lis
     assert max(rates[:9]) < 0.4
 
 
+@pytest.mark.slow
 def test_manifest_and_order_know_the_phases(whole: Run, arguments: list[str]) -> None:
     inputs = read_manifest(whole.path)["inputs"]
     assert [phase["steps"] for phase in inputs["order"]["phases"]] == [5, 4, 3]

@@ -132,7 +132,7 @@ def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     assert_same(run, alone)
 
 
-@pytest.mark.rows(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "number"), [(6, signal.SIGTERM), (8, signal.SIGQUIT)])
 def test_validation_that_a_signal_prevented_is_made_up_for(
     run_here: Callable[..., Run], step: int, number: int

@@ -119,6 +119,7 @@ def test_scaled_positions_are_computed_anew_from_the_base() -> None:
     torch.testing.assert_close(states(model), states(scaled(77.0)), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_compiled_encoder_follows_the_base_without_compiling_anew() -> None:
     graphs = []
 

@@ -43,6 +43,7 @@ def test_a_run_does_not_show_how_its_batches_were_cut(settings: list[str], run_h
         assert theirs[name] == pytest.approx(value, rel=CLOSE, abs=rounding(1e-4, 0.05)), name
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_bitwise_and_exports_both_networks(run_here: Train) -> None:
     settings = [*GDES, *SAVING, "objective.export_generator=true", "module.ema=0.9", "trainer.max_steps=7"]
     whole = run_here(*settings, folder="whole")

@@ -59,7 +59,6 @@ def test_update_is_outside_autocast(run_here: Train, optimizer: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("precision", "types"), [(FP32, ("bfloat16", "bfloat16")), (BF16, ("bfloat16", "float32"))]
 )

@@ -18,7 +18,7 @@ OFTEN = [
 ]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", few_of(sorted(OPTIMIZERS), FEW))
 def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Train, name: str) -> None:
     own = [

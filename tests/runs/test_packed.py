@@ -23,7 +23,6 @@ def fill(run: Run) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.rows(1)
 @pytest.mark.parametrize("model", ["bert_tiny", "modernbert_tiny"])
 def test_fifty_steps_are_those_of_the_padded_layout(run_here: Train, model: str) -> None:
     sizes = [f"model={model}", "model.hidden_size=32", "model.intermediate_size=64"]

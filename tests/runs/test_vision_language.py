@@ -105,7 +105,6 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
 
 
 @pytest.mark.slow
-@pytest.mark.rows(1)
 def test_two_ranks_reach_the_figures_of_one(run: Any, two_ranks: Path) -> None:
     """Mixed batches, of which some ranks' shares hold no image; ranks that share weights still gather them together."""
     ours = run.status["results"]

@@ -54,6 +54,7 @@ def rows() -> dict[type[StdlibTask], dict[str, list[Values]]]:
     return {kind: {part: kind(part).rows() for part in PARTS} for kind in ALL}
 
 
+@pytest.mark.slow
 def test_parts_share_nothing_and_train_is_the_largest(rows: Any) -> None:
     for kind, parts in rows.items():
         keys = [{row[SHARED[kind]].partition(".py:")[0] for row in parts[part]} for part in PARTS]

@@ -166,6 +166,7 @@ def test_what_cannot_be_streamed_is_refused(streamed: Any) -> None:
         )
 
 
+@pytest.mark.slow
 def test_run_resumes_in_another_layout(
     run_here: Callable[..., Any], tmp_path: Path, tokenizer_folder: str
 ) -> None:
