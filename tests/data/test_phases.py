@@ -13,7 +13,7 @@ from tests.runs.test_train import assert_bitwise, continued, losses, rows, weigh
 from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.cli.order.command import find
+from tiryns.runner.cli.order.finding import find
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.data.origin.places import places_of
 from tiryns.runner.loop.assembly import assemble

@@ -15,30 +15,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tiryns.runner.cli.order.opened import SampleOrder
-from tiryns.runner.data.origin.holders import Holder, holders_of
 from tiryns.runner.report.table import as_text
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.command.status import DIFFERENT
 from tiryns.runner.run.command.tables import write_rows
 from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
-
-
-def find(order: SampleOrder, text: str) -> list[tuple[str, list[Holder]]]:
-    """The holders of each document of a file, or of a text, with their places in the run; one pass over the data."""
-    found = holders_of(order.data, text, "--find")
-    holders = [one for _, of_text in found for one in of_text]
-    indices = np.unique([index for one in holders for index in one.sequences])
-    by_index: dict[int, list[dict[str, int]]] = {}
-    for occurrence in order.occurrences(indices.astype(np.int64)):
-        by_index.setdefault(occurrence["index"], []).append(occurrence)
-    for one in holders:
-        one.occurrences = [o for index in one.sequences for o in by_index.get(index, [])]
-    return found
-
 
 if TYPE_CHECKING:
     from tiryns.runner.cli.order.opened import SampleOrder
@@ -131,7 +113,7 @@ def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> 
 
 def show_found(order: "SampleOrder", arguments: Namespace) -> None:
     """Writes what became of each document that holds the text."""
-    from tiryns.runner.cli.order.command import find
+    from tiryns.runner.cli.order.finding import find
 
     found = find(order, arguments.find)
     if arguments.json:

@@ -12,7 +12,7 @@ from tests.conftest import TINY, Command, train_as
 from tests.data.mixture.sources import texts
 from tests.runs.test_train import continued, losses, rows
 from tests.support.composed import composed
-from tiryns.runner.cli.order.command import find
+from tiryns.runner.cli.order.finding import find
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.data.origin.places import places_of
 from tiryns.runner.loop.assembly import assemble
