@@ -82,12 +82,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_runtest_logfinish(nodeid: str) -> None:
-    """Freezes again what loaders of energon have thawed."""
-    if "energon" in nodeid:
-        gc.freeze()
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends a worker of pytest-xdist without Python's teardown, in which triton 3.9 prints what its own objects leaked."""
@@ -107,6 +101,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["HF_HOME"] = str(folder / "hf")
     os.environ["TRACKIO_DIR"] = str(folder / "trackio")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def libraries_stay_frozen() -> Iterator[None]:
+    """What loaders of energon would thaw is not looked through for garbage."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

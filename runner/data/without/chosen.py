@@ -18,6 +18,11 @@ from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import Fingerprint
 from tiryns.runner.samplers.mixed import Reduced
 
+log = logging.getLogger("tiryns")
+
+SOURCE = "source:"
+"""What stands before the name of a source of a mixture."""
+
 WITHOUT = "without"
 """Entry of a fingerprint with the digest of the samples that are left out."""
 
@@ -65,12 +70,6 @@ class Without(Reduced):
     def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), WITHOUT: self.digest}
-
-
-log = logging.getLogger("tiryns")
-
-SOURCE = "source:"
-"""What stands before the name of a source of a mixture."""
 
 
 def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], GlobalBatchSampler]:

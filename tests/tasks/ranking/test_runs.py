@@ -14,7 +14,7 @@ from tests.data.labelled.tasks import rankings
 from tests.data.pairs.rows import write
 from tests.launch.test_kill import without_trace
 from tests.modules.conftest import NEW, RANKING, TINY, Finetune
-from tests.modules.test_finetuning import predictions as lines
+from tests.modules.test_finetuning import predictions
 from tests.modules.test_multiple_choice import DROPOUT
 from tests.runs.test_train import assert_same_run, continued, losses
 from tests.support import needs
@@ -29,7 +29,7 @@ TEST = "test/test"
 
 
 def of_test(run: Run) -> list[dict[str, Any]]:
-    return [line for line in lines(run) if line["set"] == TEST]
+    return [line for line in predictions(run) if line["set"] == TEST]
 
 
 def test_a_run_its_predictions_and_its_figures(finetune: Finetune, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, loss: st
     cut = continued(whole, 3, "cut")
     finetune("ranking", *words, folder=cut.path.name)
     assert_same_run(whole, cut, 8)
-    assert lines(whole) == lines(cut)
+    assert predictions(whole) == predictions(cut)
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_more_ranks_train_and_evaluate_as_one(
     tiryns(*task_files["ranking"], *TINY, *NEW, *words, f"trainer.devices={devices}")
     other = Run(next((tmp_path / "outputs").glob("*/*")))
     assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
-    for ours, theirs in zip(lines(one), lines(other), strict=True):
+    for ours, theirs in zip(predictions(one), predictions(other), strict=True):
         assert ours["id"] == theirs["id"]
         shifts = np.subtract(ours["scores"], theirs["scores"])
         # the softmax of a list has no gradient of what all its scores share
