@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from tiryns.runner.models.label_loss import LabelLoss
 
@@ -64,19 +63,6 @@ def test_losses_are_those_of_the_formula(weighted: bool, smoothing: float, gamma
     expected[5] = 0.0
     assert any_of.losses.tolist() == pytest.approx(expected, rel=1e-5, abs=1e-6)
     assert any_of.weights.tolist() == [float(i != 5) for i in range(8)]
-
-
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_without_focus_it_is_torchs_loss(weighted: bool, smoothing: float) -> None:
-    w = torch.tensor(WEIGHTS) if weighted else None
-    found = made(False, weighted, smoothing, 0, 0)(logits, LABELS)
-    expected = functional.cross_entropy(logits(), LABELS, weight=w, label_smoothing=smoothing)
-    torch.testing.assert_close(found.losses.sum() / found.weights.sum(), expected)
-    several = made(True, weighted, 0, 0, 0)(logits, SEVERAL)
-    known = torch.arange(8) != 5
-    theirs = functional.binary_cross_entropy_with_logits(logits()[known], SEVERAL[known], pos_weight=w)
-    torch.testing.assert_close(several.losses.sum() / several.weights.sum(), theirs)
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from tests.models.every_encoder import ENCODERS, HEADS, tasks_of, tiny_model
 from tiryns.runner.models.encoder import load_encoder
-from tiryns.runner.models.head import Head
+from tiryns.runner.models.head import MASKED_LM, Head
 from tiryns.runner.models.weights import load_trained
 
 CLASSES = {"id2label": {0: "a", 1: "b", 2: "c"}, "label2id": {"a": 0, "b": 1, "c": 2}}
@@ -153,22 +153,18 @@ def test_new_head_for_a_new_task_is_said(
     assert caplog.messages == ["starting anew: bert.pooler.dense, classifier"]
 
 
-def test_new_head_of_a_continued_checkpoint_is_said_in_pretraining(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("head", "new"),
+    [(MASKED_LM, "cls.predictions"), (Head(HEADS["token_classification"][0], CLASSES), "classifier")],
+)
+def test_head_of_another_task_gives_way(
+    head: Head, new: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "tiryns")
     model = saved(tmp_path, "classification")
-    assert same_body(load_encoder(str(tmp_path), {}, None, new_vocabulary=False), model)
-    (line,) = caplog.messages
-    assert line.startswith("starting anew: cls.predictions")
-
-
-def test_head_of_another_task_gives_way(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "tiryns")
-    model = saved(tmp_path, "classification")
-    head = Head(HEADS["token_classification"][0], CLASSES)
     assert same_body(load_encoder(str(tmp_path), {}, None, head, new_vocabulary=False), model)
-    assert caplog.messages == ["starting anew: classifier"]
+    (line,) = caplog.messages
+    assert line.startswith(f"starting anew: {new}")
 
 
 def test_a_model_without_its_head_does_not_predict(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from tests.conftest import TINY, Command, train_here
 from tests.launch.test_kill import LONGER, only_run, without_trace
-from tests.runs.test_data_order import FIGURES, losses, validation_figures
+from tests.runs.test_data_order import losses
 from tests.runs.test_train import Train, assert_same_run, continued, weights
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
@@ -34,19 +34,6 @@ def teacher(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
 
 def taught_by(teacher: Run) -> list[str]:
     return [f"objective.teacher={teacher.path}", *PARTS]
-
-
-@pytest.mark.slow
-def test_a_run_with_a_teacher_does_not_show_how_its_batches_were_cut(run_here: Train, teacher: Run) -> None:
-    whole = run_here(*taught_by(teacher), "data.micro_batch_tokens=4000", folder="whole")
-    small = ["data.micro_batch_tokens=90", "data.layout=padded", "data.num_workers=1"]
-    cut = run_here(*taught_by(teacher), *small, folder="cut")
-    assert audit.compare(whole.path, cut.path) is None
-    assert losses(cut) == pytest.approx(losses(whole), rel=rounding(2e-5, 1e-2))
-    assert validation_figures(cut) == pytest.approx(validation_figures(whole), **FIGURES)
-    alone = run_here(folder="alone")
-    assert audit.compare(whole.path, alone.path) is None, "the same samples and masks"
-    assert losses(alone) != pytest.approx(losses(whole), rel=1e-2)
 
 
 def test_without_weight_a_run_is_plain_to_the_bit(run_here: Train, teacher: Run) -> None:

@@ -1,6 +1,5 @@
 """A run with `module.ema`: what is validated and exported is the average, and what is trained knows nothing of it."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import torch
 from safetensors.torch import load_file
 
 from tests.conftest import train_here
-from tests.runs.test_train import rows
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
@@ -41,31 +39,6 @@ def same(first: Any, second: Any) -> bool:
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     return torch.equal(first, second) if isinstance(first, torch.Tensor) else bool(first == second)
-
-
-@pytest.mark.slow
-def test_training_is_bitwise_that_without_an_average(run: Run, tmp_path: Path, text_file: Path) -> None:
-    raw = train_here(tmp_path / "run", text_file, "optimizer.lr=0.01", *SETTINGS)
-    for step in (3, 6):
-        assert same(saved(run, step)["state_dict"], saved(raw, step)["state_dict"])
-    losses = [
-        [float(row["val/held_out/loss"]) for row in rows(r) if row["val/held_out/loss"]] for r in (run, raw)
-    ]
-    assert all(a != b for a, b in zip(*losses, strict=True)), "validated are the averages"
-
-
-@pytest.mark.slow
-def test_a_resumed_run_has_the_average_of_one_that_was_not_stopped(
-    run: Run, tmp_path: Path, text_file: Path
-) -> None:
-    copy = Run(tmp_path / "outputs" / "day" / "run")
-    shutil.copytree(run.path, copy.path, symlinks=True)
-    (copy.checkpoint_dir / "step-00000006.ckpt").unlink()
-    copy.update_status(state="running")
-    train_here(copy.path, text_file, *EMA)
-    for part in ("state_dict", "optimizer_states"):
-        ours, theirs = saved(run, 6)[part], saved(copy, 6)[part]
-        assert same(ours[0], theirs[0]) if part == "optimizer_states" else same(ours, theirs)
 
 
 def test_either_set_of_weights_is_exported(run: Run, tmp_path: Path) -> None:

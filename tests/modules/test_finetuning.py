@@ -17,7 +17,6 @@ from tests.data.labelled.tasks import questions, sentences, texts
 from tests.data.pairs.rows import write
 from tests.modules.conftest import NEW, TINY, Finetune
 from tests.optim.tiny import averages_of_splus
-from tests.runs.test_train import continued, losses
 from tests.runs.test_train import rows as rows_of
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
@@ -159,17 +158,6 @@ def test_best_weights_are_tested_and_exported(
     assert evaluation(last_ones)["step"] == 8
 
 
-@pytest.mark.slow
-def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune) -> None:
-    settings = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "model.dropout=0.1"]
-    whole = finetune("classification", *settings)
-    continued(whole, 3, "copy")
-    resumed = finetune("classification", *settings, folder="copy")
-    ours, theirs = weights(whole, "step-00000008.ckpt"), weights(resumed, "step-00000008.ckpt")
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    assert predictions(whole) == predictions(resumed)
-
-
 def test_resume_with_other_labels_is_refused(finetune: Finetune, finished: Finetune, tmp_path: Path) -> None:
     shutil.copytree(finished("classification").path, tmp_path / "run", symlinks=True)
     other = {"birds": "none", "none": "birds"}
@@ -177,35 +165,6 @@ def test_resume_with_other_labels_is_refused(finetune: Finetune, finished: Finet
     renamed = write(tmp_path / "renamed.jsonl", rows)
     with pytest.raises(ValueError, match="belongs to another sample order: data was"):
         finetune("classification", f"data.train={renamed}", "data.validation=null", "data.test=null")
-
-
-def test_frozen_parameters_keep_their_weights(finetune: Finetune) -> None:
-    run = finetune(
-        "classification", "module.freeze=['*.embeddings.*','re:layer\\.0\\.']", "checkpoint.every_steps=1",
-        "checkpoint.keep_last=9", "optimizer.weight_decay=0.1", "trainer.max_steps=2", "trainer.validate_every=0",
-    )  # fmt: skip
-    first, last = weights(run, "step-00000001.ckpt"), weights(run, "step-00000002.ckpt")
-    frozen = [name for name in first if ".embeddings." in name or "layer.0." in name]
-    assert frozen
-    for name in first:
-        assert torch.equal(first[name], last[name]) == (name in frozen), name
-    with pytest.raises(
-        ValueError, match=r"module\.freeze: the pattern '\*\.layers\.0\.\*' matches no parameter"
-    ):
-        finetune("classification", "module.freeze=['*.layers.0.*']", folder="other")
-
-
-def test_layers_have_rates_of_their_own(finetune: Finetune) -> None:
-    run = finetune(
-        "classification", "optimizer.layer_decay=0.5", "trainer.max_steps=1", "trainer.validate_every=0"
-    )
-    first = rows_of(run)[0]
-    rates = {name: float(value) for name, value in first.items() if name.startswith("optim/lr/decay")}
-    assert rates == {
-        "optim/lr/decay/top": 0.01,
-        "optim/lr/decay/layer1": 0.005,
-        "optim/lr/decay/layer0": 0.0025,
-    }
 
 
 def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> None:
@@ -216,27 +175,6 @@ def test_early_stopping_ends_the_run_and_keeps_the_best(finetune: Finetune) -> N
     assert [row["step"] for row in validations(run)] == ["3", "6", "9"]
     assert json.loads((run.path / "status.json").read_text())["step"] == 9
     assert evaluation(run)["step"] == 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["packed", "padded"])
-def test_bf16_with_dropout_goes_as_fp32_and_resumes_bitwise(finetune: Finetune, layout: str) -> None:
-    short = [
-        "model.dropout=0.1", f"data.layout={layout}", "data.num_workers=1", "trainer.max_steps=6",
-        "checkpoint.every_steps=3", "checkpoint.keep_last=9", "optimizer.lr=0.003",
-    ]  # fmt: skip
-    bf16 = [*short, "trainer.precision=bf16-mixed"]
-    run, exact = (
-        finetune("token_classification", *bf16),
-        finetune("token_classification", *short, "trainer.precision=32-true", folder="fp32"),
-    )
-    assert losses(run) != losses(exact), "it was trained in bf16"
-    assert losses(run) == pytest.approx(losses(exact), rel=0.01), "of the same dropout"
-    continued(run, 3, "resumed")
-    resumed = finetune("token_classification", *bf16, folder="resumed")
-    last = "step-00000006.ckpt"
-    assert all(torch.equal(w, weights(resumed, last)[name]) for name, w in weights(run, last).items())
-    assert predictions(resumed) == predictions(run)
 
 
 def test_finetuning_starts_from_a_pretraining_run(

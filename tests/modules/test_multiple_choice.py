@@ -1,21 +1,15 @@
 """Multiple choice as a user runs it: two ranks, other cuts, kills, and models that transformers loads."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.conftest import Command
-from tests.data.labelled.tasks import choices
-from tests.data.pairs.rows import write
-from tests.launch.test_kill import only_run, without_trace
-from tests.modules.conftest import NEW, TASKS, TINY, Finetune
+from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
 from tests.runs.test_train import losses
 from tests.support.precision import rounding
-from tiryns.runner.run.folder import Run
 
 DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
@@ -57,27 +51,3 @@ def test_the_cut_does_not_show_in_the_losses(finetune: Finetune) -> None:
         assert found == pytest.approx(whole, rel=rounding(1e-4, 5e-2)), name
     other = losses(finetune("multiple_choice", *words, "seed=1", folder="other"))
     assert other != pytest.approx(whole, rel=1e-2)
-
-
-@pytest.mark.slow
-def test_two_ranks_train_and_evaluate_as_one(
-    finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]]
-) -> None:
-    words = [*DROPOUT, "trainer.max_steps=4", "trainer.validate_every=2", "optimizer.lr=1e-3"]
-    one = finetune("multiple_choice", *words)
-    tiryns(*task_files["multiple_choice"], *TINY, *NEW, *words, "trainer.devices=2")
-    two = Run(next((tmp_path / "outputs").glob("*/*")))
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
-    assert len(predictions(one)) == len(predictions(two)) == 23 + 17
-    for ours, theirs in zip(predictions(one), predictions(two), strict=True):
-        assert ours["id"] == theirs["id"]
-        assert ours["probability"] == pytest.approx(theirs["probability"], abs=rounding(1e-3, 5e-2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_killed_run_is_that_of_one_that_was_not(tmp_path: Path, devices: int) -> None:
-    data = write(tmp_path / "rows.jsonl", choices(60))
-    task = [*TASKS["multiple_choice"], f"data.train={data}", "data.validation_documents=8"]
-    whole = without_trace([*task, *TINY, *NEW, *DROPOUT], tmp_path, 30, devices)
-    assert predictions(whole) == predictions(only_run(tmp_path / "killed" / "outputs"))

@@ -219,28 +219,6 @@ def test_cut_changes_no_gradient_and_every_setting_does(name: str, monkeypatch: 
     assert ("log_temperature" in expected[1]) == (name == "learnt")
 
 
-def test_learnt_temperature_has_the_derivative_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = model(learn_temperature=True, temperature=0.2)
-    assert trained.log_temperature is not None
-    found = stepped(trained, shares("two ranks"), monkeypatch)[1]["log_temperature"]
-    values = []
-    at = trained.log_temperature.detach().clone()
-    for step in (-1e-5, 1e-5):
-        trained.log_temperature.data = at + step
-        values.append(stepped(trained, shares("one"), monkeypatch)[0])
-    torch.testing.assert_close(found[0], (values[1] - values[0]) / 2e-5, rtol=1e-6, atol=0)
-
-
-def test_negatives_of_the_other_rank_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loss of two ranks is that of their rows together, which is more than that of each micro-batch by itself."""
-    trained, given = model(), shares("two ranks")
-    alone = [
-        trained(micro_batch)["loss"].detach() for share in given for micro_batch in share["micro_batches"]
-    ]
-    together = stepped(trained, given, monkeypatch)[0] * BATCH
-    assert float(together) > float(sum(alone)) + 0.1
-
-
 def test_bf16_finds_weights_with_a_graph_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Autocast keeps the weights that the first pass casts, and the second would have no gradient for them."""
     trained = model().float()

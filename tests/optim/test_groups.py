@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from transformers import (
-    AutoModel,
-    AutoModelForMaskedLM,
-    AutoModelForSequenceClassification,
-    DistilBertConfig,
-    ModernBertConfig,
-    RobertaConfig,
-    ViTConfig,
-)
+from transformers import AutoConfig, AutoModel
 
+from tests.models.every_encoder import tiny_model
+from tests.models.tiny import SIZES
 from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
 from tiryns.runner.optim import get_optimizer, groups_table, parameter_groups
 from tiryns.runner.optim.roles import parts
@@ -67,41 +61,18 @@ def test_the_two_lists_of_a_bert() -> None:
     }
 
 
-def test_embeddings_decay_when_asked() -> None:
-    decays = {group["name"]: group["weight_decay"] for group in groups(tiny_bert(), decay_embeddings=True)}
-    assert decays == {"decay": 0.1, "embeddings": 0.1, "no_decay": 0.0}
+@pytest.mark.parametrize(("embeddings", "vectors"), [(True, False), (False, True), (True, True)])
+def test_embeddings_and_vectors_decay_when_asked(embeddings: bool, vectors: bool) -> None:
+    made = groups(tiny_bert(), decay_embeddings=embeddings, decay_vectors=vectors)
+    decays = {group["name"]: group["weight_decay"] for group in made}
+    assert decays == {"decay": 0.1, "embeddings": 0.1 * embeddings, "no_decay": 0.1 * vectors}
 
 
-def test_vectors_decay_when_asked_but_embeddings_by_their_own_setting() -> None:
-    decays = {group["name"]: group["weight_decay"] for group in groups(tiny_bert(), decay_vectors=True)}
-    assert decays == {"decay": 0.1, "embeddings": 0.0, "no_decay": 0.1}
-    made = get_optimizer("adamw", tiny_bert(), {"decay_vectors": True, "decay_embeddings": True})
-    assert {group["weight_decay"] for group in made.param_groups} == {0.01}
-
-
-SMALL: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-}
 OTHERS: dict[str, Callable[[], Any]] = {
-    "modernbert": lambda: AutoModelForMaskedLM.from_config(
-        ModernBertConfig(
-            vocab_size=60,
-            pad_token_id=0,
-            bos_token_id=1,
-            eos_token_id=2,
-            cls_token_id=1,
-            sep_token_id=2,
-            **SMALL,
-        )
-    ),
-    "distilbert": lambda: AutoModelForSequenceClassification.from_config(
-        DistilBertConfig(vocab_size=60, dim=32, n_layers=2, n_heads=2, hidden_dim=48)
-    ),
-    "roberta": lambda: AutoModelForMaskedLM.from_config(RobertaConfig(vocab_size=60, **SMALL)),
-    "vit": lambda: AutoModel.from_config(ViTConfig(image_size=16, patch_size=8, **SMALL)),
+    "modernbert": lambda: tiny_model("modernbert", "mlm"),
+    "distilbert": lambda: tiny_model("distilbert", "classification"),
+    "roberta": lambda: tiny_model("roberta", "mlm"),
+    "vit": lambda: AutoModel.from_config(AutoConfig.for_model("vit", image_size=16, patch_size=8, **SIZES)),
 }
 
 

@@ -1,7 +1,6 @@
 """Options that are read once: configs are those that Hydra composes, and what may change is read anew."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -10,7 +9,6 @@ import hydra
 import pytest
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from tests.support.processes import kept_options as kept
@@ -96,24 +94,6 @@ def test_errors_are_those_of_hydra() -> None:
                 assert str(ours.value) == str(theirs.value)
 
 
-@pytest.mark.slow
-def test_option_that_is_registered_anew_is_read_anew() -> None:
-    @dataclass
-    class Mine:
-        lr: float
-
-    def register(rate: float) -> None:
-        ConfigStore.instance().store("mine", Mine(rate), "optimizer", "optimizer")
-
-    try:
-        with kept_options():
-            for rate in (0.25, 0.5):
-                register(rate)
-                assert [composed("optimizer=mine").optimizer.lr for _ in range(3)] == [rate] * 3
-    finally:
-        del ConfigStore.instance().repo["optimizer"]["mine.yaml"]
-
-
 def test_file_of_a_folder_is_read_anew(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     with kept_options():
@@ -122,12 +102,3 @@ def test_file_of_a_folder_is_read_anew(tmp_path: Path) -> None:
             (tmp_path / "experiment" / "mine.yaml").write_text(recipe)
             words = f"hydra.searchpath=[file://{tmp_path}]", "experiment=mine"
             assert [composed(*words).optimizer.lr for _ in range(2)] == [rate] * 2
-
-
-@pytest.mark.slow
-def test_few_sets_of_options_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "MOST", 2)
-    with kept_options():
-        names = ["lion", "muon", "adamw", "lion"]
-        assert [composed(f"optimizer={name}").hydra.runtime.choices.optimizer for name in names] == names
-    assert [key[-1] for key in kept._kept] == ["optimizer=adamw", "optimizer=lion"]

@@ -131,24 +131,6 @@ def test_without_weight_it_is_plain_masked_language_modelling_to_the_bit(packed:
     )  # the teacher takes none of the bits
 
 
-def test_another_teacher_gives_another_gradient() -> None:
-    batch, first, second = micro_batch(), *(student_of(tiny(seed=seed), PLAIN) for seed in (1, 2))
-    first(batch)["loss"].backward()
-    second(batch)["loss"].backward()
-    ours, theirs = (
-        torch.cat([g.flatten() for g in gradients(m).values() if g is not None]) for m in (first, second)
-    )
-    assert float((ours - theirs).norm()) > 0.05 * float(ours.norm())
-
-
-def test_a_student_that_is_its_own_teacher_has_nothing_to_learn_from_it() -> None:
-    model = student_of(tiny(), Weights(0.0, 1.0, 3.0, hidden=1.0))
-    loss = model(micro_batch())["loss"]
-    loss.backward()
-    assert float(loss.detach()) == pytest.approx(0, abs=1e-4)
-    assert max(float(g.abs().max()) for g in gradients(model).values() if g is not None) < 1e-3
-
-
 @pytest.mark.rows(2)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("weights", [Weights(0.5, 0.5, 2.0, hidden=0.5), Weights(0.5, 0.5, 2.0, 5)])

@@ -1,6 +1,5 @@
 """A training that begins with a folder of sentence-transformers keeps what it says of vectors."""
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -82,12 +81,3 @@ def test_objectives_without_vectors_read_no_folder(tmp_path: Path) -> None:
     make_data(composed(["data=files", f"data.source={tmp_path}/text.txt", *named]))
     with pytest.raises(ValueError, match="folder of sentence-transformers"):
         make_data(composed(["experiment=contrastive", *named]))
-
-
-def test_modules_that_cannot_be_trained_end_in_one_line(folder: Path) -> None:
-    modules = json.loads((folder / "modules.json").read_text())
-    modules.append({"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"})
-    (folder / "modules.json").write_text(json.dumps(modules))
-    with pytest.raises(ValueError, match=r"has the modules Transformer, Pooling, Dense: expected") as error:
-        settle_embedding(config_of(folder))
-    assert "\n" not in str(error.value)

@@ -17,11 +17,10 @@ from transformers import (
 )
 
 import tiryns
-from tests.conftest import TINY, train_as, train_here
+from tests.conftest import train_here
 from tests.models.test_adapters import loaded as with_adapter
 from tests.models.tiny import tiny
 from tests.models.vision.test_backbones import TEXT, built
-from tests.runs.test_train import losses
 from tests.support.composed import composed
 from tests.support.processes import ROOT
 from tiryns.runner.inference.kinds import option_defaults
@@ -29,9 +28,8 @@ from tiryns.runner.models.adapters import save_model
 from tiryns.runner.models.distillation.teacher import load_teacher
 from tiryns.runner.models.encoder import build_encoder, load_encoder
 from tiryns.runner.models.head import Head
-from tiryns.runner.models.initial.dtypes import load_model, saved_dtypes, weights_dtype, weights_of
+from tiryns.runner.models.initial.dtypes import load_model, saved_dtypes, weights_of
 from tiryns.runner.models.weights import load_trained
-from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.fp32
 HALF, LABELS = torch.bfloat16, {"num_labels": 3}
@@ -56,48 +54,10 @@ def model(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Path:
     return run.path / "model"
 
 
-RUNS = [
-    (torch.bfloat16, "32-true", torch.float32),
-    (torch.float16, "32-true", torch.float32),
-    (torch.bfloat16, "bf16-mixed", torch.float32),
-    (torch.float16, "bf16-mixed", torch.float32),
-    (torch.float64, "32-true", torch.float32),
-    (torch.float16, "bf16-true", torch.bfloat16),
-    (torch.bfloat16, "64-true", torch.float64),
-]
-
-
 def begun_from(source: Path, precision: str) -> list[str]:
     """Words of a run that starts from a model and its tokenizer."""
     named = ["model=pretrained", f"model.name_or_path={source}", f"data.tokenizer={source}"]
     return [*named, f"trainer.precision={precision}"]
-
-
-def trained_from(folder: Path, source: Path, text_file: Path, precision: str) -> tuple[Run, list[float]]:
-    words = [*begun_from(source, precision), "trainer.max_steps=3", "trainer.validate_every=0"]
-    own = ("model", "data.vocab_size", "trainer.precision")
-    short = [word for word in TINY if not word.startswith(own)]
-    words += [f"data.source={text_file}", "scheduler.warmup_steps=0", "optimizer.lr=2e-5"]
-    run: Run = train_as(folder, [*short, *words])
-    return run, list(losses(run).values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("saved", "precision", "held"), RUNS)
-def test_run_trains_in_its_precision(
-    saved: torch.dtype, precision: str, held: torch.dtype, model: Path, text_file: Path, tmp_path: Path
-) -> None:
-    source = save_as(model, saved, tmp_path / "source")
-    run, found = trained_from(tmp_path / "run", source, text_file, precision)
-    before, after = (load_file(folder / "model.safetensors") for folder in (source, run.path / "model"))
-    assert {tensor.dtype for tensor in after.values()} == {held}
-    name = "bert.encoder.layer.0.intermediate.dense.weight"
-    unchanged = float((after[name].double() == before[name].double()).double().mean())
-    assert unchanged > 0.3 if held == HALF else unchanged < 0.01
-    whole, expected = trained_from(tmp_path / "whole", model, text_file, precision)
-    assert found == expected, "as from a copy in fp32"
-    theirs = load_file(whole.path / "model" / "model.safetensors")
-    assert all(torch.equal(tensor, after[name]) for name, tensor in theirs.items())
 
 
 def test_plan_and_summary_tell_what_the_file_has_where_it_differs(
@@ -238,15 +198,6 @@ def test_type_cannot_be_set_behind_the_precision(name: str, tmp_path: Path) -> N
 def test_fp64_outside_of_a_run_stays_fp64(tmp_path: Path) -> None:
     tiny().double().save_pretrained(tmp_path)
     assert load_model(AutoModel, str(tmp_path)).dtype == torch.float64
-
-
-def test_every_precision_has_a_type() -> None:
-    from tiryns.conf.trainer import PRECISIONS
-
-    types = {precision: weights_dtype(precision) for precision in PRECISIONS}
-    assert {name for name, dtype in types.items() if dtype != torch.float32} == {
-        "bf16-true", "16-true", "64-true", "64",
-    }  # fmt: skip
 
 
 def test_models_are_loaded_by_one_function_alone() -> None:

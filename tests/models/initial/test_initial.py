@@ -154,27 +154,9 @@ def test_what_cannot_be_tiled_is_told() -> None:
             tile(other, old)
 
 
-WORDS = [
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-    "river",
-    "stone",
-    "her",
-    "##on",
-    "##s",
-    "heron",
-    "bridge",
-]
-SPECIAL = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
+ROLES = ("pad", "unk", "cls", "sep", "mask")
+SPECIAL = {f"{role}_token": f"[{role.upper()}]" for role in ROLES}
+WORDS = [*SPECIAL.values(), "river", "stone", "her", "##on", "##s", "heron", "bridge"]
 
 
 def word_piece(words: list[str], **special: str) -> PreTrainedTokenizerFast:

@@ -106,25 +106,6 @@ def test_seed_decides_what_is_dropped() -> None:
     assert not torch.equal(seeded(inputs, bounds), DroppedAttention.apply(*inputs, bounds, -1, -1, 0.3, 0.4))
 
 
-def test_packed_documents_stay_apart_with_dropout() -> None:
-    torch.manual_seed(2)
-    query, key, value = (torch.randn(1, 2, 9, 4) for _ in range(3))
-    bounds = torch.tensor([0, 4, 9], dtype=torch.int32)
-
-    def attend(value: Tensor) -> Tensor:
-        torch.manual_seed(3)
-        return packed_attention(
-            torch.nn.Identity(), query, key, value, None, dropout=0.2, cu_seq_lens_q=bounds, max_length_q=5
-        )[0]
-
-    before = attend(value)
-    other = value.clone()
-    other[:, :, 4:] += 1
-    after = attend(other)
-    assert torch.equal(before[:, :4], after[:, :4])
-    assert not torch.equal(before[:, 4:], after[:, 4:])
-
-
 @pytest.mark.parametrize(("rate", "possible"), [(0.0, False), (1e-12, False), (0.1, True), (1.0, False)])
 def test_rates_too_fine_are_left_to_torch(rate: float, possible: bool) -> None:
     assert can_drop(rate, torch.zeros(1)) == possible
@@ -151,20 +132,6 @@ def test_gradients_within_autocast_are_those_of_fp32(lengths: tuple[int, ...], d
 
     for found, exact in zip(gradients(True), gradients(False), strict=True):
         assert torch.equal(found, exact.bfloat16().float())
-
-
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_autocast_around_it_changes_no_bit(lengths: tuple[int, ...]) -> None:
-    inputs = [torch.randn(sum(lengths), 2, 4, requires_grad=True) for _ in range(3)]
-    arriving = torch.randn(sum(lengths), 2, 4)
-    found = []
-    for enabled in (False, True):
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            out = seeded(inputs, bounds_of(*lengths), 2, 2)
-            found.append([out, *torch.autograd.grad(out, inputs, arriving)])
-    for inside, outside in zip(*found, strict=True):
-        assert inside.dtype == torch.float32
-        assert torch.equal(inside, outside)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

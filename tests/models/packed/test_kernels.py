@@ -87,14 +87,6 @@ def test_dropout_of_training_reaches_the_kernel(package: Package, architecture: 
     assert [call["dropout"] for call in package.calls] == [0.0] * 2
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.1])
-def test_windows_of_layers_reach_the_kernel(package: Package, dropout: float) -> None:
-    model, batch = packed_case("mlm", "modernbert", dropout)
-    model(batch)
-    window = model.pretrained.config.local_attention // 2
-    assert [call["window"] for call in package.calls] == [(-1, -1), (window, window)]
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("scale", [None, 0.3])

@@ -63,11 +63,3 @@ def test_other_architectures_are_left_alone(architecture: str) -> None:
     model = SparseMaskedLM(tiny(architecture))
     narrowed, whole, _ = tokens_through(model, packed=False)
     assert torch.equal(narrowed, whole)
-
-
-def test_without_positions_every_token_is_computed_after_a_narrowed_pass() -> None:
-    model, plain = SparseMaskedLM(tiny()), tiny()
-    batch = collator("mlm")(flat(documents(LENGTHS)))
-    model(batch)
-    expected = plain.base_model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])[0]
-    assert torch.equal(model.encode(batch), expected)

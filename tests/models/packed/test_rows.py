@@ -149,47 +149,6 @@ def test_masks_targets_and_hashes_are_those_of_padded_rows() -> None:
         assert packed["position_ids"][0].tolist() == [i for n in LENGTHS for i in range(n)]
 
 
-def test_bf16_autocast_runs_and_is_close() -> None:
-    packed, padded = micro_batches(documents(LENGTHS))
-    model, plain = packed_model("modernbert", **WINDOWS), SparseMaskedLM(tiny("modernbert", **WINDOWS))
-    with torch.autocast("cpu", torch.bfloat16):
-        loss, expected = model(packed)["loss"], plain(padded)["loss"]
-    assert loss.dtype == torch.float32
-    assert float(loss) == pytest.approx(float(expected), rel=2e-2)
-    loss.backward()
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
-
-
-@pytest.mark.slow
-def test_compiled_encoder_takes_any_documents_without_compiling_anew() -> None:
-    model, plain = packed_model("modernbert", **WINDOWS), packed_model("modernbert", **WINDOWS)
-    compiled: list[Any] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        compiled.append(graph)
-        return graph.forward
-
-    model.last_layer.remove()  # as `compile_core` does
-    model.pretrained.base_model.compile(backend=backend, dynamic=True, fullgraph=True)
-    for lengths in (LENGTHS, [40, 3, 3, 2], [9, 8], [64, 64, 64]):
-        packed, _ = micro_batches(documents(lengths))
-        one, other = model(packed)["loss"], plain(packed)["loss"]
-        assert_close(one, other)
-        one.backward()
-    assert len(compiled) <= 2
-
-
-def test_gradient_checkpointing_keeps_the_gradient() -> None:
-    packed, _ = micro_batches(documents(LENGTHS))
-    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    plain, saving = packed_model("bert", **no_dropout), packed_model("bert", **no_dropout)
-    saving.recompute_activations()
-    for model in (plain, saving):
-        model.train()
-        model(packed)["loss"].backward()
-    assert_gradients_close(gradients(saving), gradients(plain))
-
-
 def test_rows_of_the_other_layout_are_refused_rather_than_mixed_up() -> None:
     packed, padded = micro_batches(documents(LENGTHS))
     with pytest.raises(ValueError, match="do not say where documents begin"):

@@ -173,28 +173,6 @@ def test_hybrid_loss_is_its_formula(architecture: str, shifted: bool, packed: bo
     assert_close(sums["loss"] / found["weight"], 0.625 * masked + 0.375 * following, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
-def test_hybrid_reads_each_document_its_own_way(packed: bool) -> None:
-    """A causal document has the states of a causal model, another one those of the encoder as it is."""
-    make, model = language_model("modernbert", "hybrid", causal_share=0.5)
-    plain = tiny("modernbert", local_attention=16, num_hidden_layers=4)
-    _, causal = language_model("modernbert")
-    batch = hybrid_batch(make, packed=False)
-    with torch.no_grad():
-        found = logits_of(set_up(model, packed), hybrid_batch(make, packed)).split(
-            batch["attention_mask"].sum(1).tolist()
-        )
-        for row, logits in enumerate(found):
-            ids = batch["input_ids"][row][None, : len(logits)]
-            ways = [
-                plain(input_ids=ids).logits[0].float(),
-                causal.pretrained(input_ids=ids).logits[0].float(),
-            ]
-            way = int(batch["causal"][row])
-            assert_close(logits, ways[way], rtol=1e-4, atol=1e-4)
-            assert len(logits) < 5 or not torch.allclose(logits, ways[1 - way], rtol=1e-2, atol=1e-2)
-
-
 CUTS = [[[0, 1, 2, 3, 4, 5, 6, 7]], [[5, 0, 6], [2], [7, 1, 3, 4]], [[i] for i in range(8)]]
 
 
@@ -228,17 +206,6 @@ def test_gradients_do_not_depend_on_the_cut_with_dropout(objective: str, archite
             found.append(gradients(pretrained))
     for other in found[1:]:
         assert_gradients_close(other, found[0])
-
-
-def test_hybrid_dropout_is_not_that_of_another_step() -> None:
-    make, model = language_model("bert", "hybrid")
-    model = make.task_model(tiny("bert", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)).train()
-    batch = hybrid_batch(make, packed=False)
-    losses = []
-    for seed in (1, 1, 2):
-        with dropout_keys(batch, seed):
-            losses.append(model(batch)["loss"].item())
-    assert losses[0] == losses[1] != losses[2]
 
 
 def test_a_decoder_cannot_be_hybrid_and_some_encoders_cannot_be_causal() -> None:

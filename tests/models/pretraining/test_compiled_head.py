@@ -73,18 +73,6 @@ def test_every_objective_has_its_loss_in_the_graph(graphs: Graphs, objective: st
     assert graphs.calls == [len(BATCHES) * decoders]
 
 
-@pytest.mark.slow
-def test_chunks_are_computed_again_in_the_backward_pass(
-    graphs: Graphs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sparse_head, "LOGITS_AT_ONCE", 2 * VOCABULARY)
-    plain, model = of_objective("diffusion"), of_objective("diffusion")
-    model.compile_core()
-    assert_trains_alike(plain, model, "diffusion")
-    assert len(graphs.made) <= 2, "one for any number of targets, one for a single target"
-    assert sum(graphs.calls) > 2 * len(BATCHES)
-
-
 def test_evaluation_is_not_compiled(graphs: Graphs) -> None:
     plain, model = (SparseMaskedLM(tiny()) for _ in range(2))
     model.compile_core()
@@ -94,33 +82,6 @@ def test_evaluation_is_not_compiled(graphs: Graphs) -> None:
     assert torch.equal(found["loss"], expected["loss"])
     assert found["correct"] == expected["correct"]
     assert not graphs.made
-
-
-def test_a_head_that_cannot_be_compiled_is_computed_as_it_is(
-    graphs: Graphs, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Looking(torch.nn.Module):
-        def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-            return hidden if float(hidden.detach().sum()) else hidden * 2
-
-    caplog.set_level("INFO", logger="tiryns")
-    plain, model = (SparseMaskedLM(tiny()).train() for _ in range(2))
-    for each in (plain, model):
-        head: Any = each.pretrained.cls
-        head.predictions.transform = torch.nn.Sequential(head.predictions.transform, Looking())
-    model.compile_core()
-    assert_trains_alike(plain, model)
-    assert not graphs.made
-    assert [message.partition(" (")[0] for message in caplog.messages] == [
-        "head and loss: not compiled, as torch cannot"
-    ], "once"
-
-
-def test_errors_of_a_head_are_its_own(graphs: Graphs) -> None:
-    model = SparseMaskedLM(tiny()).train()
-    model.compile_core()
-    with pytest.raises(RuntimeError, match="shape"):
-        model.scored(torch.zeros(3, 7), torch.zeros(3, dtype=torch.int64), None, torch.arange(3))
 
 
 @pytest.mark.slow

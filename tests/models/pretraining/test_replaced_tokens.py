@@ -142,6 +142,24 @@ def test_special_tokens_are_never_sampled_and_what_equals_the_original_is_origin
     assert sums["replaced"] == (sampled != batch["targets"]).sum()
 
 
+def test_the_discriminator_sees_neither_masks_nor_originals() -> None:
+    """Its input is the text with samples in it: another mask of the same places and samples gives the same logits."""
+    make, model = detector(kept_share=0.0)
+    other, _ = detector(kept_share=1.0)
+    texts = documents(LENGTHS)
+    logits = torch.arange(float(VOCABULARY)).div(50)
+    model.generator.logits = lambda hidden: logits.expand(len(hidden), -1) + 0 * hidden.sum()  # type: ignore[method-assign]
+    masked, plain = make(flat(texts)), other(flat(texts))
+    assert not masked["input_ids"].equal(plain["input_ids"])
+    seen: list[Tensor] = []
+    model.pretrained.base_model.register_forward_pre_hook(
+        lambda module, args, given: seen.append(given["input_ids"]), with_kwargs=True
+    )
+    model(masked), model(plain)
+    assert seen[0].equal(seen[1])
+    assert not (seen[0] == 4).any(), "no mask token"
+
+
 def test_figures_are_those_of_the_definitions() -> None:
     from sklearn.metrics import f1_score, log_loss, precision_score, recall_score, roc_auc_score
 

@@ -9,7 +9,6 @@ from torch.nn import functional
 from tests.support.precision import assert_close, rounding
 from tests.support.vision import TinyVision, tiny_vision
 from tiryns.runner.models.packed.rows import choose_layout
-from tiryns.runner.models.vision.answers import images_of, sample_rows
 
 
 @pytest.fixture(scope="module", params=["llava_tiny", "smolvlm_tiny"])
@@ -98,27 +97,6 @@ def text_batch(vision: TinyVision, indices: list[int]) -> Any:
             "packed": packed,
         }
     )
-
-
-def test_generated_tokens_are_the_likeliest_ones_each_alone(vision: TinyVision) -> None:
-    """Written in one batch, prompts of several lengths and images, each as alone and without any cache."""
-    model = vision.model
-    (batch,) = vision.share(packed=model.position_offset is not None, size=8)
-    rows, lengths = sample_rows(batch), batch["prompt_lengths"].tolist()
-    prompts = [row[:length] for row, length in zip(rows, lengths, strict=True)]
-    written = model.generate(prompts, batch["images"], 3)
-    assert written.shape == (8, 3)
-    for number, (prompt, found) in enumerate(zip(prompts, written.tolist(), strict=True)):
-        ids = prompt.tolist()
-        for expected in found:
-            if model.end_token_id in ids[len(prompt) :]:
-                assert expected == model.pad_token_id
-                continue
-            given = images_of(batch, [number])
-            with torch.no_grad(), model._padded_attention():
-                logits = model.pretrained(input_ids=torch.tensor([ids]), **given).logits
-            assert int(logits[0, -1].argmax()) == expected
-            ids.append(expected)
 
 
 def test_places_and_features_must_agree() -> None:

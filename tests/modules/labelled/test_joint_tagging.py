@@ -9,28 +9,14 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForTokenClassification, AutoTokenizer
 
-from tests.conftest import Command
 from tests.data.labelled.tasks import data_module, prepared_data, tags
 from tests.data.pairs.rows import write
-from tests.launch.test_kill import only_run, without_trace
-from tests.modules.conftest import JOINT, NEW, TINY, Finetune
+from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
-from tests.runs.test_train import losses
 from tests.support.precision import rounding
 from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.report.evaluation import write_page
-from tiryns.runner.run.folder import Run
-
-DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
-
-
-@pytest.fixture
-def partly_labelled(tmp_path: Path) -> list[str]:
-    """Overrides that name training rows of which every other one lacks a column."""
-    rows = [{k: v for k, v in row.items() if k != "kind" or i % 2} for i, row in enumerate(tags(60))]
-    data = write(tmp_path / "partly.jsonl", rows)
-    return [f"data.train={data}", "data.validation=null", "data.test=null", "data.validation_documents=9"]
 
 
 @pytest.mark.rows(1)
@@ -84,60 +70,6 @@ def test_export_predicts_and_evaluates_as_the_run(
     page = write_page(tmp_path / "evaluated").read_text()
     assert "Entities of kind" in page
     assert "Classes of part" in page
-
-
-@pytest.mark.slow
-def test_the_cut_does_not_show_in_the_losses(finetune: Finetune, partly_labelled: list[str]) -> None:
-    words = [*partly_labelled, *DROPOUT]
-    whole = finetune(
-        "joint_tagging", *words, "data.layout=padded", "data.micro_batch_tokens=4000", folder="whole"
-    )
-    cuts = {"cut": ["data.layout=padded", "data.micro_batch_tokens=80"], "packed": ["data.layout=packed"]}
-    for name, cut in cuts.items():
-        found = finetune("joint_tagging", *words, *cut, folder=name)
-        assert losses(found) == pytest.approx(losses(whole), rel=rounding(1e-4, 5e-2)), name
-    other = finetune("joint_tagging", *words, "objective.column_weights={part:0.5}", folder="other")
-    assert losses(other) != pytest.approx(losses(whole), rel=1e-2)
-
-
-@pytest.mark.slow
-def test_two_ranks_train_and_evaluate_as_one(
-    finetune: Finetune,
-    tiryns: Command,
-    tmp_path: Path,
-    task_files: dict[str, list[str]],
-    partly_labelled: list[str],
-) -> None:
-    words = [
-        *partly_labelled,
-        *DROPOUT,
-        "trainer.max_steps=4",
-        "trainer.validate_every=2",
-        "optimizer.lr=1e-3",
-    ]
-    one = finetune("joint_tagging", *words)
-    tiryns(*task_files["joint_tagging"], *TINY, *NEW, *words, "trainer.devices=2")
-    two = Run(next((tmp_path / "outputs").glob("*/*")))
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
-    figures = [
-        json.loads((run.path / "evaluation.json").read_text())["sets"]["val/validation"]["metrics"]
-        for run in (one, two)
-    ]
-    assert figures[1] == pytest.approx(figures[0], abs=rounding(1e-4, 5e-2))
-    assert {"loss_kind", "loss_part"} <= figures[0].keys()
-    assert [line["predicted"] for line in predictions(one)] == [
-        line["predicted"] for line in predictions(two)
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_killed_run_is_that_of_one_that_was_not(
-    tmp_path: Path, partly_labelled: list[str], devices: int
-) -> None:
-    words = [*JOINT["joint_tagging"], *TINY, *NEW, *DROPOUT, *partly_labelled]
-    whole = without_trace(words, tmp_path, 30, devices)
-    assert predictions(whole) == predictions(only_run(tmp_path / "killed" / "outputs"))
 
 
 CONLLU = """# text = Herons watch
