@@ -39,6 +39,9 @@ from tiryns.runner.widening import widened
 NAME = "packed_documents"
 """The name of this attention in transformers."""
 
+States = tuple[Tensor, Tensor, Tensor]
+"""Queries, keys and values [T, N, H] of a packed row."""
+
 _MOST_PLACES = 4
 """Places of padded rows per token above which documents are computed one by one."""
 
@@ -90,31 +93,26 @@ def packed_attention(
         dtype = torch.get_autocast_dtype(query.device.type)
         query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     key, value = (one_per_query_head(x, query) for x in (key, value))
-    q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
+    states = (query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1))
     before = -1 if sliding_window is None else sliding_window - 1
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
     options = Options(before, before, scale, dropout, position_scores)
     causal = causal_of(module)
     if isinstance(causal, dict):
-        return _each_way(module, q, k, v, causal, options)[None], None
+        return _each_way(module, states, causal, options)[None], None
     if getattr(module, "is_causal", False) if causal is None else causal:
         options = options._replace(behind=0)
     chosen = chosen_queries(module)
-    if chosen is not None and _takes_chosen(options, max_length_q, q):
-        return _attend_chosen(module, q, k, v, cu_seq_lens_q, options, chosen)[None], None
-    return _attend(module, q, k, v, cu_seq_lens_q, max_length_q, options)[None], None
+    if chosen is not None and _takes_chosen(options, max_length_q, query):
+        return _attend_chosen(module, states, cu_seq_lens_q, options, chosen)[None], None
+    return _attend(module, states, cu_seq_lens_q, max_length_q, options)[None], None
 
 
 def _attend(
-    module: torch.nn.Module,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    cu_seqlens: Tensor,
-    longest: int,
-    options: Options,
+    module: torch.nn.Module, states: States, cu_seqlens: Tensor, longest: int, options: Options
 ) -> Tensor:
     """Attention [T, N, H] by the kernel that there is."""
+    q, k, v = states
     flash = options.added is None and (
         torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled()
     )
@@ -143,15 +141,10 @@ def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
 
 
 def _attend_chosen(
-    module: torch.nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    cu_seqlens: Tensor,
-    options: Options,
-    chosen: Chosen,
+    module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: Options, chosen: Chosen
 ) -> Tensor:
     """Attention [T, N, H] of the chosen queries, zeros for the others."""
+    query, key, value = states
     q, k, v = (widened(x) for x in (query.index_select(0, chosen.positions), key, value))
     if options.dropout == 0:
         found = flash_attention(q, k, v, cu_seqlens, (-1, -1), options.scale, chosen)
@@ -164,23 +157,22 @@ def _attend_chosen(
 
 
 @torch.compiler.disable
-def _each_way(
-    module: torch.nn.Module, q: Tensor, k: Tensor, v: Tensor, parts: dict[str, Any], options: Options
-) -> Tensor:
+def _each_way(module: torch.nn.Module, states: States, parts: dict[str, Any], options: Options) -> Tensor:
     """Attention [T, N, H] of documents that are read both ways and of others that are read causally, one after the other.
 
     Both parts are one call of the module: its keys of dropout are counted once.
     """
+    q, k, v = states
     current = current_keys() if can_drop(options.dropout, q) else None
     keys = None if current is None else current.of_queries(module)
     outs = []
     for name in ("both", "causal"):
         mine = parts[name]["tokens"]
-        some_q, some_k, some_v = (x.index_select(0, mine) for x in (q, k, v))
+        some = (q.index_select(0, mine), k.index_select(0, mine), v.index_select(0, mine))
         extent = (parts[name]["cu_seqlens"], parts[name]["max_length"])
         chosen = options._replace(keys=None if keys is None else keys[mine])
         chosen = chosen._replace(behind=0) if name == "causal" else chosen
-        outs.append(_attend(module, some_q, some_k, some_v, *extent, chosen))
+        outs.append(_attend(module, some, *extent, chosen))
     places = torch.cat([parts[name]["tokens"] for name in ("both", "causal")])
     return torch.cat(outs).index_select(0, places.argsort())
 

@@ -60,25 +60,20 @@ def _flat(batch: Tensor) -> Tensor:
 
 
 def _forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    extents: tuple[Extents, Extents],
-    sides: tuple[int, int],
-    scale: float,
+    states: Sequence[Tensor], extents: tuple[Extents, Extents], sides: tuple[int, int], scale: float
 ) -> tuple[Tensor, list[Tensor]]:
     """The attention [M, N, H], and for each batch the logarithms of the sums of its softmax [D, N, length]."""
     outs, sums = [], []
     of_queries, of_keys = extents
-    batches = (_batches(query, of_queries), _batches(key, of_keys), _batches(value, of_keys), of_keys)
-    for q, k, v, (_, length) in zip(*batches, strict=True):
+    batches = [_batches(x, each) for x, each in zip(states, (of_queries, of_keys, of_keys), strict=True)]
+    for q, k, v, (_, length) in zip(*batches, of_keys, strict=True):
         if q.shape[2] == 0:
             sums.append(q[..., 0])
             continue
         out, found = flash(q, k, v, attn_mask=window_mask(length, *sides, q), scale=scale)
         outs.append(_flat(out))
         sums.append(found)
-    return torch.cat(outs) if outs else torch.empty_like(query), sums
+    return torch.cat(outs) if outs else torch.empty_like(states[0]), sums
 
 
 def _backward(
@@ -122,7 +117,7 @@ class _Documents(torch.autograd.Function):
         chosen: Chosen | None,
     ) -> Tensor:
         ctx.settings = (_extents(cu_seqlens, chosen), sides, scale)
-        out, ctx.sums = _forward(query, key, value, *ctx.settings)
+        out, ctx.sums = _forward((query, key, value), *ctx.settings)
         ctx.save_for_backward(query, key, value, out)
         return out
 
@@ -138,7 +133,7 @@ def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
     """The attention [T, N, H] as an operator that torch.compile need not unroll, and the logarithms [T * N]."""
-    out, sums = _forward(query, key, value, _extents(cu_seqlens), (before, behind), scale)
+    out, sums = _forward((query, key, value), _extents(cu_seqlens), (before, behind), scale)
     return out, torch.cat([each.flatten() for each in sums])
 
 

@@ -80,9 +80,9 @@ def test_the_last_layer_asks_for_the_targets_alone(
     seen: list[int] = []
     forward = flash_documents._forward
 
-    def noted(query: Tensor, *rest: Any) -> Any:
-        seen.append(len(query))
-        return forward(query, *rest)
+    def noted(states: Any, *rest: Any) -> Any:
+        seen.append(len(states[0]))
+        return forward(states, *rest)
 
     monkeypatch.setattr(flash_documents, "_forward", noted)
     batch = collator("mlm")(flat(documents([30, 12, 12, 5]), packed=True))
