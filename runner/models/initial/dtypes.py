@@ -99,8 +99,15 @@ def load_model(auto: type, path: str, **options: object) -> Any:
 def saved_dtypes(path: str) -> set[torch.dtype]:
     """Returns the types of the weights in a model folder or under a name of the hub; empty where none is known."""
     try:
-        found = {dtype for file in _files(path) for dtype in _stored(file)}
-        return found or _configured(path)
+        names: set[str] = set()
+        for file in _files(path):
+            with safe_open(file, framework="pt") as tensors:  # which reads the header alone
+                names |= {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118  no mapping
+        if found := {STORED[name] for name in names if name in STORED}:
+            return found
+        config = json.loads(Path(str(cached_file(path, "config.json"))).read_text())
+        dtype = getattr(torch, str(config.get("dtype") or config.get("torch_dtype")), None)
+        return {dtype} if isinstance(dtype, torch.dtype) else set()
     except (OSError, ValueError, SafetensorError):  # loading tells what is wrong with the files
         return set()
 
@@ -117,21 +124,6 @@ def _files(path: str) -> list[str]:
             return [str(cached_file(path, shard)) for shard in sorted(shards)]
         return [file]
     return []
-
-
-def _stored(file: str) -> set[torch.dtype]:
-    """The types of the floating point tensors in a file, of which the header alone is read."""
-    with safe_open(file, framework="pt") as tensors:
-        names = {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118  no mapping
-    return {STORED[name] for name in names if name in STORED}
-
-
-def _configured(path: str) -> set[torch.dtype]:
-    """The type that the config of a model names, for files in other formats."""
-    config = json.loads(Path(str(cached_file(path, "config.json"))).read_text())
-    name = config.get("dtype") or config.get("torch_dtype")
-    dtype = getattr(torch, str(name), None)
-    return {dtype} if isinstance(dtype, torch.dtype) else set()
 
 
 def names_of(dtypes: set[torch.dtype]) -> str:

@@ -61,8 +61,11 @@ def _check_sizes(new: PretrainedConfig, old: PretrainedConfig) -> None:
             f"model.tiled_from: its attention heads are {old_heads} wide, these {heads}; "
             f"model.num_attention_heads={fitting} makes them alike"
         )
-    shared = [config for config in (new, old) if _key_heads(config) != config.num_attention_heads]
-    if shared and new.hidden_size != old.hidden_size:
+    shares = any(
+        getattr(config, "num_key_value_heads", None) not in (None, config.num_attention_heads)
+        for config in (new, old)
+    )
+    if shares and new.hidden_size != old.hidden_size:
         raise ValueError(
             "model.tiled_from: heads that share keys (num_key_value_heads) cannot be tiled in width"
         )
@@ -70,10 +73,6 @@ def _check_sizes(new: PretrainedConfig, old: PretrainedConfig) -> None:
 
 def _head_size(config: PretrainedConfig) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
-
-
-def _key_heads(config: PretrainedConfig) -> int:
-    return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 
 
 def _grown(tensor: Tensor, like: Tensor, name: str, new: PretrainedConfig, old: PretrainedConfig) -> Tensor:

@@ -6,7 +6,6 @@ where these are none or unknown, values drawn from a normal distribution with th
 """
 
 import torch
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.runner.optim.roles import parts
@@ -39,7 +38,12 @@ def fit_vocabulary(
             f"the new tokenizer's is {new.pad_token_id} and must be the same"
         )
     sources = sources_of(old, new)
-    made = {id(p): torch.nn.Parameter(_filled(p, sources)) for p in _tables(model)}
+    made = {}
+    for table in _tables(model):
+        rows = widened(table)
+        mean, std = rows.mean(0), rows.std(0)
+        filled = [rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]
+        made[id(table)] = torch.nn.Parameter(torch.stack(filled).to(table.dtype))
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             if id(parameter) in made:
@@ -78,11 +82,3 @@ def _tables(model: PreTrainedModel) -> list[torch.nn.Parameter]:
     parameters = [p for module in modules if module is not None for p in module.parameters()]
     parameters += [p for p, role, place in parts(model).values() if role == "vector" and place.layer is None]
     return [p for p in parameters if len(p) == model.config.vocab_size]
-
-
-def _filled(table: Tensor, sources: list[list[int]]) -> Tensor:
-    """The rows of the new vocabulary."""
-    rows = widened(table)
-    mean, std = rows.mean(0), rows.std(0)
-    made = [rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]
-    return torch.stack(made).to(table.dtype)

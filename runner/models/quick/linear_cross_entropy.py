@@ -100,11 +100,13 @@ class _LinearCrossEntropy(torch.autograd.Function):
                     torch.sum(of_logits, 0, out=of_bias[start:stop])
                 if states.dtype == torch.float32:
                     of_states.addmm_(of_logits, columns[start:stop])
+                    if of_weight is not None:
+                        torch.mm(of_logits.t(), states, out=of_weight[start:stop])
                 else:
                     of_logits = of_logits.to(states.dtype)
                     of_states += of_logits @ columns[start:stop]
-                if of_weight is not None:
-                    _product(of_logits.t(), states, of_weight[start:stop])
+                    if of_weight is not None:
+                        of_weight[start:stop] = of_logits.t() @ states
         return of_states.to(ctx.kind), of_weight, of_bias, None, None
 
 
@@ -125,11 +127,3 @@ class _Chunks:
         """The rows whose targets lie in a chunk, and the columns of the chunk that they are."""
         mine = slice(*self._cuts[number : number + 2])
         return self._order[mine], self._sorted[mine] - self.bounds[number][0]
-
-
-def _product(one: Tensor, other: Tensor, out: Tensor) -> None:
-    """Writes a product in the type of its factors, to a tensor in fp32."""
-    if one.dtype == out.dtype:
-        torch.mm(one, other, out=out)
-    else:
-        out.copy_(one @ other)

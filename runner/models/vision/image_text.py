@@ -2,7 +2,7 @@
 
 from math import isqrt
 
-from torch import Tensor, nn
+from torch import nn
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -92,11 +92,16 @@ def _given(fields: Settings) -> Settings:
 
 
 def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
-    """Gives a tower the weights of a model by name or folder; rows of an embedding beyond the model's stay as they are.
+    """Gives a tower the weights of a language model, or of the vision tower of a model of images and text.
 
-    Raises ValueError for weights that are missing there, or of another shape.
+    Rows of an embedding beyond that model's stay as they are. Raises ValueError for weights that are missing there, or of
+    another shape.
     """
-    found = load_trained_tower(name_or_path, setting)
+    try:
+        model = load_model(AutoModel, model_folder(name_or_path))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{setting}={name_or_path}: {str(error).splitlines()[0]}") from error
+    found = getattr(model, "vision_model", model).state_dict()
     for name, own in tower.state_dict().items():
         theirs = found.get(name)
         extends = name == "embed_tokens.weight" and theirs is not None and len(theirs) <= len(own)
@@ -108,14 +113,3 @@ def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
                 "of the sizes of this one"
             )
         place.copy_(theirs)
-
-
-def load_trained_tower(name_or_path: str, setting: str) -> dict[str, Tensor]:
-    """The weights of a language model without its head, or of the vision tower of a model of images and text."""
-    path = model_folder(name_or_path)
-    try:
-        model = load_model(AutoModel, path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{setting}={name_or_path}: {str(error).splitlines()[0]}") from error
-    tower: nn.Module = getattr(model, "vision_model", model)
-    return dict(tower.state_dict())
