@@ -96,7 +96,10 @@ def parameter_groups(
         rate *= scale
         for override, names in matching:
             if name in names:
-                rate, decay = _apply(override, rate, decay)
+                own, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
+                rate = rate if own is None else own
+                rate = rate if factor is None else rate * factor
+                decay = decay if own_decay is None else own_decay
                 label += f"/{override['pattern']}"
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}
         made = groups.setdefault((group + label, rate, decay), new)
@@ -159,12 +162,6 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
             f"('*' for anything; 're:' for a regular expression anywhere in it), such as {', '.join(close)}."
         )
     return names
-
-
-def _apply(override: Settings, lr: float, weight_decay: float) -> tuple[float, float]:
-    rate, scale, decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
-    lr = lr if rate is None else rate
-    return (lr if scale is None else lr * scale), (weight_decay if decay is None else decay)
 
 
 def groups_as_given(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any
 
 from torch.optim import Optimizer
 from torch.optim.optimizer import StateDict
@@ -16,7 +16,6 @@ from tiryns.conf.optimizer import elementwise as conf
 from tiryns.runner.optim.algorithms.cautious import CautiousDecay
 from tiryns.runner.optim.groups import Groups, parameter_groups
 
-Opt = TypeVar("Opt", bound=Optimizer)
 Pair = tuple[float, float]
 
 STATE = ("params", "step", "lr", "initial_lr", "train_mode", "averaged")
@@ -101,7 +100,10 @@ def optimizer(
             made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
             if given["cautious_decay"]:
                 CautiousDecay(made)
-            return keep_settings(made, f"{name} 8-bit" if given["quantized"] else name)
+            for group in made.param_groups:
+                group["optimizer"] = f"{name} 8-bit" if given["quantized"] else name
+            made.register_load_state_dict_pre_hook(_with_present_settings)
+            return made
 
         make.__signature__ = taken  # type: ignore[attr-defined]
         return make
@@ -116,14 +118,6 @@ def _paired(setting: Parameter, value: Any) -> Any:
     if len(value) != 2:
         raise ValueError(f"{setting.name} must be two numbers, got {list(value)}")
     return float(value[0]), float(value[1])
-
-
-def keep_settings(optimizer: Opt, kind: str) -> Opt:
-    """The optimizer, which then keeps its settings and refuses the state of another one when state is loaded."""
-    for group in optimizer.param_groups:
-        group["optimizer"] = kind
-    optimizer.register_load_state_dict_pre_hook(_with_present_settings)
-    return optimizer
 
 
 def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:

@@ -13,6 +13,7 @@ from transformers import BertForMaskedLM
 from tests.optim.tiny import batch, make, tiny_bert, train
 from tiryns.runner.optim import LoopNeeds, get_optimizer, loop_needs
 from tiryns.runner.optim.algorithms.sophia import LoopSophiaH
+from tiryns.runner.optim.groups import parameters_of
 
 
 def sophia(model: nn.Module, **settings: Any) -> LoopSophiaH:
@@ -34,7 +35,7 @@ def hessian_of_a_step(
             (forward(part, labels=target).loss / micro_batches).backward(create_graph=needs.create_graph)
             needs.after_backward()
         optimizer.step()
-    moment = [optimizer.state[p]["hessian_moment"].flatten() for p in optimizer.parameters()]
+    moment = [optimizer.state[p]["hessian_moment"].flatten() for p in parameters_of(optimizer)]
     return torch.cat(moment) / (1 - optimizer.param_groups[0]["betas"][1])
 
 

@@ -16,6 +16,7 @@ from pytorch_optimizer import SophiaH
 from torch.compiler import set_stance
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.optim.hooks import LoopNeeds
 
 
@@ -28,10 +29,6 @@ class LoopSophiaH(SophiaH):
     def is_hessian_step(self) -> bool:
         """Whether the coming step updates the Hessian: the first one does, then every update_period-th."""
         return int(self.param_groups[0].get("step", 0)) % self.update_period == 0
-
-    def parameters(self) -> list[torch.Tensor]:
-        """All parameters in the order of their groups."""
-        return [p for group in self.param_groups for p in group["params"]]
 
     def loop_needs(self) -> LoopNeeds:
         """Differentiable backward passes on Hessian steps."""
@@ -50,10 +47,12 @@ class LoopSophiaH(SophiaH):
                 "sophiah needs a differentiable backward pass on this step: run it inside "
                 "`with loop_needs(optimizer).step(step):`, with create_graph=needs.create_graph"
             )
-        average_over_ranks(self.hessian)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            for tensor in self.hessian:  # averaged, as gradients are
+                torch.distributed.all_reduce(tensor.div_(torch.distributed.get_world_size()))
         super().step(hessian=self.hessian)
         self.hessian = None
-        for parameter in self.parameters():
+        for parameter in parameters_of(self):
             self.state[parameter].pop("hessian", None)
         return loss
 
@@ -72,7 +71,7 @@ class SophiaNeeds(LoopNeeds):
         if not self.optimizer.is_hessian_step():
             yield
             return
-        parameters = self.optimizer.parameters()
+        parameters = parameters_of(self.optimizer)
         self._begin(parameters)
         hooks = [p.register_hook(partial(self._take, number)) for number, p in enumerate(parameters)]
         try:
@@ -112,7 +111,7 @@ class SophiaNeeds(LoopNeeds):
         if not self.taken:
             return
         taken, self.taken = self.taken, {}
-        parameters = self.optimizer.parameters()
+        parameters = parameters_of(self.optimizer)
         wanted = [parameters[number] for number in taken]
         for last, noise in enumerate(self.noise, start=1 - len(self.noise)):
             along = [noise[number] for number in taken]
@@ -122,10 +121,3 @@ class SophiaNeeds(LoopNeeds):
                 if product is not None:
                     hessian = self.optimizer.hessian[number]
                     hessian.addcmul_(product, noise[number], value=1.0 / len(self.noise))
-
-
-def average_over_ranks(tensors: list[torch.Tensor]) -> None:
-    """Averages tensors over all ranks, as gradients are."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        for tensor in tensors:
-            torch.distributed.all_reduce(tensor.div_(torch.distributed.get_world_size()))

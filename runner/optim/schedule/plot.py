@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tiryns.runner.optim.schedule.chain import Schedule, ScheduleChain
+from tiryns.runner.optim.schedule.phases import Phase
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
@@ -24,15 +25,16 @@ def numbers(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> dict[st
     width = min(64, max_steps)
     steps = [round(i * (max_steps - 1) / max(width - 1, 1)) for i in range(width)]
     phases = []
-    for phase in schedule.phases:
+    for phase in schedule.phases or [Phase("training", "constant", 0, max_steps, 1.0, 1.0)]:
         end = max_steps if phase.end is None else phase.end
         first, last = base_lr * phase.factor(phase.start), base_lr * phase.factor(end)
         within = {"phase": schedule.name_at(phase.start)} if isinstance(schedule, ScheduleChain) else {}
-        phases.append(within | _phase(phase.name, phase.kind, (phase.start, end), (first, last)))
+        steps_and_rates = {"first_step": phase.start, "last_step": end, "first_lr": first, "last_lr": last}
+        phases.append({**within, "name": phase.name, "kind": phase.kind, **steps_and_rates})
     return {
         "steps": max_steps,
         "lr": base_lr,
-        "phases": phases or [_phase("training", "constant", (0, max_steps), (base_lr, base_lr))],
+        "phases": phases,
         "rates": [{"step": step, "lr": base_lr * schedule.factor(step)} for step in steps],
     }
 
@@ -58,8 +60,3 @@ def in_characters(found: Mapping[str, Any]) -> list[str]:
         for name, each in zip(names, found["phases"], strict=True)
     ]
     return [*lines, " " * 11 + below, "", *phases]
-
-
-def _phase(name: str, kind: str, steps: tuple[int, int], rates: tuple[float, float]) -> dict[str, object]:
-    first = {"name": name, "kind": kind, "first_step": steps[0], "last_step": steps[1]}
-    return {**first, "first_lr": rates[0], "last_lr": rates[1]}
