@@ -61,10 +61,6 @@ class ModelModule(pl.LightningModule, RunModule):
         values |= {f"{name}/{i}": value for name, each in several.items() for i, value in enumerate(each)}
         return self.sum_over_ranks(values)
 
-    def model_figures(self, sums: dict[str, Tensor]) -> dict[str, float]:
-        """The model's figures (loss, accuracy, ...) of sums over an evaluated set, over all ranks."""
-        return self.model.figures(self.joined_sums(sums))
-
     def publish(self, figures: dict[str, float], **options: Any) -> None:
         """Logs the figures of an evaluation, in full: Lightning would make float32 of a float."""
         self.log_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in figures.items()}, **options)

@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from tiryns.conf import module as options
 from tiryns.runner import log
 from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.data.batches import figures_of, tell_totals
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.data.replicas import replica_of
@@ -26,12 +28,12 @@ from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.models.quick.clipping import clip
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules.base import ModelModule, check_same_model
-from tiryns.runner.modules.fixed_models import FixedModels
+from tiryns.runner.modules.fixed_models import FIXED_MODELS, check_fixed_models
 from tiryns.runner.modules.seeds import seed_generators, step_seed
 from tiryns.runner.modules.source_losses import SourceLosses
 from tiryns.runner.modules.two_passes import Compute, in_two_passes
 from tiryns.runner.optim import LoopNeeds, loop_needs
-from tiryns.runner.optim.compiled import CompiledClipping, compile_step, on_gpu
+from tiryns.runner.optim.compiled import Compiled, compile_step, on_gpu, scaled_to_limit
 from tiryns.runner.optim.ema import WeightAverage, decay_of
 from tiryns.runner.optim.groups import Groups
 from tiryns.runner.patches.torch.optimizers import unscales_itself
@@ -67,14 +69,19 @@ class TrainingModule(ModelModule):
         self._make_optimizer, self.make_scheduler = optimizer, scheduler
         self.max_steps, self.seed, self.log_every = max_steps, seed, log_every
         self.baselines = baselines
-        self._flops, self._asked = model.flop_counts(), FixedModels(model)
+        self._flops = model.flop_counts()
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: Groups | None = None
         self._of_sources: SourceLosses | None = None
-        self._clipping: CompiledClipping | None = None
+        self._compiled_clip: Compiled | None = None
         self._grad_norm = torch.zeros(())
         self.last_metrics: dict[str, float] = {}
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        """The digests of the frozen models that are asked, whose weights are read once."""
+        return {name: state_digest(model.state_dict()) for name, model in self.model.fixed_models().items()}
 
     def make_optimizer(self, model: TaskModel) -> Optimizer:
         """The optimizer over a model's parameter groups, with an average of the weights if the settings ask for one."""
@@ -161,7 +168,9 @@ class TrainingModule(ModelModule):
         directly = size == 1 and block_sync is None
         if self.model.couples_batch:
             compute = in_two_passes(self.model, micro_batches, needs, seeds, replica)
-        self._of_sources = self._begin_source_losses() if self._is_logged(step) else None
+        names = getattr(self.datamodule.train, "source_names", None) if self._is_logged(step) else None
+        self.model.by_row = names is not None
+        self._of_sources = SourceLosses(names, self.device) if names else None
         kept: set[torch.nn.Parameter] = set()
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
@@ -186,12 +195,6 @@ class TrainingModule(ModelModule):
             torch.distributed.all_reduce(total, group=group)
         return total / max(weight, 1e-12)
 
-    def _begin_source_losses(self) -> SourceLosses | None:
-        """Those of a mixture, for which the model tells its losses by row."""
-        names = getattr(self.datamodule.train, "source_names", None)
-        self.model.by_row = names is not None
-        return SourceLosses(names, self.device) if names else None
-
     def _clip(self) -> Tensor:
         """Scales the gradients to at most `max_grad_norm`; returns their total norm before, 0-dim."""
         groups = self.trainer.optimizers[0].param_groups  # quicker to iterate over than the modules
@@ -203,8 +206,9 @@ class TrainingModule(ModelModule):
         if self.device_mesh is not None:
             return clip_shards(parameters, limit)
         if self.compiled and on_gpu(parameters):
-            self._clipping = self._clipping or CompiledClipping()
-            return self._clipping(parameters, limit)
+            self._compiled_clip = self._compiled_clip or Compiled(scaled_to_limit, "clipping")
+            with torch.no_grad():
+                return self._compiled_clip([p.grad for p in parameters], limit)
         return clip(parameters, limit)
 
     def _log_step(self, step: int, metrics: dict[str, float]) -> None:
@@ -237,7 +241,7 @@ class TrainingModule(ModelModule):
             check_same_model(self.state_dict(), checkpoint["state_dict"])
         except ValueError as error:  # of a vocabulary, if not of the model
             raise ValueError(f"{error}{getattr(self.datamodule, 'advice', str)()}") from None
-        self._asked.check(checkpoint, self.datamodule)
+        check_fixed_models(self._digests, checkpoint, self.datamodule)
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
         loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
         batches = dict.fromkeys(("ready", "started", "processed", "completed"), step)
@@ -249,7 +253,8 @@ class TrainingModule(ModelModule):
 
     def on_save_checkpoint(self, checkpoint: State) -> None:
         """Notes which models are asked that are no part of the state."""
-        self._asked.note(checkpoint)
+        if self._digests:
+            checkpoint[FIXED_MODELS] = self._digests
 
     def after_training(self, folder: Run) -> None:
         """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""
@@ -260,7 +265,7 @@ class TrainingModule(ModelModule):
 
     def on_train_start(self) -> None:
         """Prepares the model, and warns where the learning rate is not that of the checkpoint."""
-        self.model.before_training(self.datamodule, self._asked.digests, self.global_rank)
+        self.model.before_training(self.datamodule, self._digests, self.global_rank)
         if self._saved_groups is None:
             return
         optimizer, saved = self.trainer.optimizers[0], self._saved_groups

@@ -34,13 +34,21 @@ class VisionLanguageModule(FinetuningRun):
         self._undecodable: set[int] = set()
 
     def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
-        """The shared step; also counts the images that cannot be decoded."""
+        """The shared step; also counts, and names, the images that cannot be decoded."""
         found = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
         self.votes["undecodable"] = float(len(found))
         outputs = super().training_step(batch, batch_idx)
         if outputs["votes"]["undecodable"]:
             self._undecodable.update(*self.gather_objects(found))
-            self._check_undecodable(found)
+            sequences = self.datamodule.train
+            for index in sorted(found):
+                name = sequences.examples[index].name()
+                log.warning("%s has an image that cannot be decoded: left out", name)
+            if len(self._undecodable) > sequences.max_undecodable:
+                raise TrainingFailure(
+                    f"{len(self._undecodable)} samples have images that cannot be decoded, data.max_undecodable="
+                    f"{sequences.max_undecodable}: among them {sequences.examples[min(self._undecodable)].name()}"
+                )
         return outputs
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
@@ -52,14 +60,3 @@ class VisionLanguageModule(FinetuningRun):
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Mean loss per token of the answers, and the share of these tokens that is guessed right."""
         return loss_and_accuracy(totals)
-
-    def _check_undecodable(self, found: set[int]) -> None:
-        """Warns of each new one; raises TrainingFailure for more than `data.max_undecodable`."""
-        sequences = self.datamodule.train
-        for index in sorted(found):
-            log.warning("%s has an image that cannot be decoded: left out", sequences.examples[index].name())
-        if len(self._undecodable) > sequences.max_undecodable:
-            raise TrainingFailure(
-                f"{len(self._undecodable)} samples have images that cannot be decoded, data.max_undecodable="
-                f"{sequences.max_undecodable}: among them {sequences.examples[min(self._undecodable)].name()}"
-            )

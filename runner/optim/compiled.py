@@ -84,19 +84,6 @@ class Compiled:
         return self._plain(*arguments)
 
 
-class CompiledClipping:
-    """Clips gradients that are all on one device in one graph, without a look at a value."""
-
-    def __init__(self) -> None:
-        self._scaled = Compiled(scaled_to_limit, "clipping")
-
-    def __call__(self, parameters: Sequence[Tensor], limit: float) -> Tensor:
-        """Scales the gradients to a total norm of at most `limit`; returns their norm before, 0-dim."""
-        with torch.no_grad():
-            norm: Tensor = self._scaled([p.grad for p in parameters], limit)
-        return norm
-
-
 def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
     """As `torch.nn.utils.clip_grad_norm_`, of gradients on one device; an infinite `limit` leaves them as they are."""
     norms = torch.stack(foreach.norm(gradients))

@@ -11,7 +11,6 @@ from tests.conftest import train_here
 from tests.modules.conftest import ROWS, TASKS, Finetune
 from tests.modules.test_finetuning import weights
 from tests.runs.test_train import continued, losses
-from tests.support.precision import rounding
 from tiryns.runner.opened_run import open_run
 from tiryns.runner.run.folder import Run
 
@@ -72,14 +71,3 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, base: Ru
     assert losses(run) == losses(resumed)
     other = finetune("classification", *settings, "seed=43", folder="other", start=base)
     assert losses(other) != losses(run)
-
-
-@pytest.mark.slow
-def test_an_adapter_is_merged_before_another_run_starts_from_it(finetune: Finetune, base: Run) -> None:
-    first = finetune("classification", *LORA, *QUICK, "model.adapter_export=separate", start=base)
-    second = finetune(
-        "classification", *LORA, "optimizer.lr=0", "trainer.max_steps=3", folder="second", start=first
-    )
-    last, begun = (run.status["results"]["val/validation/loss"] for run in (first, second))
-    assert begun == pytest.approx(last, rel=rounding(1e-5, 1e-2))
-    assert "lora_A" in " ".join(weights(second, "last.ckpt"))

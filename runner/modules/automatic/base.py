@@ -147,13 +147,10 @@ class AutomaticModule(ModelModule):
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """The step; what was set up for it ends."""
         super().optimizer_step(*args, **kwargs)
-        self._end_step()
+        self.on_train_end()
 
     def on_train_end(self) -> None:
-        """Ends a step that was not taken."""
-        self._end_step()
-
-    def _end_step(self) -> None:
+        """Ends a step, also one that was not taken."""
         self._in_step = False
         self._step.close()
 

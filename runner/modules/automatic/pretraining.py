@@ -122,7 +122,7 @@ class PretrainingModule(AutomaticModule):
 
     def set_figures(self, number: int) -> dict[str, float]:
         """The model's figures of a set, over all ranks."""
-        return self.model_figures(self._sets[number])
+        return self.model.figures(self.joined_sums(self._sets[number]))
 
 
 def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> PreTrainedModel:
