@@ -63,7 +63,6 @@ def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[An
 
 
 def _value(value: Any, convert: str, recursive: bool) -> Any:
-    """A value of a node, converted, with its own nodes built."""
     if recursive and isinstance(value, DictConfig) and "_target_" in value:
         path, target = full_key(value), value["_target_"]
         made = Call(

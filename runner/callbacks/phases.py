@@ -108,7 +108,6 @@ class PhaseChanges(Callback, RunCallback):
         return f"{self.timeline.names[number]}@{self.timeline.starts[number]}"
 
     def _described(self, number: int, step: int) -> str:
-        """A phase in a line: its name, its steps counted from 1, and what it changes."""
         start, end, phase = self.timeline.starts[number], self.timeline.ends[number], self.phases[number]
         since = f", continuing at {step + 1:,}" if step > start else ""
         own = [
@@ -118,10 +117,5 @@ class PhaseChanges(Callback, RunCallback):
 
 
 def _as_file(name: str) -> str:
-    """The name of a phase for a file.
-
-    Example:
-        >>> _as_file("context extension/8k")
-        'context-extension-8k'
-    """
+    """The name of a phase for a file."""
     return "".join(c if c.isalnum() or c in "._" else "-" for c in name)

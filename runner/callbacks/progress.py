@@ -128,13 +128,11 @@ class Progress(ProgressBar):
 
 
 def _total_steps(trainer: Trainer) -> int | None:
-    """Steps of the whole run; None where the end is open."""
     total = trainer.estimated_stepping_batches
     return int(total) if 0 <= total < math.inf else None
 
 
 def _figures(trainer: Trainer, outputs: STEP_OUTPUT, rate: float | None) -> dict[str, str]:
-    """Loss, learning rate and speed as text, those that are known."""
     figures = {}
     if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
         figures["loss"] = f"{float(outputs['loss']):.3f}"

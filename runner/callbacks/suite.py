@@ -218,12 +218,7 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder.
-
-    Example:
-        >>> step_of(Path("run/suite/step-00000500"))
-        500
-    """
+    """The step of an evaluation, by the name of its folder."""
     return int(folder.name.removeprefix("step-"))
 
 
@@ -242,7 +237,6 @@ def _together(trainer: Trainer, work: Waits) -> None:
 
 
 def _export(trainer: Trainer, module: TrainingModule, weights: State | None, folder: Path) -> None:
-    """Writes the present weights into the folder of their evaluation, unless it is of the same ones already."""
     run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
     with module.evaluation_weights():
         digest = state_digest(module.model.pretrained.state_dict() if weights is None else weights)

@@ -49,7 +49,6 @@ def check_phases(settings: Settings, config: Settings) -> None:
 def _check_schedules(
     phases: list[Phase], lengths: list[int | None], scheduler: Settings, steps: int, optimizer: Settings
 ) -> None:
-    """Checks that the schedules fit into the phases, whose steps do not depend on the data."""
     phases = [replace(phase, steps=length) for phase, length in zip(phases, lengths, strict=True)]
     for number, phase in enumerate(phases):
         check_fields(

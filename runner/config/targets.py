@@ -161,7 +161,6 @@ def is_registered(target: str, group: str | None) -> bool:
 
 @cache
 def _targets_of(option: type) -> frozenset[str]:
-    """The targets that an option names, those of nodes in its fields too."""
     try:
         values: Any = asdict(option())
     except TypeError:  # a field without a default, which takes a config
@@ -201,7 +200,6 @@ def _plugins() -> frozenset[str]:
 
 
 def _is_public(target: str) -> bool:
-    """Whether a name is a public one of the libraries."""
     parts = target.split(".")
     hidden = any(part.startswith("_") or not part.isidentifier() for part in parts)
     return parts[0] in LIBRARIES and len(parts) > 1 and not hidden and not target.startswith(REFUSED)
@@ -238,5 +236,4 @@ def _attribute(path: str) -> Any:
 
 
 def _is_of_kind(found: object, group: str | None) -> bool:
-    """Whether something is a class that components of the group may be of."""
     return group is not None and isinstance(found, type) and issubclass(found, _located(KINDS[group]))

@@ -146,7 +146,6 @@ def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) 
 
 
 def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
-    """Holds and writes the run folder while `work` trains in it."""
     patience, explained = (
         (SECONDS_FOR_THE_LAST_TO_END, stops_explained()) if slurm_job() else (0.0, contextlib.nullcontext())
     )

@@ -40,13 +40,7 @@ SECONDS_FOR_OTHERS_TO_END = 1.0
 
 
 class Leadership(ExitStack):
-    """Holds and writes the run folder on one node at a time.
-
-    Example:
-        >>> with Leadership(config, Run(path), overrides) as leadership:
-        ...     leadership.take()
-        True
-    """
+    """Holds and writes the run folder on one node at a time."""
 
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()
@@ -119,12 +113,7 @@ def _written(file: Path) -> bytes:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
-
-    Example:
-        >>> with folder.lock():
-        ...     clear_leftovers(folder.path)
-    """
+    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder."""
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in [
         path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)

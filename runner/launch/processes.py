@@ -123,5 +123,4 @@ def return_freed_memory() -> None:
 
 
 def _of_glibc(name: str) -> Any:
-    """Returns a function of the C library, or None where the system or its library has none of that name."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

@@ -187,7 +187,6 @@ def _named(words: list[str]) -> list[str]:
 
 
 def _lengths(words: list[str]) -> list[str]:
-    """The overrides among these that change the length of a run."""
     return [word for word, name in zip(words, _named(words), strict=True) if name in LENGTHS]
 
 
@@ -260,13 +259,11 @@ def inherit(folder: Run, resume: str | None) -> None:
 
 
 def _value(name: str, arguments: list[str]) -> str | None:
-    """The value an override gives `name` on the command line, the last one if there are several."""
     values = [a.partition("=")[2].strip("'\"") for a in arguments if a.partition("=")[0] == name]
     return values[-1] if values else None
 
 
 def _step(folder: Run, resume: str) -> int:
-    """The step of the checkpoint that `resume` names, by its file name."""
     names = [Path(resume)] if resume.endswith(".ckpt") else folder.checkpoints()
     if not names:
         raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")

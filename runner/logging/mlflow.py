@@ -146,7 +146,6 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             log.warning("MLflow does not take the end of the run (%s)", error.message)
 
     def _before(self) -> "MlflowRun | None":
-        """The run as MLflow has it, or None."""
         from mlflow.exceptions import MlflowException
 
         run_id = kept_id(self.folder, "mlflow")

@@ -203,7 +203,6 @@ def check_numbered(data: RunData, setting: str) -> None:
 def _global_batch_parts(
     config: DictConfig, data: Any, make_module: Call, began_layout: str | None
 ) -> tuple["Collator", dict[str, Any]]:
-    """The objective, and the arguments of a module for data in global batches."""
     import torch
 
     from tiryns.runner.loop.plain import make_model_of

@@ -36,12 +36,7 @@ Cost = Callable[[NDArray[np.int64]], float]
 
 
 class Budget(NamedTuple):
-    """A setting of BUDGETS and its value.
-
-    Example:
-        >>> str(Budget("max_tokens", 5e6))
-        'max_tokens 5,000,000'
-    """
+    """A setting of BUDGETS and its value."""
 
     name: str
     amount: float
@@ -220,7 +215,6 @@ def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: i
 
 
 def _in_blocks(indices: Callable[[int, int], NDArray[np.int64]], start: int, stop: int, cost: Cost) -> float:
-    """The cost of the samples that `indices` gives for [start, stop), a block at a time."""
     blocks = (indices(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK))
     return sum(map(cost, blocks))
 
@@ -240,7 +234,6 @@ def _cost_of_share(model: TaskModel | None, share: Share) -> float:
 
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:
-    """The first global batches, each whole."""
     batches = data.train_batches(0, 1)
     found: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))
     return islice(found, COUNTED)

@@ -161,13 +161,7 @@ class CountedLengths(Lengths):
 
 
 def run_lengths(config: DictConfig) -> Lengths:
-    """The lengths of a run, which its config may get as steps.
-
-    Example:
-        >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})
-        >>> type(run_lengths(config)).__name__
-        'CountedLengths'
-    """
+    """The lengths of a run, which its config may get as steps."""
     trainer, scheduler = config.trainer, config.get("scheduler") or {}
     given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
     # version 0.3 turned max_seconds into steps, which a run of it has to restore

@@ -128,7 +128,6 @@ def _drops(model: torch.nn.Module) -> bool:
 
 
 def _check_graphs(trainer: DictConfig, attention: str | None, data: RunData, module: Any) -> None:
-    """Raises ValueError where a run cannot have the CUDA graphs that it asks for."""
     check_cuda_graphs(
         masked=type(module.model) is SparseMaskedLM, packed=data.layout == "packed",
         bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",

@@ -228,7 +228,6 @@ def _refuse_fsdp_settings(settings: options.Trainer) -> None:
 
 
 def _layout(settings: options.Trainer, size: int) -> Layout:
-    """How the model is kept in shards over `size` processes that read different data."""
     if size % settings.fsdp_replicas:
         setting = f"trainer.fsdp_replicas={settings.fsdp_replicas}"
         raise ValueError(f"{setting} does not divide the {size} processes that read different data")

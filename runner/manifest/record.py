@@ -144,7 +144,6 @@ def _seconds_since(began: str) -> float:
 
 
 def _text_of(manifest: Manifest) -> str:
-    """The manifest as text, without secrets."""
     return redacted(json.dumps(manifest, indent=1, default=str)) + "\n"
 
 

@@ -31,13 +31,7 @@ _SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
 
 
 class TrainingFailure(RuntimeError):
-    """Training cannot go on, for a reason the message gives (such as a loss that is not a number).
-
-    Example:
-        >>> raise TrainingFailure("the loss is not a number at step 3")
-        Traceback (most recent call last):
-        tiryns.runner.run.errors.TrainingFailure: the loss is not a number at step 3
-    """
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
 
 
 class Diverged(TrainingFailure):
@@ -53,12 +47,7 @@ class Rewound(Exception):
 
 
 def without_samples(message: str) -> str:
-    """A message in one line, without the samples that it names: these are for the log of the run.
-
-    Example:
-        >>> without_samples("the loss is not a number at step 3 (samples epoch:index 0:7, 0:2, ...); no checkpoint")
-        'the loss is not a number at step 3; no checkpoint'
-    """
+    """A message in one line, without the samples that it names: these are for the log of the run."""
     return _SAMPLES.sub("", (message.splitlines() or [""])[0])
 
 

@@ -99,12 +99,10 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _too_deep(file: Path, mark: yaml.Mark) -> ValueError:
-    """The error for a file whose values are nested too deep at a place."""
     return ValueError(f"{file}, line {mark.line + 1}: nested more than {DEEPEST} levels deep")
 
 
 def _check(text: str, file: Path) -> None:
-    """Raises ValueError for the text of a file that would become too much, or no settings."""
     depth = 0
     for event in yaml.parse(text, Loader=LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -119,7 +117,6 @@ def _check(text: str, file: Path) -> None:
 
 
 def _size(node: yaml.Node, file: Path, known: dict[int, int]) -> int:
-    """The values of a node, those that anchors repeat included."""
     place = f"{file}, line {node.start_mark.line + 1}"
     if id(node) in known:
         if not known[id(node)]:

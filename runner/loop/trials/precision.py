@@ -66,14 +66,7 @@ def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
 
 
 def faster(precisions: Sequence[str], seconds: dict[str, float]) -> str:
-    """The first precision, or the second where it is clearly faster.
-
-    Example:
-        >>> faster(["bf16-mixed", "32-true"], {"bf16-mixed": 1.0, "32-true": 0.95})
-        'bf16-mixed'
-        >>> faster(["bf16-mixed", "32-true"], {"bf16-mixed": 1.0, "32-true": 0.85})
-        '32-true'
-    """
+    """The first precision, or the second where it is clearly faster."""
     first, second = precisions
     return second if seconds[second] < CLEARLY * seconds[first] else first
 
@@ -94,7 +87,6 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
 
 
 def _setting(data: RunData, model: TaskModel) -> dict[str, object]:
-    """What the time of a step depends on: the machine, and the model by kind and sizes."""
     here = machine()
     return {
         **{name: here[name] for name in ("cpu", "features")},

@@ -61,11 +61,7 @@ def without_teardown() -> Iterator[None]:
 
 
 class LastingStream:
-    """A text stream whose later output is dropped once its reader has gone.
-
-    Example:
-        >>> sys.stdout = LastingStream(sys.stdout)
-    """
+    """A text stream whose later output is dropped once its reader has gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -111,7 +111,6 @@ def message_of(composing: Sequence[BaseException]) -> str:
 
 
 def _unreadable(composing: Sequence[BaseException], message: str) -> str:
-    """The message for a word that Hydra's grammar does not read."""
     from hydra.errors import OverrideParseException
 
     word = next((error.override for error in composing if isinstance(error, OverrideParseException)), "")
@@ -128,7 +127,6 @@ def _unreadable(composing: Sequence[BaseException], message: str) -> str:
 
 
 def _other_option(found: re.Match[str], message: str) -> str:
-    """The message for an option that there is not."""
     group, wrong = found.groups()
     available = message.partition("Available options in")[2].splitlines()[1:]
     there = available or [*OPTIONS.get(group, {}), "default"]
@@ -143,7 +141,6 @@ def _other_option(found: re.Match[str], message: str) -> str:
 
 
 def _other_value(found: re.Match[str], message: str) -> str:
-    """The message for a value that a setting does not take."""
     reason = " ".join(message[found.end() :].split()) or "this value is refused"
     return f"{found[1]}: {next((said for words, said in EXPECTED.items() if words in reason), reason)}"
 
@@ -160,7 +157,6 @@ def _what_to_do(message: str) -> str:
 
 
 def _other_key(found: re.Match[str], _: str) -> str:
-    """The message for a key that the composed config does not have."""
     wrong, keys = found[1], _config_keys()
     if options := keys.get(wrong):
         group = wrong.partition(".")[0]

@@ -12,12 +12,7 @@ LAUNCHERS = ("SLURM_", "TORCHELASTIC_", "PMI")
 
 
 def tells_rank(name: str) -> bool:
-    """Whether an environment variable tells a process its rank.
-
-    Example:
-        >>> tells_rank("SLURM_PROCID"), tells_rank("PATH")
-        (True, False)
-    """
+    """Whether an environment variable tells a process its rank."""
     return name in LAUNCHED or name.startswith(LAUNCHERS)
 
 
