@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.conftest import TINY, Command, train_as
-from tests.launch.test_kill import only_run, without_trace
+from tests.launch.test_kill import only_run
 from tests.runs.test_data_order import FIGURES, validation_figures
 from tests.runs.test_train import Train, assert_same_run, continued, losses
 from tests.runs.test_vision_language import train_here
@@ -84,21 +84,6 @@ def test_shards_train_an_adapter_as_one_process_does(
     ours, theirs = (load_file(run.path / "model" / "model.safetensors") for run in (one, two))
     for name, weight in ours.items():
         torch.testing.assert_close(weight, theirs[name], atol=rounding(1e-5, 1e-2), rtol=1e-3, msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, adapter: list[str], devices: int) -> None:
-    arguments = [*TEXT, f"data.source={text_file}", *adapter, "trainer.validate_every=7"]
-    without_trace(arguments, tmp_path, 36, devices)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", ["compile_model", "gradient_checkpointing"])
-def test_compiled_and_recomputed_adapters_train_alike(here: Train, setting: str) -> None:
-    one = here("model.adapter_dropout=0", folder="one")
-    other = here("model.adapter_dropout=0", f"module.{setting}=true", folder="other")
-    assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-2))
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -193,17 +191,6 @@ def test_every_launcher_runs_every_job_once(
         swept = [*swept, "hydra.launcher.n_jobs=2"]
     tiryns("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
     assert_all_done(tmp_path, sum(word.count(",") for word in swept) + 1)
-
-
-@pytest.mark.slow
-def test_installed_command_sweeps_over_processes(arguments: list[str], tmp_path: Path) -> None:
-    command = Path(sys.executable).with_name("tiryns")
-    words = [*arguments, "trainer=ddp", "trainer.accelerator=cpu", "trainer.max_steps=4", "seed=1,2,3"]
-    done = subprocess.run(
-        [command, "-m", *words], cwd=tmp_path, capture_output=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert_all_done(tmp_path, 3)
 
 
 def assert_all_done(cwd: Path, jobs: int) -> None:

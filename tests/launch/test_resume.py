@@ -279,10 +279,3 @@ def test_ranks_alone_agree_on_a_folder(ranks: int, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(resume, "agreed_folder", lambda _, __, choose: choose())
     assert resume.run_folder(_root_=composed([f"outputs={tmp_path}"])).startswith(str(tmp_path))
     assert len(agreed) == ranks - 1
-
-
-def test_a_folder_is_claimed_once_for_a_config(tmp_path: Path) -> None:
-    outputs = tmp_path / "a" / "outputs"
-    first = newest_or_claimed(outputs, "x")
-    assert newest_or_claimed(outputs, "x") == first
-    assert newest_or_claimed(outputs, "y") != first

@@ -64,14 +64,6 @@ def test_last_words_are_read(line: str, status: int, message: str) -> None:
 
 
 @pytest.mark.slow
-def test_command_ends_without_what_libraries_say_then(tmp_path: Path) -> None:
-    done = process("-m", "tiryns", "data.source=nowhere.txt", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "nanobind" not in done.stderr
-    assert done.stderr.count("\n") < 10
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("starter", [TORCHRUN, []])
 def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, tmp_path: Path) -> None:
     plain = [o for o in TINY if o != "trainer=cpu"]
