@@ -93,19 +93,14 @@ class Manifest(Callback):
         used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Notes the end of the session."""
-        self._end(trainer)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Notes how far the session had come."""
-        self._end(trainer)
-
-    def _end(self, trainer: Trainer) -> None:
+    def on_train_end(self, trainer: Trainer, *_: object) -> None:
+        """Notes the end of the session, and how far it has come."""
         if self._file is not None:
             self._file.close()
             self._file = None
             self._update(trainer, None, ended=True)
+
+    on_exception = on_train_end
 
     def _update(self, trainer: Trainer, cpu_seconds: float | None, ended: bool = False) -> None:
         if trainer.is_global_zero and self.totals:

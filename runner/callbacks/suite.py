@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -129,11 +129,13 @@ class SuiteEvaluation(Callback):
                 return self._give_up(folder, str(error))
             if self.jobs:
                 return
-            with _stopped_at_the_end(process):
+            try:
                 while process.poll() is None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(SECONDS_BETWEEN_LOOKS)
                     yield
+            finally:
+                _end(process)
         if not _complete(folder):
             self._give_up(folder, _problem(folder) or _last_line(folder))
 
@@ -251,19 +253,14 @@ def _export(trainer: Trainer, module: TrainingModule, weights: State | None, fol
         write_atomically(folder / WEIGHTS, digest)
 
 
-@contextlib.contextmanager
-def _stopped_at_the_end(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Ends a process that is still there after the block; its jobs save first."""
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a process that is still there; its jobs save first."""
+    process.terminate()
     try:
-        yield
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(SECONDS_TO_STOP)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        process.wait(SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _folders(trainer: Trainer) -> Path:

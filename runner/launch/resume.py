@@ -159,7 +159,7 @@ def saved_overrides(
     if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
         old = _lengths(replayed)
         replayed = [word for word in replayed if word not in old]
-        added += [f"{STEPS}=-1"] if STEPS in _named(old) and STEPS not in _named(new) else []
+        added += [f"{STEPS}=-1"] if _value(STEPS, old) and not _value(STEPS, new) else []
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return places + arguments[:first] + replayed + arguments[first:] + added
 
@@ -182,12 +182,8 @@ def _flags_of(folder: Run) -> list[str] | None:
     return noted
 
 
-def _named(words: list[str]) -> list[str]:
-    return [word.partition("=")[0] for word in words]
-
-
 def _lengths(words: list[str]) -> list[str]:
-    return [word for word, name in zip(words, _named(words), strict=True) if name in LENGTHS]
+    return [word for word in words if word.partition("=")[0] in LENGTHS]
 
 
 def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
