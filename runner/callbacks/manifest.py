@@ -93,7 +93,7 @@ class Manifest(Callback):
         used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
 
-    def on_train_end(self, trainer: Trainer, *_: object) -> None:
+    def on_train_end(self, trainer: Trainer, *_: object, **__: object) -> None:
         """Notes the end of the session, and how far it has come."""
         if self._file is not None:
             self._file.close()

@@ -30,7 +30,7 @@ from tiryns.runner.modules.training import TrainingModule
 from tiryns.runner.protocols import State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
-from tiryns.runner.run.command.started import same_modules, tells_rank
+from tiryns.runner.run.command.lifetime import same_modules, tells_rank
 from tiryns.runner.run.command.words import flags, quoted
 from tiryns.runner.run.files import SWEEP, read_text, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.launch.rank import RANK_CONFIG, Train, clear, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
-from tiryns.runner.run.command.started import same_modules, tells_rank
+from tiryns.runner.run.command.lifetime import same_modules, tells_rank
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports

@@ -16,13 +16,13 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.store.writer import cache_folder, key_of, locked
 from tiryns.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
-from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.autocast import is_slower, usable_precision
 from tiryns.runner.models.packed.trials import in_one_line
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.protocols import RunData
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
+from tiryns.runner.run.environment import machine
 from tiryns.runner.run.files import read_json, write_atomically
 
 CLEARLY = 0.9
