@@ -22,8 +22,7 @@ CONVERSIONS = ("none", "partial", "object", "all")
 def build(node: object, **given: object) -> Any:
     """Makes the object of a config node; of `given`, known only at run time, its target gets its parameters.
 
-    Raises:
-        ValueError: no target, one that is not allowed, a value out of bounds, or settings that the target does not take.
+    Raises ValueError for no target, one that is not allowed, a value out of bounds, or settings that it does not take.
     """
     return bind(node)(**given)
 

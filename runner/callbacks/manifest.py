@@ -67,7 +67,11 @@ class Manifest(Callback):
             config = yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER)
             groups = dict(zip(GROUPS, map(config.get, GROUPS), strict=True))
             # Short runs notice what a config of all settings takes. Only a lookup can need the other groups.
-            inputs = _inputs(trainer, folder, DictConfig(config if "${" in str(groups) else groups))
+            here = from_begin(DictConfig(config if "${" in str(groups) else groups), folder.path)
+            point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
+            branch = point if point and not folder.is_same(point) else None
+            # what the run began with in its first session, a later one leaves out
+            inputs = inputs_of(trainer.datamodule, here, not read_manifest(folder.path), branch)  # type: ignore[attr-defined]
             begin_manifest(folder, config, inputs, resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 
@@ -115,15 +119,6 @@ class Manifest(Callback):
         """Takes over those of the run being resumed."""
         self._order, self.totals = state_dict["order"], {**state_dict}
         del self.totals["order"]
-
-
-def _inputs(trainer: Trainer, folder: Run, config: DictConfig) -> dict[str, object]:
-    """What a run begins with; what it began with in its first session, a later one leaves out."""
-    first = not read_manifest(folder.path)
-    config = from_begin(config, folder.path)
-    point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
-    branch = point if point and not folder.is_same(point) else None
-    return inputs_of(trainer.datamodule, config, first, branch)  # type: ignore[attr-defined]
 
 
 def inputs_of(data: RunData, config: DictConfig, weights: bool, checkpoint: Path | None) -> dict[str, object]:

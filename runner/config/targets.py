@@ -101,20 +101,15 @@ def check_targets(node: object) -> None:
         path = full_key(node)
         for name in node:
             if not OmegaConf.is_missing(node, name) and (name != "hydra" or path):
-                value = node[name]
-                _check_value(str(name), value, path)
+                key, value = str(name), node[name]
+                if key == "_target_":
+                    check_target(str(value), path)
+                if path and key == "trust_remote_code" and value:
+                    only = "only trust_remote_code=true on the command line lets a model run its own code"
+                    raise ValueError(f"{path}.{key} is refused: {only}")
+                if path and (problem := kernel_problem(key, value)):
+                    raise ValueError(f"{path}.{key}={value} is refused: {problem}")
                 check_targets(value)
-
-
-def _check_value(name: str, value: object, path: str) -> None:
-    if name == "_target_":
-        check_target(str(value), path)
-    if name == "trust_remote_code" and value and path:
-        raise ValueError(
-            f"{path}.{name} is refused: only trust_remote_code=true on the command line lets a model run its own code"
-        )
-    if path and (problem := kernel_problem(name, value)):
-        raise ValueError(f"{path}.{name}={value} is refused: {problem}")
 
 
 def check_target(target: str, path: str) -> None:

@@ -63,11 +63,7 @@ class Leadership(ExitStack):
         return True
 
     def meet(self, launch: str) -> None:
-        """Gets the folder where the agents of a `launch` meet ready, or waits until another node has.
-
-        Raises:
-            ValueError: nobody gets it ready; another node has failed, or the nodes do not share the run folder.
-        """
+        """Gets the folder where the agents of a `launch` meet ready; ValueError where another node does not do it."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         meeting = self.folder.path / MEETING
         deadline = time.monotonic() + SECONDS_TO_AGREE

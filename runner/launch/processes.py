@@ -35,10 +35,7 @@ def launch(
 
     One device has a process of its own too where `trainer.max_restarts` says how often it is replaced, or the run may
     have several nodes; then `lead` is called again and again, to take over the run folder when its node is gone.
-
-    Raises:
-        TrainingFailure: a rank ended with an error; the message is its own.
-        Stopped: a signal stopped the run; it is saved as far as it got.
+    Raises TrainingFailure with the message of a rank that failed, Stopped where a signal stopped the run.
     """
     quiet_threads()
     count, restarts = processes_per_node(config.trainer), config.trainer.get("max_restarts")

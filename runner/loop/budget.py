@@ -112,7 +112,10 @@ def tells_batches(data: RunData) -> TypeGuard["GlobalBatchDataModule"]:
 
 def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
     """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
-    spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
+    counts = None if model is None else model.flop_counts()
+    shares = _first_batches(data)
+    each = (step_flops(model, counts, s) if model is not None and counts else s["tokens"] for s in shares)
+    spent = list(accumulate(each))
     if spent[-1] > amount:
         return bisect_right(spent, amount)
     return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
@@ -227,10 +230,6 @@ def _cost_of_lengths(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     tokens, pairs = (sum(share[name] for share in first) for name in ("tokens", "token_pairs"))
     others = sum(step_flops(model, counts, share) for share in first) - counts.step(tokens, pairs, 0)
     return counts.per_token + others / tokens, counts.per_pair
-
-
-def _cost_of_share(model: TaskModel | None, share: Share) -> float:
-    return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
 
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:

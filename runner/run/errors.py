@@ -155,14 +155,10 @@ def _plain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if isinstance(error, KeyError) and error.args:
-        return str(error.args[0]) if " " in str(error.args[0]) else _missing_key(error)
+        if " " in str(error.args[0]):
+            return str(error.args[0])
+        last = traceback.extract_tb(error.__traceback__)[-1:]  # a key alone, which this line has looked up
+        where = "".join(f" ({Path(f.filename).name}, line {f.lineno}: {f.line})" for f in last)
+        missing = f"{error.args[0]!r} is missing from what is read here{where}"
+        return f"{missing}; TIRYNS_FULL_ERROR=1 shows the traceback"
     return str(error)
-
-
-def _missing_key(error: KeyError) -> str:
-    """The message of a KeyError that holds a key alone, with the line that looked it up."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" ({Path(f.filename).name}, line {f.lineno}: {f.line})" for f in last)
-    return (
-        f"{error.args[0]!r} is missing from what is read here{where}; TIRYNS_FULL_ERROR=1 shows the traceback"
-    )

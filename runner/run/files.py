@@ -74,12 +74,7 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object in a file of JSON.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it holds no JSON object; the message names it.
-    """
+    """The object in a file of JSON; raises OSError where it cannot be read, ValueError where it holds none."""
     try:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError):

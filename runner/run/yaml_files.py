@@ -45,9 +45,7 @@ def settings_in(config: DictConfig, resolve: bool = False) -> Settings:
 def read_group(file: Path, name: str) -> Settings:
     """One top-level setting of a `config.yaml` by its name, if it is there; the rest of the file is not parsed.
 
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is damaged.
+    Raises OSError where there is no such file, ValueError where it is damaged.
     """
     with _named(file):
         rows = re.search(
@@ -61,11 +59,7 @@ def read_group(file: Path, name: str) -> Settings:
 
 @contextmanager
 def checked_files() -> Iterator[None]:
-    """Within it every file that Hydra reads from a folder is checked first.
-
-    Raises:
-        ValueError: a file is not UTF-8, no YAML, no mapping, too deep or too large; the message has file and line.
-    """
+    """Raises ValueError for a file that Hydra reads within it which is not UTF-8, no mapping of YAML, or too large."""
 
     @contextmanager
     def checked(file: Path) -> Iterator[None]:

@@ -173,9 +173,9 @@ def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) 
 @pytest.mark.parametrize(
     "words",
     [
-        ["data=files", "data.source="], ["data=files", "data.source=''"], ["data=files", "data.source=['']"],
+        ["data=files", "data.source="], ["data=files", "data.source=['']"],
         ["data=files", "data.source=***"], ["data=files", "data.source=x", "data.validation={a: ''}"],
-        ["experiment=classification", "data.train=''"], ["experiment=classification", "data.test='  '"],
+        ["experiment=classification", "data.test='  '"],
         ["model=pretrained", "model.name_or_path="], ["data=image_text", "data.train=x", "data.images=''"],
         ["data=energon", "data.path="], ["outputs="], ["data.tokenizer=''"], ["resume=''"],
         ["data=files", "data.source=${oc.env:UNSET_BUT_EMPTY}"],

@@ -1,4 +1,4 @@
-"""Whole runs with low-rank adapters, of text and of images: on two ranks, killed, in shards, exported."""
+"""Whole runs with low-rank adapters, of text and of images: resumed, in shards, exported."""
 
 import json
 from pathlib import Path
@@ -9,13 +9,11 @@ from safetensors.torch import load_file
 
 from tests.conftest import TINY, Command, train_as
 from tests.launch.test_kill import only_run
-from tests.runs.test_data_order import FIGURES, validation_figures
 from tests.runs.test_train import Train, assert_same_run, continued, losses
 from tests.runs.test_vision_language import train_here
 from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL
 from tiryns.runner.opened_run import open_run
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 TEXT = [word for word in TINY if not word.startswith("model")]
@@ -56,19 +54,6 @@ def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Train, tm
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert all(".encoder.layer." in name or "transform" in name for name in changed)
     assert len([name for name in changed if ".encoder.layer." in name]) == 12
-
-
-@pytest.mark.slow
-def test_two_processes_train_an_adapter_as_one(
-    tiryns: Command, here: Train, tmp_path: Path, text_file: Path, adapter: list[str]
-) -> None:
-    cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
-    tiryns(*TEXT, f"data.source={text_file}", *adapter, *QUICK, *cut)
-    two, one = only_run(tmp_path / "outputs"), here()
-    assert audit.compare(one.path, two.path) is None
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-3))
-    assert validation_figures(two) == pytest.approx(validation_figures(one), **FIGURES)
-    assert losses(here("seed=43", folder="other")) != pytest.approx(losses(one), rel=1e-3)
 
 
 @pytest.mark.slow

@@ -147,22 +147,6 @@ def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 120) ->
         time.sleep(0.1)
 
 
-@pytest.mark.slow
-def test_error_that_the_user_has_to_mend_is_not_tried_again(arguments: list[str], tmp_path: Path) -> None:
-    broken = [
-        "allowed_targets=[tests]",
-        "+callback.fail={_target_: tests.slurm.failing.FailsOnLastRank, step: 3}",
-    ]
-    process = start([*arguments, *broken, "trainer.devices=2"], tmp_path)
-    assert process.wait(timeout=120) == 1
-    output = (tmp_path / "output.txt").read_text()
-    assert (
-        f"error: rank 1 on {gethostname()} ended with exit status 1: the last rank has had enough" in output
-    )
-    assert "restart" not in output
-    assert_clean(only_run(tmp_path / "outputs"), tmp_path)
-
-
 DEEDS = (
     "kill a rank", "kill a rank that saves", "stop a rank", "kill an agent", "kill an agent that saves",
     "end an agent", "add an agent",

@@ -32,17 +32,6 @@ def arguments(text_file: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sweep(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A multirun over the number of processes, which nobody stops."""
-    cwd = tmp_path_factory.mktemp("sweep")
-    assert start(["-m", *arguments, "trainer.devices=2,1"], cwd).wait(timeout=300) == 0, (
-        cwd / "output.txt"
-    ).read_text()
-    assert_nothing_left(cwd)
-    return next(cwd.glob("outputs/*/*-sweep"))
-
-
-@pytest.fixture(scope="module")
 def alone(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of one process, in this one, which nobody stops."""
     run: Run = train_here(tmp_path_factory.mktemp("alone") / "run", text_file, *RUN)
@@ -57,14 +46,6 @@ def together(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
         cwd / "output.txt"
     ).read_text()
     return only_run(cwd / "outputs")
-
-
-@pytest.mark.slow
-def test_sweep_over_the_number_of_processes(sweep: Path, alone: Run, together: Run) -> None:
-    for job, whole in ((Run(sweep / "0"), together), (Run(sweep / "1"), alone)):
-        assert (job.path / "report.html").exists()
-        assert_same(job, whole)
-    assert audit.compare(alone.path, together.path) is None
 
 
 def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
-from tests.support.composed import composed
 from tiryns.runner.logging.loggers import MetricsFile
 from tiryns.runner.run.metrics_file import read_metrics, whole_rows
 
@@ -32,19 +31,6 @@ def test_row_is_on_disk_when_the_call_returns(tmp_path: Path) -> None:
     assert rows_of(tmp_path) == [{"step": "10", "train/loss": "2.5", "train/epoch": "1"}]
     (series, _) = read_metrics(tmp_path / "metrics.csv").values()
     assert before - 1 <= series.times[0] <= time.time() + 1
-
-
-def test_new_metric_adds_a_column_to_the_rows_before(tmp_path: Path) -> None:
-    metrics = MetricsFile(tmp_path)
-    metrics.log_metrics({"train/loss": 2.5}, 1)
-    metrics.log_metrics({"val/books/loss": 3.5}, 1)
-    metrics.log_metrics({"train/loss": 1.5}, 2)
-    assert rows_of(tmp_path) == [
-        {"step": "1", "train/loss": "2.5", "val/books/loss": ""},
-        {"step": "1", "train/loss": "", "val/books/loss": "3.5"},
-        {"step": "2", "train/loss": "1.5", "val/books/loss": ""},
-    ]
-    assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]
 
 
 @given(rows=ROWS, reopened_after=st.integers(0, 12))
@@ -154,12 +140,3 @@ def test_only_the_main_process_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     metrics.resume(0)
     metrics.log_hyperparams({"a": 1})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_loggers_add_up_when_a_list_is_chosen() -> None:
-    chosen = composed(["logger=[csv,wandb]", "logger.wandb.project=mine"]).logger
-    assert {name: node["_target_"] for name, node in chosen.items()} == {
-        "csv": "runner.logging.MetricsFile",
-        "wandb": "runner.logging.wandb_logger",
-    }
-    assert chosen["wandb"]["project"] == "mine"
