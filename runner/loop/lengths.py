@@ -94,7 +94,7 @@ class Lengths:
         config, found = self.config, self.phases()
         optimizer = settings_in(config.optimizer, resolve=True) if found else {}
         decays = decays_of(found, optimizer) if found else None
-        if decays is None and not has_own_schedules(found):
+        if not found or (decays is None and not has_own_schedules(found)):
             return make_scheduler_of(config.scheduler)
         settings = settings_in(config.scheduler, resolve=True)
         if target_of(settings) != CLOSED_FORM:
