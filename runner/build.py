@@ -22,8 +22,7 @@ CONVERSIONS = ("none", "partial", "object", "all")
 def build(node: object, **given: object) -> Any:
     """Makes the object of a config node; of `given`, known only at run time, its target gets its parameters.
 
-    Raises:
-        ValueError: no target, one that is not allowed, a value out of bounds, or settings that the target does not take.
+    Raises ValueError for no target, one that is not allowed, a value out of bounds, or settings that it does not take.
     """
     return bind(node)(**given)
 
@@ -63,7 +62,6 @@ def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[An
 
 
 def _value(value: Any, convert: str, recursive: bool) -> Any:
-    """A value of a node, converted, with its own nodes built."""
     if recursive and isinstance(value, DictConfig) and "_target_" in value:
         path, target = full_key(value), value["_target_"]
         made = Call(

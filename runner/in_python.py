@@ -172,7 +172,6 @@ def _composing(
 
 @contextmanager
 def _command(words: list[str]) -> Iterator[None]:
-    """A context with the command line of these words, which a run notes in its folder."""
     before, sys.argv = sys.argv, ["tiryns", *words]
     try:
         yield
@@ -181,7 +180,6 @@ def _command(words: list[str]) -> Iterator[None]:
 
 
 def _trained(config: DictConfig) -> OpenedRun:
-    """Trains one job, as Hydra runs it."""
     try:
         done = run_composed(train.work, config)
     except Stopped as stopped:

@@ -33,7 +33,8 @@ class EarlyStopping(Callback):
         if found is None:
             raise ValueError("callback.early_stopping.monitor is not set, and no validation loss is logged")
         monitor, value = found
-        if self._better(value):
+        gain = (value - (self.best or 0.0)) * (1 if self.mode == "max" else -1)
+        if math.isfinite(value) if self.best is None else gain > self.min_delta:
             self.best, self.waited = value, 0
             return
         self.waited += 1
@@ -50,12 +51,6 @@ class EarlyStopping(Callback):
     def load_state_dict(self, state_dict: State) -> None:
         """Restores the count of a resumed run."""
         self.best, self.waited = state_dict["best"], state_dict["waited"]
-
-    def _better(self, value: float) -> bool:
-        if self.best is None:
-            return math.isfinite(value)
-        gain = self.best - value if self.mode == "min" else value - self.best
-        return gain > self.min_delta
 
 
 class StopAfter(Callback):

@@ -67,7 +67,11 @@ class Manifest(Callback):
             config = yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER)
             groups = dict(zip(GROUPS, map(config.get, GROUPS), strict=True))
             # Short runs notice what a config of all settings takes. Only a lookup can need the other groups.
-            inputs = _inputs(trainer, folder, DictConfig(config if "${" in str(groups) else groups))
+            here = from_begin(DictConfig(config if "${" in str(groups) else groups), folder.path)
+            point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
+            branch = point if point and not folder.is_same(point) else None
+            # what the run began with in its first session, a later one leaves out
+            inputs = inputs_of(trainer.datamodule, here, not read_manifest(folder.path), branch)  # type: ignore[attr-defined]
             begin_manifest(folder, config, inputs, resolved, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 
@@ -93,19 +97,14 @@ class Manifest(Callback):
         used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Notes the end of the session."""
-        self._end(trainer)
-
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Notes how far the session had come."""
-        self._end(trainer)
-
-    def _end(self, trainer: Trainer) -> None:
+    def on_train_end(self, trainer: Trainer, *_: object, **__: object) -> None:
+        """Notes the end of the session, and how far it has come."""
         if self._file is not None:
             self._file.close()
             self._file = None
             self._update(trainer, None, ended=True)
+
+    on_exception = on_train_end
 
     def _update(self, trainer: Trainer, cpu_seconds: float | None, ended: bool = False) -> None:
         if trainer.is_global_zero and self.totals:
@@ -120,15 +119,6 @@ class Manifest(Callback):
         """Takes over those of the run being resumed."""
         self._order, self.totals = state_dict["order"], {**state_dict}
         del self.totals["order"]
-
-
-def _inputs(trainer: Trainer, folder: Run, config: DictConfig) -> dict[str, object]:
-    """What a run begins with; what it began with in its first session, a later one leaves out."""
-    first = not read_manifest(folder.path)
-    config = from_begin(config, folder.path)
-    point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
-    branch = point if point and not folder.is_same(point) else None
-    return inputs_of(trainer.datamodule, config, first, branch)  # type: ignore[attr-defined]
 
 
 def inputs_of(data: RunData, config: DictConfig, weights: bool, checkpoint: Path | None) -> dict[str, object]:

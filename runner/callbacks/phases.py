@@ -1,5 +1,6 @@
 """Begins each phase of a run, and validates at its end."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -17,6 +18,8 @@ from tiryns.runner.run.folder import Run
 
 OF_LOSS = ("data", "model", "objective")
 """Groups whose settings make the loss of a phase another one."""
+
+_NOT_IN_FILES = re.compile(r"[^\w.]")
 
 RECORD = "phases"
 """Their key in `status.json`, and in checkpoints that of their tokens."""
@@ -45,7 +48,7 @@ class PhaseChanges(Callback, RunCallback):
     def names_of_ends(self) -> dict[int, str]:
         """The last step of each phase, counted from 1, with the name of its checkpoint."""
         named = enumerate(zip(self.timeline.ends, self.timeline.names, strict=True), 1)
-        return {end: f"phase-{number}-{_as_file(name)}" for number, (end, name) in named}
+        return {end: f"phase-{number}-{_NOT_IN_FILES.sub('-', name)}" for number, (end, name) in named}
 
     @cached_property
     def other_losses(self) -> set[int]:
@@ -108,20 +111,9 @@ class PhaseChanges(Callback, RunCallback):
         return f"{self.timeline.names[number]}@{self.timeline.starts[number]}"
 
     def _described(self, number: int, step: int) -> str:
-        """A phase in a line: its name, its steps counted from 1, and what it changes."""
         start, end, phase = self.timeline.starts[number], self.timeline.ends[number], self.phases[number]
         since = f", continuing at {step + 1:,}" if step > start else ""
         own = [
             f"{group}.{name}={value}" for group, own in phase.settings.items() for name, value in own.items()
         ]
         return ", ".join([f"phase {phase.name}: steps {start + 1:,} to {end:,}{since}", *own])
-
-
-def _as_file(name: str) -> str:
-    """The name of a phase for a file.
-
-    Example:
-        >>> _as_file("context extension/8k")
-        'context-extension-8k'
-    """
-    return "".join(c if c.isalnum() or c in "._" else "-" for c in name)

@@ -63,11 +63,7 @@ class Preemption(Callback):
 
 
 class Heartbeat(Callback):
-    """Sets the time of a file while the run trains, at most once a second; the file is there as long as it trains.
-
-    Example:
-        >>> trainer = Trainer(callbacks=[Heartbeat(Path("run/.heartbeat-0"))])
-    """
+    """Sets the time of a file while the run trains, at most once a second; the file is there as long as it trains."""
 
     def __init__(self, file: Path) -> None:
         self.file, self._last = file, 0.0

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from tiryns.runner.modules.training import TrainingModule
 from tiryns.runner.protocols import State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
-from tiryns.runner.run.command.started import same_modules, tells_rank
+from tiryns.runner.run.command.lifetime import same_modules, tells_rank
 from tiryns.runner.run.command.words import flags, quoted
 from tiryns.runner.run.files import SWEEP, read_text, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run
@@ -129,11 +129,13 @@ class SuiteEvaluation(Callback):
                 return self._give_up(folder, str(error))
             if self.jobs:
                 return
-            with _stopped_at_the_end(process):
+            try:
                 while process.poll() is None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(SECONDS_BETWEEN_LOOKS)
                     yield
+            finally:
+                _end(process)
         if not _complete(folder):
             self._give_up(folder, _problem(folder) or _last_line(folder))
 
@@ -218,12 +220,7 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder.
-
-    Example:
-        >>> step_of(Path("run/suite/step-00000500"))
-        500
-    """
+    """The step of an evaluation, by the name of its folder."""
     return int(folder.name.removeprefix("step-"))
 
 
@@ -242,7 +239,6 @@ def _together(trainer: Trainer, work: Waits) -> None:
 
 
 def _export(trainer: Trainer, module: TrainingModule, weights: State | None, folder: Path) -> None:
-    """Writes the present weights into the folder of their evaluation, unless it is of the same ones already."""
     run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
     with module.evaluation_weights():
         digest = state_digest(module.model.pretrained.state_dict() if weights is None else weights)
@@ -257,19 +253,14 @@ def _export(trainer: Trainer, module: TrainingModule, weights: State | None, fol
         write_atomically(folder / WEIGHTS, digest)
 
 
-@contextlib.contextmanager
-def _stopped_at_the_end(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Ends a process that is still there after the block; its jobs save first."""
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a process that is still there; its jobs save first."""
+    process.terminate()
     try:
-        yield
-    finally:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(SECONDS_TO_STOP)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        process.wait(SECONDS_TO_STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _folders(trainer: Trainer) -> Path:

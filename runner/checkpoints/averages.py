@@ -169,7 +169,6 @@ def ties(
 
 
 def _largest(delta: Tensor, density: float) -> Tensor:
-    """The tensor with all but its largest magnitudes set to 0."""
     count = max(1, int(density * delta.numel()))
     kept = torch.zeros_like(delta).flatten()
     places = delta.abs().flatten().argsort(descending=True, stable=True)[:count]

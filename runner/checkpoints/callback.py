@@ -164,7 +164,6 @@ class Checkpoint(Callback):
         return {} if best is None else {"objective": best, "best_step": float(self.best_step)}
 
     def _validates_after(self, trainer: Trainer) -> bool:
-        """Whether a validation follows the step just done."""
         every = trainer.val_check_batch
         return bool(trainer.enable_validation and isinstance(every, int) and trainer.global_step % every == 0)
 

@@ -98,7 +98,6 @@ def lacks_data(config: DictConfig) -> bool:
 
 
 def _brought(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings of a data set that a plan does without."""
     return (*BROUGHT, "train") if "images" in data else BROUGHT
 
 
@@ -113,7 +112,6 @@ def _plain(config: DictConfig, name: str) -> Any:
 
 
 def _check_sizes(key: str, value: object) -> None:
-    """Raises ValueError for a whole number that has more than 64 bits, at any depth of a setting."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -142,7 +140,6 @@ def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Sett
 
 
 def _resolved(config: DictConfig, prefix: str, values: Settings) -> Settings:
-    """The values, with those that refer to others looked up."""
     found = dict(values)
     for name, value in values.items():
         if isinstance(value, str) and "${" in value:
@@ -151,7 +148,6 @@ def _resolved(config: DictConfig, prefix: str, values: Settings) -> Settings:
 
 
 def _check_groups(values: Settings) -> None:
-    """Checks that every group has an option, and every setting without a default a value."""
     for group in (name for name in OPTIONS if "/" not in name):
         node, options = values.get(group, MISSING), OPTIONS[group]
         if node in (MISSING, None) and group not in EMPTY:
@@ -173,7 +169,6 @@ check_of(Config, "phases")(check_phases)
 
 @check_of(Wsd)
 def _check_schedule(scheduler: Settings, config: Settings) -> None:
-    """Checks that the schedule fits into the run, where its steps do not depend on the data."""
     steps = config["trainer"].get("max_steps", -1)
     if steps > 0 and not config["phases"]:
         try:

@@ -99,12 +99,7 @@ def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
 
 @cache
 def path_settings() -> frozenset[str]:
-    """The names of settings that may hold a path.
-
-    Example:
-        >>> sorted({"source", "teacher", "max_length"} & path_settings())
-        ['source', 'teacher']
-    """
+    """The names of settings that may hold a path."""
     options = (option for group in GROUPS for option in OPTIONS[group].values())
     rules = (rule for option in options for rule in rules_of(option).items())
     return frozenset(name for name, rule in rules if rule.get("allowed") == NAMED) | {"source", "validation"}
@@ -151,7 +146,6 @@ def is_moved(run: Run, config: DictConfig) -> bool:
 
 
 def _data_of(config: DictConfig) -> Settings:
-    """The settings that may name local files, by the names of `data_files`."""
     data = settings_in(config.data, resolve=True)
     parts = {"": data, **{f"mixture.{name}.": one for name, one in (data.get("mixture") or {}).items()}}
     return {

@@ -108,7 +108,6 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
 
 
 def _refused(config: DictConfig, typed: Sequence[str]) -> list[Reached]:
-    """The settings that run code of others or reach outside of the run, and are not the user's own."""
     values = plain(config)
     running = (
         Reached(key, value, "", RUNS)
@@ -119,7 +118,6 @@ def _refused(config: DictConfig, typed: Sequence[str]) -> list[Reached]:
 
 
 def _not_own(config: DictConfig, found: Iterable[Reached], typed: Sequence[str]) -> Iterator[Reached]:
-    """Those of these settings that are not the user's own."""
     for one in found:
         key, value, used, why = one
         if why == FETCHES:
@@ -276,7 +274,6 @@ def _content(file: Path, changed: int) -> Settings:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts in a value."""
     if isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _texts(inner)
@@ -291,7 +288,6 @@ def _own_texts(words: Iterable[str]) -> str:
 
 @cache
 def _defaults() -> frozenset[tuple[str, str]]:
-    """The names of all settings that are texts, with their defaults."""
     options = [Config, *(option for named in OPTIONS.values() for option in named.values())]
     found = [(f.name, f.default) for option in options if is_dataclass(option) for f in fields(option)]
     return frozenset((name, default) for name, default in found if isinstance(default, str))

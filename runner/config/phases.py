@@ -1,8 +1,6 @@
 """Checks the phases of a run beside its other settings, before data is read."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from omegaconf import MISSING
 
@@ -34,7 +32,10 @@ def check_phases(settings: Settings, config: Settings) -> None:
                 f"{where}.sampler.{grows[0]}: give warmup_from too, the sequences of its first batches"
             )
         _check_objective(where, phase, config)
-        _check_positions(where, phase, config["model"])
+        longest, length = config["model"].get("max_position_embeddings"), phase.data.get("max_length")
+        if isinstance(longest, int) and isinstance(length, int) and length > longest:
+            takes = f"more than the model can take: model.max_position_embeddings={longest}"
+            raise ValueError(f"{where}.data.max_length={length} is {takes}")
     if phases[0].share is None:
         tokens = sum(phase.tokens or 0 for phase in phases)
         counted = {"max_steps": -1, "max_tokens": tokens}
@@ -49,7 +50,6 @@ def check_phases(settings: Settings, config: Settings) -> None:
 def _check_schedules(
     phases: list[Phase], lengths: list[int | None], scheduler: Settings, steps: int, optimizer: Settings
 ) -> None:
-    """Checks that the schedules fit into the phases, whose steps do not depend on the data."""
     phases = [replace(phase, steps=length) for phase, length in zip(phases, lengths, strict=True)]
     for number, phase in enumerate(phases):
         check_fields(
@@ -83,11 +83,3 @@ def _check_objective(where: str, phase: Phase, config: Settings) -> None:
         changed = {**objective, **phase.objective}
         for check in checks_of(OPTIONS["objective"][option], changed):
             check(changed, config)
-
-
-def _check_positions(where: str, phase: Phase, model: Mapping[str, Any]) -> None:
-    longest, length = model.get("max_position_embeddings"), phase.data.get("max_length")
-    if isinstance(longest, int) and isinstance(length, int) and length > longest:
-        raise ValueError(
-            f"{where}.data.max_length={length} is more than the model can take: model.max_position_embeddings={longest}"
-        )

@@ -101,20 +101,15 @@ def check_targets(node: object) -> None:
         path = full_key(node)
         for name in node:
             if not OmegaConf.is_missing(node, name) and (name != "hydra" or path):
-                value = node[name]
-                _check_value(str(name), value, path)
+                key, value = str(name), node[name]
+                if key == "_target_":
+                    check_target(str(value), path)
+                if path and key == "trust_remote_code" and value:
+                    only = "only trust_remote_code=true on the command line lets a model run its own code"
+                    raise ValueError(f"{path}.{key} is refused: {only}")
+                if path and (problem := kernel_problem(key, value)):
+                    raise ValueError(f"{path}.{key}={value} is refused: {problem}")
                 check_targets(value)
-
-
-def _check_value(name: str, value: object, path: str) -> None:
-    if name == "_target_":
-        check_target(str(value), path)
-    if name == "trust_remote_code" and value and path:
-        raise ValueError(
-            f"{path}.{name} is refused: only trust_remote_code=true on the command line lets a model run its own code"
-        )
-    if path and (problem := kernel_problem(name, value)):
-        raise ValueError(f"{path}.{name}={value} is refused: {problem}")
 
 
 def check_target(target: str, path: str) -> None:
@@ -161,7 +156,6 @@ def is_registered(target: str, group: str | None) -> bool:
 
 @cache
 def _targets_of(option: type) -> frozenset[str]:
-    """The targets that an option names, those of nodes in its fields too."""
     try:
         values: Any = asdict(option())
     except TypeError:  # a field without a default, which takes a config
@@ -201,7 +195,6 @@ def _plugins() -> frozenset[str]:
 
 
 def _is_public(target: str) -> bool:
-    """Whether a name is a public one of the libraries."""
     parts = target.split(".")
     hidden = any(part.startswith("_") or not part.isidentifier() for part in parts)
     return parts[0] in LIBRARIES and len(parts) > 1 and not hidden and not target.startswith(REFUSED)
@@ -238,5 +231,4 @@ def _attribute(path: str) -> Any:
 
 
 def _is_of_kind(found: object, group: str | None) -> bool:
-    """Whether something is a class that components of the group may be of."""
     return group is not None and isinstance(found, type) and issubclass(found, _located(KINDS[group]))

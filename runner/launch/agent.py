@@ -79,11 +79,7 @@ class Supervision:
 
 
 class RankAgent(LocalElasticAgent):
-    """Restarts ranks that crash, are killed or hang; an error that the user has to mend, or a signal, ends them all.
-
-    Raises:
-        Stopped: a signal came while no rank was running.
-    """
+    """Restarts ranks that crash, are killed or hang; an error that the user has to mend, or a signal, ends them all."""
 
     def __init__(self, spec: WorkerSpec, plan: Supervision) -> None:
         super().__init__(spec, NoLogFiles())
@@ -250,11 +246,8 @@ def _signal(ranks: dict[int, "Popen[bytes]"], number: int) -> None:
 def supervise(plan: Supervision) -> str | None:
     """Runs the ranks of this node to their end; returns why they failed, or None.
 
-    None of them, nor a process of theirs, is left when this returns or raises.
-
-    Raises:
-        Stopped: a signal has ended the ranks.
-        TrainingFailure: the agents of other nodes are gone, or too few came.
+    None of them, nor a process of theirs, is left when this returns or raises: Stopped where a signal has ended the
+    ranks, TrainingFailure where the agents of other nodes are gone, or too few came.
     """
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what matters is said here
     spec = WorkerSpec(

@@ -99,7 +99,6 @@ def await_announcement(folder: Run, here: Member) -> None:
 
 
 def _await_note(note: Path, here: Member, where: Path) -> None:
-    """Waits for a note of this launch that rank 0 writes; raises ValueError where it does not come."""
     deadline = time.monotonic() + SECONDS_TO_AGREE
     while read_json(note, {}).get("launch") != here.launch:
         if time.monotonic() > deadline:

@@ -65,11 +65,8 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
             "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"
         )
     if not in_sweep() and here is None and launcher != "basic":
-        log.warning(
-            "hydra/launcher=%s counts with -m alone, so this trains here: tiryns -m hydra/launcher=%s ...",
-            launcher,
-            launcher,
-        )
+        again = f"tiryns -m hydra/launcher={launcher} ..."
+        log.warning("hydra/launcher=%s counts with -m alone, so this trains here: %s", launcher, again)
     if (nodes := nodes_to_join(config, here)) != (1, 1):
         return _on_nodes(config, folder, nodes, train, here.launch if here else "")
     if here is None:
@@ -146,7 +143,6 @@ def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) 
 
 
 def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
-    """Holds and writes the run folder while `work` trains in it."""
     patience, explained = (
         (SECONDS_FOR_THE_LAST_TO_END, stops_explained()) if slurm_job() else (0.0, contextlib.nullcontext())
     )
@@ -204,10 +200,8 @@ def report_job_failure(folder: Run, error: Exception) -> None:
     """
     if wants_traceback():
         traceback.print_exc()
-    if folder.status.get("error"):
-        print(
-            f"{folder.path.name} has failed: see {typed_path(folder.path) / LOG}", file=sys.stderr, flush=True
-        )
-    else:
-        print(f"error: {folder.path.name}: {message_of(error, folder.path)}", file=sys.stderr, flush=True)
+    said = f"{folder.path.name} has failed: see {typed_path(folder.path) / LOG}"
+    if not folder.status.get("error"):
+        said = f"error: {folder.path.name}: {message_of(error, folder.path)}"
+    print(said, file=sys.stderr, flush=True)
     traceback.clear_frames(error.__traceback__)

@@ -40,13 +40,7 @@ SECONDS_FOR_OTHERS_TO_END = 1.0
 
 
 class Leadership(ExitStack):
-    """Holds and writes the run folder on one node at a time.
-
-    Example:
-        >>> with Leadership(config, Run(path), overrides) as leadership:
-        ...     leadership.take()
-        True
-    """
+    """Holds and writes the run folder on one node at a time."""
 
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()
@@ -69,11 +63,7 @@ class Leadership(ExitStack):
         return True
 
     def meet(self, launch: str) -> None:
-        """Gets the folder where the agents of a `launch` meet ready, or waits until another node has.
-
-        Raises:
-            ValueError: nobody gets it ready; another node has failed, or the nodes do not share the run folder.
-        """
+        """Gets the folder where the agents of a `launch` meet ready; ValueError where another node does not do it."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         meeting = self.folder.path / MEETING
         deadline = time.monotonic() + SECONDS_TO_AGREE
@@ -119,12 +109,7 @@ def _written(file: Path) -> bytes:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
-
-    Example:
-        >>> with folder.lock():
-        ...     clear_leftovers(folder.path)
-    """
+    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder."""
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in [
         path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)

@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.launch.rank import RANK_CONFIG, Train, clear, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
-from tiryns.runner.run.command.started import same_modules, tells_rank
+from tiryns.runner.run.command.lifetime import same_modules, tells_rank
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
@@ -35,10 +35,7 @@ def launch(
 
     One device has a process of its own too where `trainer.max_restarts` says how often it is replaced, or the run may
     have several nodes; then `lead` is called again and again, to take over the run folder when its node is gone.
-
-    Raises:
-        TrainingFailure: a rank ended with an error; the message is its own.
-        Stopped: a signal stopped the run; it is saved as far as it got.
+    Raises TrainingFailure with the message of a rank that failed, Stopped where a signal stopped the run.
     """
     quiet_threads()
     count, restarts = processes_per_node(config.trainer), config.trainer.get("max_restarts")
@@ -123,5 +120,4 @@ def return_freed_memory() -> None:
 
 
 def _of_glibc(name: str) -> Any:
-    """Returns a function of the C library, or None where the system or its library has none of that name."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None

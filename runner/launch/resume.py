@@ -159,7 +159,7 @@ def saved_overrides(
     if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
         old = _lengths(replayed)
         replayed = [word for word in replayed if word not in old]
-        added += [f"{STEPS}=-1"] if STEPS in _named(old) and STEPS not in _named(new) else []
+        added += [f"{STEPS}=-1"] if _value(STEPS, old) and not _value(STEPS, new) else []
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return places + arguments[:first] + replayed + arguments[first:] + added
 
@@ -182,13 +182,8 @@ def _flags_of(folder: Run) -> list[str] | None:
     return noted
 
 
-def _named(words: list[str]) -> list[str]:
-    return [word.partition("=")[0] for word in words]
-
-
 def _lengths(words: list[str]) -> list[str]:
-    """The overrides among these that change the length of a run."""
-    return [word for word, name in zip(words, _named(words), strict=True) if name in LENGTHS]
+    return [word for word in words if word.partition("=")[0] in LENGTHS]
 
 
 def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
@@ -260,13 +255,11 @@ def inherit(folder: Run, resume: str | None) -> None:
 
 
 def _value(name: str, arguments: list[str]) -> str | None:
-    """The value an override gives `name` on the command line, the last one if there are several."""
     values = [a.partition("=")[2].strip("'\"") for a in arguments if a.partition("=")[0] == name]
     return values[-1] if values else None
 
 
 def _step(folder: Run, resume: str) -> int:
-    """The step of the checkpoint that `resume` names, by its file name."""
     names = [Path(resume)] if resume.endswith(".ckpt") else folder.checkpoints()
     if not names:
         raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")

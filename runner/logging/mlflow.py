@@ -89,8 +89,6 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
     @rank_zero_only
     def resume(self, step: int) -> None:
         """Goes on with the run where it has the rows up to `step` and no others, else begins a new one with them."""
-        from mlflow.exceptions import MlflowException
-
         rows = earlier_rows(self.folder, step)
         self.keep(rows, step)
         client = self._mlflow_client
@@ -110,8 +108,8 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             known = client.get_run(self._run_id).data.params  # which MLflow does not change
             values = {_NOT_IN_NAMES.sub("_", name): value for name, value in flatten(config_of(self.folder))}
             self.log_hyperparams({name: value for name, value in values.items() if name not in known})
-        except MlflowException as error:
-            raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error.message}") from error
+        except self.ends_service() as error:
+            raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error}") from error
 
     def write(self, metrics: Mapping[str, float], step: int | None) -> None:
         """Logs a row, of numbers that MLflow takes."""
@@ -134,19 +132,16 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
         """Ends the run, and attaches files of the run folder."""
-        from mlflow.exceptions import MlflowException
-
         status = "FAILED" if exit_code and self._status == "FINISHED" else self._status
         try:
             for file in self.attached() if self._initialized else ():
                 self.experiment.log_artifact(self._run_id, file)
             if self._initialized:
                 self.experiment.set_terminated(self._run_id, status)
-        except MlflowException as error:
-            log.warning("MLflow does not take the end of the run (%s)", error.message)
+        except self.ends_service() as error:
+            log.warning("MLflow does not take the end of the run (%s)", error)
 
     def _before(self) -> "MlflowRun | None":
-        """The run as MLflow has it, or None."""
         from mlflow.exceptions import MlflowException
 
         run_id = kept_id(self.folder, "mlflow")

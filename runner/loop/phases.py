@@ -91,7 +91,6 @@ def in_tokens(config: DictConfig) -> None:
 
 
 def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, float]]) -> None:
-    """Gives the first phases other lengths."""
     phases = as_given(config)
     for phase, length in zip(phases, lengths, strict=False):
         phase.update({**dict.fromkeys(LENGTHS), **length})

@@ -18,7 +18,7 @@ from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.writer import cache_folder
-from tiryns.runner.loop.lengths import run_lengths
+from tiryns.runner.loop.lengths import Lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials.precision import precision_of
@@ -97,7 +97,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
     if getattr(module.settings, "cuda_graphs", False):
         _check_graphs(trainer, attention, data, module)
     return {
-        **run_lengths(completed(asked)).record(config),
+        **Lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),
@@ -128,7 +128,6 @@ def _drops(model: torch.nn.Module) -> bool:
 
 
 def _check_graphs(trainer: DictConfig, attention: str | None, data: RunData, module: Any) -> None:
-    """Raises ValueError where a run cannot have the CUDA graphs that it asks for."""
     check_cuda_graphs(
         masked=type(module.model) is SparseMaskedLM, packed=data.layout == "packed",
         bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
@@ -154,8 +153,10 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
         return "documents"
     if trainer.precision not in HALF or not gpu_has_flash():
         return PADDED
-    lacks = trainer.attention == "varlen_attn" and _drops_attention(model)
-    return PADDED if lacks else str(trainer.attention)
+    # whose dropout of attention models may name as they like
+    config = None if model is None else model.pretrained.config.get_text_config()
+    drops = any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
+    return PADDED if drops and trainer.attention == "varlen_attn" else str(trainer.attention)
 
 
 def kernel_of(resolved: Resolved) -> str:
@@ -164,12 +165,6 @@ def kernel_of(resolved: Resolved) -> str:
     if found == PADDED and resolved.get("precision") in HALF:
         return "varlen_attn"  # which has no dropout; evaluations ran with it
     return str(found) if found in FLASH_KERNELS else "auto"
-
-
-def _drops_attention(model: TaskModel | None) -> bool:
-    """Whether the model's config has dropout of attention, which its modules may name as they like."""
-    config = None if model is None else model.pretrained.config.get_text_config()
-    return any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
 
 
 def note(folder: Run, values: Resolved) -> Resolved:

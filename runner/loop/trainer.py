@@ -202,8 +202,10 @@ def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> s
     setting = f"trainer.tensor_parallel_size={num_shared}"
     timeout = COLLECTIVE_TIMEOUTS * timedelta(seconds=settings.timeout)
     group: dict[str, Any] = {"process_group_backend": BACKENDS.get(accelerator, "gloo"), "timeout": timeout}
-    if name != "fsdp":
-        _refuse_fsdp_settings(settings)
+    of_shards = [n for n in vars(options.Trainer()) if n.startswith(("fsdp_", "tensor_parallel_size"))]
+    for own in of_shards if name != "fsdp" else ():
+        if (value := getattr(settings, own)) != getattr(options.Trainer, own):
+            raise ValueError(f"trainer.{own}={value} needs trainer=fsdp")
     if world_size % num_shared:
         raise ValueError(f"{setting} does not divide the {world_size} processes")
     if name == "fsdp":
@@ -217,18 +219,7 @@ def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> s
     return name
 
 
-def _refuse_fsdp_settings(settings: options.Trainer) -> None:
-    """Raises ValueError for a setting that counts with `trainer=fsdp` alone, and is not as it is by itself."""
-    plain = options.Trainer()
-    for name in vars(plain):
-        if name == "tensor_parallel_size" or name.startswith("fsdp_"):
-            value = getattr(settings, name)
-            if value != getattr(plain, name):
-                raise ValueError(f"trainer.{name}={value} needs trainer=fsdp")
-
-
 def _layout(settings: options.Trainer, size: int) -> Layout:
-    """How the model is kept in shards over `size` processes that read different data."""
     if size % settings.fsdp_replicas:
         setting = f"trainer.fsdp_replicas={settings.fsdp_replicas}"
         raise ValueError(f"{setting} does not divide the {size} processes that read different data")

@@ -80,7 +80,11 @@ def weights_of(name_or_path: str) -> Manifest:
             return {"name": name_or_path}
         folder = Path(config).parent
         known = {"name": name_or_path, "revision": folder.name}
-    found = {**known, "path": str(folder.resolve()), "files": _contents(folder)}
+    files = {
+        name: file_digest((folder / name).resolve()) if digest.startswith("link:") else digest
+        for name, digest in model_digests(folder).items()
+    }  # of what the names lead to: the cache of the hub is made of links
+    found = {**known, "path": str(folder.resolve()), "files": files}
     return {**found, "manifest": manifest} if (manifest := read_manifest(folder)) else found
 
 
@@ -90,11 +94,3 @@ def checkpoint_of(path: Path) -> Manifest:
     files = folder_digests(path) if path.is_dir() else {".": file_digest(path)}
     manifest = read_manifest(path.parents[1])
     return {"path": str(path), "files": files, **({"manifest": manifest} if manifest else {})}
-
-
-def _contents(folder: Path) -> dict[str, str]:
-    """Digests of what the names in a folder lead to: the cache of the hub is made of links."""
-    return {
-        name: file_digest((folder / name).resolve()) if digest.startswith("link:") else digest
-        for name, digest in model_digests(folder).items()
-    }

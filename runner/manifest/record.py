@@ -14,8 +14,8 @@ from pathlib import Path
 from tiryns.runner.manifest.code import code, patch
 from tiryns.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
-from tiryns.runner.manifest.machine import machine, packages
 from tiryns.runner.manifest.steps import kept_lines
+from tiryns.runner.run.environment import machine, packages
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.redaction import redacted
@@ -144,7 +144,6 @@ def _seconds_since(began: str) -> float:
 
 
 def _text_of(manifest: Manifest) -> str:
-    """The manifest as text, without secrets."""
     return redacted(json.dumps(manifest, indent=1, default=str)) + "\n"
 
 

@@ -8,12 +8,7 @@ from tiryns.runner.manifest.inputs import SIGNATURE
 
 
 def sign(folder: Path, private_key: Path) -> Path:
-    """Writes the signature of a model, or of that in a run folder, beside its manifest.
-
-    Raises:
-        ImportError: the package model-signing is missing.
-        ValueError: the key cannot be read.
-    """
+    """Writes the signature of a model, or of that in a run folder, beside its manifest; ValueError for another key."""
     model, library = _model_in(folder), _library("signing")
     file = model / SIGNATURE
     try:

@@ -39,14 +39,12 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
 
 
 def _own(manifest: inputs.Manifest, name: str) -> Iterator[str]:
-    """Whether a manifest is what was written."""
     content = {key: value for key, value in manifest.items() if key != "digest"}
     if manifest.get("complete") and manifest.get("digest") != value_digest(content):
         yield f"{name} was changed"
 
 
 def _outputs(folder: Path, manifest: inputs.Manifest) -> Iterator[str]:
-    """What is no longer what the run has left."""
     noted: dict[str, str] = manifest["outputs"]
     if (folder / "config.json").is_file():  # an exported model by itself
         noted, found = _below("model/", noted), inputs.model_digests(folder)
@@ -59,7 +57,6 @@ def _outputs(folder: Path, manifest: inputs.Manifest) -> Iterator[str]:
 
 
 def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
-    """The digests of what is in a folder, by the names there."""
     return {name.removeprefix(folder): found for name, found in digests.items() if name.startswith(folder)}
 
 
@@ -87,7 +84,6 @@ def _lineage(manifest: inputs.Manifest, seen: set[str]) -> Iterator[str]:
 
 
 def _made(files: dict[str, str], outputs: dict[str, str], kind: str, path: Path) -> bool:
-    """Whether a run has left these files, by its manifest."""
     if kind == "weights":
         return files == _below("model/", outputs)
     name = f"checkpoints/{path.name}"

@@ -3,7 +3,7 @@
 - `folder`: `Run`, which reads a run's folder; `recording`: the part of it that training writes, with the lock.
 - `metrics_file`: `metrics.csv`; `audit`: `order.txt`; `yaml_files`: what a file of YAML may be.
 - `command`: exit statuses, answers as JSON, the words of a command and seals of them, processes without parents.
-- `environment`: versions, machine and git state; `redaction`: texts without secrets.
+- `environment`: packages, machine and git state; `redaction`: texts without secrets.
 - `cluster`: this process among those of srun or torchrun; `signals`: signals that stop a run.
 - `errors`: one message instead of a traceback.
 - `files`: writing atomically, and the newest of many; `lazy`: names imported when they are asked for.

@@ -31,13 +31,7 @@ _SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
 
 
 class TrainingFailure(RuntimeError):
-    """Training cannot go on, for a reason the message gives (such as a loss that is not a number).
-
-    Example:
-        >>> raise TrainingFailure("the loss is not a number at step 3")
-        Traceback (most recent call last):
-        tiryns.runner.run.errors.TrainingFailure: the loss is not a number at step 3
-    """
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
 
 
 class Diverged(TrainingFailure):
@@ -53,12 +47,7 @@ class Rewound(Exception):
 
 
 def without_samples(message: str) -> str:
-    """A message in one line, without the samples that it names: these are for the log of the run.
-
-    Example:
-        >>> without_samples("the loss is not a number at step 3 (samples epoch:index 0:7, 0:2, ...); no checkpoint")
-        'the loss is not a number at step 3; no checkpoint'
-    """
+    """A message in one line, without the samples that it names: these are for the log of the run."""
     return _SAMPLES.sub("", (message.splitlines() or [""])[0])
 
 
@@ -166,14 +155,10 @@ def _plain(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if isinstance(error, KeyError) and error.args:
-        return str(error.args[0]) if " " in str(error.args[0]) else _missing_key(error)
+        if " " in str(error.args[0]):
+            return str(error.args[0])
+        last = traceback.extract_tb(error.__traceback__)[-1:]  # a key alone, which this line has looked up
+        where = "".join(f" ({Path(f.filename).name}, line {f.lineno}: {f.line})" for f in last)
+        missing = f"{error.args[0]!r} is missing from what is read here{where}"
+        return f"{missing}; TIRYNS_FULL_ERROR=1 shows the traceback"
     return str(error)
-
-
-def _missing_key(error: KeyError) -> str:
-    """The message of a KeyError that holds a key alone, with the line that looked it up."""
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = "".join(f" ({Path(f.filename).name}, line {f.lineno}: {f.line})" for f in last)
-    return (
-        f"{error.args[0]!r} is missing from what is read here{where}; TIRYNS_FULL_ERROR=1 shows the traceback"
-    )

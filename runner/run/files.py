@@ -74,12 +74,7 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object in a file of JSON.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it holds no JSON object; the message names it.
-    """
+    """The object in a file of JSON; raises OSError where it cannot be read, ValueError where it holds none."""
     try:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -190,7 +185,6 @@ def replaceable(*files: Path | None) -> Iterator[None]:
 
 
 def _state_of(file: Path) -> str:
-    """Size and time of a file; empty where there is none."""
     return f"{file.stat().st_size} {file.stat().st_mtime_ns}" if file.is_file() else ""
 
 
@@ -283,12 +277,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def named_path(name: str) -> Path:
-    """The path in a name of data: without its split, and for a folder with a card, its configuration.
-
-    Example:
-        >>> named_path("birds@train").name
-        'birds'
-    """
+    """The path in a name of data: without its split, and for a folder with a card, its configuration."""
     path = name if os.path.exists(os.path.expanduser(name)) else name.rpartition("@")[0] or name
     folder = path.partition(":")[0]
     return Path(folder if os.path.exists(os.path.expanduser(f"{folder}/README.md")) else path)

@@ -111,7 +111,6 @@ def _numbers(path: Path) -> tuple[list[str], list[NDArray[Any]], list[NDArray[np
 
 
 def _parsed(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The numbers of cells, NaN where there is none, and whether there is one."""
     numbers = np.full(len(cells), np.nan)
     try:
         if "" not in cells:

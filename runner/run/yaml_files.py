@@ -45,9 +45,7 @@ def settings_in(config: DictConfig, resolve: bool = False) -> Settings:
 def read_group(file: Path, name: str) -> Settings:
     """One top-level setting of a `config.yaml` by its name, if it is there; the rest of the file is not parsed.
 
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is damaged.
+    Raises OSError where there is no such file, ValueError where it is damaged.
     """
     with _named(file):
         rows = re.search(
@@ -61,11 +59,7 @@ def read_group(file: Path, name: str) -> Settings:
 
 @contextmanager
 def checked_files() -> Iterator[None]:
-    """Within it every file that Hydra reads from a folder is checked first.
-
-    Raises:
-        ValueError: a file is not UTF-8, no YAML, no mapping, too deep or too large; the message has file and line.
-    """
+    """Raises ValueError for a file that Hydra reads within it which is not UTF-8, no mapping of YAML, or too large."""
 
     @contextmanager
     def checked(file: Path) -> Iterator[None]:
@@ -99,12 +93,10 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _too_deep(file: Path, mark: yaml.Mark) -> ValueError:
-    """The error for a file whose values are nested too deep at a place."""
     return ValueError(f"{file}, line {mark.line + 1}: nested more than {DEEPEST} levels deep")
 
 
 def _check(text: str, file: Path) -> None:
-    """Raises ValueError for the text of a file that would become too much, or no settings."""
     depth = 0
     for event in yaml.parse(text, Loader=LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -119,7 +111,6 @@ def _check(text: str, file: Path) -> None:
 
 
 def _size(node: yaml.Node, file: Path, known: dict[int, int]) -> int:
-    """The values of a node, those that anchors repeat included."""
     place = f"{file}, line {node.start_mark.line + 1}"
     if id(node) in known:
         if not known[id(node)]:

@@ -24,7 +24,7 @@ from tiryns.conf.fields import check_fields
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
-from tiryns.runner.run.command.started import tells_rank
+from tiryns.runner.run.command.lifetime import tells_rank
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.sweeper import result_of
 

@@ -24,7 +24,7 @@ from tiryns.conf import sweeps as options
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.launch.rank import leave_error
 from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
-from tiryns.runner.run.command.started import same_modules
+from tiryns.runner.run.command.lifetime import same_modules
 from tiryns.runner.run.command.status import ERROR
 from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.errors import error_of, explain

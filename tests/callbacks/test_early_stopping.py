@@ -31,10 +31,26 @@ def stops_after(values: list[float], stopping: EarlyStopping | None = None, **se
     return None
 
 
-def test_stops_after_patience_without_improvement() -> None:
-    assert stops_after([3.0, 2.0, 2.0, 2.5, 1.0]) == 4
-    assert stops_after([3.0, 2.0, 2.5, 1.0, 1.5, 0.5]) is None
-    assert stops_after([3.0, 3.0, 3.0, 3.0], patience=3) == 4
+@pytest.mark.parametrize(
+    ("values", "settings", "stop"),
+    [
+        ([3.0, 2.0, 2.0, 2.5, 1.0], {}, 4),
+        ([3.0, 2.0, 2.5, 1.0, 1.5, 0.5], {}, None),
+        ([3.0, 3.0, 3.0, 3.0], {"patience": 3}, 4),
+        ([1.0, 2.0, 3.0, 4.0], {"mode": "max"}, None),
+        ([3.0, 2.0, 1.0], {"mode": "max"}, 3),
+        ([1.0, 2.0, 3.0], {"monitor": "val/a/accuracy", "mode": "max"}, 3),
+        ([3.0, 2.95, 2.91, 2.0], {"min_delta": 0.1}, 3),
+        ([3.0, 2.95, 2.91, 2.0], {}, None),
+        ([3.0, 3.0, 3.0], {"monitor": None}, 3),
+        ([float("nan"), float("nan")], {}, 2),
+        ([1.0, float("nan"), 0.5], {}, None),
+    ],
+)
+def test_stops_after_patience_without_improvement(
+    values: list[float], settings: dict[str, Any], stop: int | None
+) -> None:
+    assert stops_after(values, **settings) == stop
 
 
 def test_the_validations_that_were_waited_for_are_counted_in_words(caplog: pytest.LogCaptureFixture) -> None:
@@ -43,26 +59,6 @@ def test_the_validations_that_were_waited_for_are_counted_in_words(caplog: pytes
     stops_after([3.0, 3.0, 3.0], patience=2)
     ends = [record.getMessage().partition("3.0000 ")[2] for record in caplog.records]
     assert ends == ["in 1 validation", "in 2 validations"]
-
-
-def test_larger_is_better_where_mode_says_so() -> None:
-    assert stops_after([1.0, 2.0, 3.0, 4.0], mode="max") is None
-    assert stops_after([3.0, 2.0, 1.0], mode="max") == 3
-    assert stops_after([1.0, 2.0, 3.0], monitor="val/a/accuracy", mode="max") == 3
-
-
-def test_small_gains_are_none_under_min_delta() -> None:
-    assert stops_after([3.0, 2.95, 2.91, 2.0], min_delta=0.1) == 3
-    assert stops_after([3.0, 2.95, 2.91, 2.0]) is None
-
-
-def test_first_loss_is_watched_where_no_metric_is_named() -> None:
-    assert stops_after([3.0, 3.0, 3.0], monitor=None) == 3
-
-
-def test_not_a_number_is_never_better() -> None:
-    assert stops_after([float("nan"), float("nan")]) == 2
-    assert stops_after([1.0, float("nan"), 0.5]) is None
 
 
 def test_resumed_run_goes_on_waiting() -> None:

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments to a training that evaluates with a suite, and to `tiryns judge`: the same figures."""
+"""SIGKILL at random moments to `tiryns judge`: the same figures."""
 
 import json
 import random
@@ -7,13 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.callbacks.test_suite import own_suite
 from tests.conftest import TINY
-from tests.launch.test_kill import only_run
-from tests.runs.test_train import assert_same_run
 from tests.support.processes import assert_nothing_left, killed_at_random
 from tiryns.runner.run.files import read_json
-from tiryns.runner.run.folder import Run
 
 KILLS = 12
 
@@ -32,23 +28,6 @@ class Finished:
         done = {file: status["started"] for file, status in read.items() if status.get("state") == "done"}
         assert self.began.items() <= done.items()
         self.began = done
-
-
-def trained(cwd: Path, words: list[str], kills: int) -> Run:
-    finished = Finished(cwd, "outputs/*/*/suite/**/status.json")
-    killed_at_random(words, cwd, kills, random.Random(kills), finished)
-    assert_nothing_left(cwd)
-    assert len(finished.began) == 3
-    return only_run(cwd / "outputs")
-
-
-def test_killed_training_has_the_figures_of_its_suite(tmp_path: Path, text_file: Path) -> None:
-    words = [
-        *TINY, f"data.source={text_file}", "callback=[default,suite]", f"callback.suite.suite={own_suite(tmp_path)}",
-        "callback.suite.every=4", "checkpoint.every_steps=2", "model.dropout=0.1", "resume=auto",
-    ]  # fmt: skip
-    whole, killed = trained(tmp_path / "whole", words, 0), trained(tmp_path / "killed", words, KILLS)
-    assert_same_run(whole, killed, 12)
 
 
 def judged(cwd: Path, words: list[str], kills: int) -> dict[str, Any]:

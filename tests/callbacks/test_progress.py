@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from lightning.pytorch import Trainer
-from lightning.pytorch.callbacks import ProgressBar
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 from tests.support.composed import composed
@@ -87,14 +85,6 @@ def test_validation_figures_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert "test/loss" in capsys.readouterr().out
 
 
-def test_sanity_check_shows_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = tiny_trainer(
-        1, [Progress(4, NEVER)], num_sanity_val_steps=2, limit_val_batches=2, val_check_interval=1.0
-    )
-    trainer.fit(TinyModule(), loader(9), loader(2))
-    assert "val/" not in capsys.readouterr().out.split("step 1/1")[0]
-
-
 def test_resumed_run_goes_on_at_its_step(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trainer = tiny_trainer(7, [Progress(4, NEVER)])
     trainer.fit(TinyModule(), loader(10))
@@ -104,18 +94,6 @@ def test_resumed_run_goes_on_at_its_step(capsys: pytest.CaptureFixture[str], tmp
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step")]
     assert lines[0].startswith("step 8/10")
     assert lines[-1].startswith("step 10/10")
-
-
-def test_bar_starts_at_the_resumed_step(terminal: Terminal, tmp_path: Path) -> None:
-    trainer = tiny_trainer(7, [])
-    trainer.fit(TinyModule(), loader(10))
-    trainer.save_checkpoint(tmp_path / "a.ckpt")
-    with redirect_stdout(terminal):
-        tiny_trainer(10, [Progress(1000, 1)]).fit(
-            TinyModule(), loader(10), ckpt_path=str(tmp_path / "a.ckpt")
-        )
-    steps = re.findall(r"(\d+)/10 ", plain(terminal.getvalue()))
-    assert (steps[0], steps[-1]) == ("7", "10")
 
 
 def test_bar_shows_everything_in_a_terminal(terminal: Terminal) -> None:
@@ -161,11 +139,6 @@ def test_only_the_main_process_shows_progress(capsys: pytest.CaptureFixture[str]
     progress.on_train_batch_end(trainer, TinyModule(), {"loss": torch.tensor(1.0)}, None, 0)
     progress.on_train_end(trainer, TinyModule())
     assert capsys.readouterr().out == ""
-
-
-def test_lightning_adds_no_bar_of_its_own() -> None:
-    trainer: Trainer = tiny_trainer(1, [Progress(4, 10)])
-    assert [type(c) for c in trainer.callbacks if isinstance(c, ProgressBar)] == [Progress]  # type: ignore[attr-defined]
 
 
 def test_end_by_epochs_is_known_too(capsys: pytest.CaptureFixture[str]) -> None:

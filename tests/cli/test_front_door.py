@@ -19,7 +19,7 @@ from tests.support.processes import PROGRAM, process, warm_process
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, command_first
 from tiryns.runner.cli.compose import flags_first
-from tiryns.runner.run.command.started import same_modules
+from tiryns.runner.run.command.lifetime import same_modules
 from tiryns.runner.run.command.words import command_line
 
 DOCUMENTS = (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))

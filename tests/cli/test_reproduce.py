@@ -15,7 +15,7 @@ from tiryns.runner.cli.reproduce.comparison import UNKNOWN, compare, described
 from tiryns.runner.cli.reproduce.rebuilding import recorded
 from tiryns.runner.manifest.code import program_files
 from tiryns.runner.manifest.inputs import Manifest, read_manifest
-from tiryns.runner.manifest.machine import packages
+from tiryns.runner.run.environment import packages
 from tiryns.runner.run.folder import Run
 
 Reports = Callable[..., dict[str, Any]]

@@ -43,12 +43,6 @@ def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pa
     assert not list(tmp_path.iterdir()), "a config command wrote files"
 
 
-def test_cfg_shows_overrides(tiryns: Command) -> None:
-    text = tiryns("--cfg", "job", "model=modernbert_mini", "trainer.max_steps=7").stdout
-    assert "architecture: modernbert" in text
-    assert "max_steps: 7" in text
-
-
 def test_installed_command_works_from_another_folder(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("tiryns")
     done = subprocess.run(
@@ -93,21 +87,6 @@ def test_what_others_call_a_setting_leads_to_one_that_exists() -> None:
 
 def test_full_error_gives_the_traceback(tiryns: Command) -> None:
     assert "Traceback" in tiryns("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr
-
-
-@pytest.mark.slow
-def test_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m runner.train --info optimizer=adamw | head -1"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout.startswith("optimizer=adamw")
-    assert done.stderr == ""
 
 
 @pytest.mark.parametrize(

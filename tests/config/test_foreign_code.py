@@ -158,20 +158,6 @@ def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     assert_refused(done, [words], tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (["+callback.x={_target_: torch.utils.collect_env.run, command: 'touch pwned'}"], ["callback.x: the target"]),
-        (["model._target_=torch.utils.model_zoo.load_url"], ["transformers.PreTrainedModel"]),
-        (["+hydra.callbacks.x={_target_: os.system, command: 'touch pwned'}"], ["hydra.callbacks.x: the target"]),
-        (["data=files", "data.source={_target_: builtins.open, file: pwned, mode: w}"], ["data.source: the target"]),
-        (["allowed_targets=[torch]"], ["would allow whatever torch has"]),
-    ],
-)  # fmt: skip
-def test_override_runs_nothing(tmp_path: Path, overrides: list[str], words: list[str]) -> None:
-    assert_refused(tiryns_here(tmp_path, *overrides), words, tmp_path)
-
-
 def strangers_run(folder: Path, overrides: Any) -> Path:
     folder.mkdir()
     (folder / "status.json").write_text(json.dumps({"state": "failed", "config_hash": "abc"}))

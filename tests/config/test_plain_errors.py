@@ -88,13 +88,6 @@ def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Tiryns, tmp_path:
     assert_one_line(done, "OneCycleLR ends at step 4", "this run at step 8")
 
 
-def test_experiment_with_a_plus_says_what_to_write(tiny: Tiryns) -> None:
-    done = tiny({}, "+experiment=classification")
-    assert done.stderr.strip().endswith(
-        "write experiment=classification, without a +: there is such a group already"
-    )
-
-
 def test_launcher_without_a_sweep_is_warned_of(tiny: Tiryns, tmp_path: Path) -> None:
     done = tiny({}, "hydra/launcher=slurm")
     run_in(tmp_path, done)

@@ -74,13 +74,6 @@ def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, 
     assert_same(last_weights(half), last_weights(whole))
 
 
-@pytest.mark.slow
-def test_transformers_schedule_is_the_one_it_names(tiny: Tiryns, tmp_path: Path) -> None:
-    node = {"_target_": "transformers.get_linear_schedule_with_warmup", "num_warmup_steps": 0}
-    run = run_in(tmp_path, tiny({"scheduler": node}))
-    assert rates_of(run) == pytest.approx([3e-3 * (1 - step / 4) for step in range(4)])
-
-
 def test_logger_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "theirs": {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""},

@@ -23,7 +23,7 @@ import torch
 from tests.conftest import train_as, train_here
 from tests.modules.conftest import NEW, ROWS, TASKS, TINY
 from tests.runs.test_train import losses
-from tiryns.runner.manifest.machine import KERNEL_VARIABLES, machine
+from tiryns.runner.run.environment import KERNEL_VARIABLES, machine
 from tiryns.runner.run.folder import Run
 
 ROUNDING = {"32-true": 1e-5, "bf16-mixed": 3e-3, "64-true": 1e-9}

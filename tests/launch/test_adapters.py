@@ -1,4 +1,4 @@
-"""Whole runs with low-rank adapters, of text and of images: on two ranks, killed, in shards, exported."""
+"""Whole runs with low-rank adapters, of text and of images: resumed, in shards, exported."""
 
 import json
 from pathlib import Path
@@ -8,14 +8,12 @@ import torch
 from safetensors.torch import load_file
 
 from tests.conftest import TINY, Command, train_as
-from tests.launch.test_kill import only_run, without_trace
-from tests.runs.test_data_order import FIGURES, validation_figures
+from tests.launch.test_kill import only_run
 from tests.runs.test_train import Train, assert_same_run, continued, losses
 from tests.runs.test_vision_language import train_here
 from tests.support.precision import rounding
 from tests.support.vision import SHAPES, SMALL
 from tiryns.runner.opened_run import open_run
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 TEXT = [word for word in TINY if not word.startswith("model")]
@@ -59,19 +57,6 @@ def test_pretraining_goes_on_with_an_adapter_and_resumes_bitwise(here: Train, tm
 
 
 @pytest.mark.slow
-def test_two_processes_train_an_adapter_as_one(
-    tiryns: Command, here: Train, tmp_path: Path, text_file: Path, adapter: list[str]
-) -> None:
-    cut = ["data.micro_batch_tokens=100", "trainer.devices=2"]
-    tiryns(*TEXT, f"data.source={text_file}", *adapter, *QUICK, *cut)
-    two, one = only_run(tmp_path / "outputs"), here()
-    assert audit.compare(one.path, two.path) is None
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-3))
-    assert validation_figures(two) == pytest.approx(validation_figures(one), **FIGURES)
-    assert losses(here("seed=43", folder="other")) != pytest.approx(losses(one), rel=1e-3)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lora", "dora"])
 def test_shards_train_an_adapter_as_one_process_does(
     tiryns: Command, here: Train, tmp_path: Path, text_file: Path, adapter: list[str], kind: str
@@ -84,21 +69,6 @@ def test_shards_train_an_adapter_as_one_process_does(
     ours, theirs = (load_file(run.path / "model" / "model.safetensors") for run in (one, two))
     for name, weight in ours.items():
         torch.testing.assert_close(weight, theirs[name], atol=rounding(1e-5, 1e-2), rtol=1e-3, msg=name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, adapter: list[str], devices: int) -> None:
-    arguments = [*TEXT, f"data.source={text_file}", *adapter, "trainer.validate_every=7"]
-    without_trace(arguments, tmp_path, 36, devices)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("setting", ["compile_model", "gradient_checkpointing"])
-def test_compiled_and_recomputed_adapters_train_alike(here: Train, setting: str) -> None:
-    one = here("model.adapter_dropout=0", folder="one")
-    other = here("model.adapter_dropout=0", f"module.{setting}=true", folder="other")
-    assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-5, 1e-2))
 
 
 @pytest.mark.slow

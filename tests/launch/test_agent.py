@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from socket import gethostname
 
 import pytest
 
-from tests.conftest import ROOT, TINY
+from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.processes import assert_nothing_left, ranks_in, start, steps_done, wait_for_steps
@@ -146,54 +145,6 @@ def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 120) ->
     while not happened():
         assert time.monotonic() < deadline, said(cwd)
         time.sleep(0.1)
-
-
-@pytest.mark.slow
-def test_error_that_the_user_has_to_mend_is_not_tried_again(arguments: list[str], tmp_path: Path) -> None:
-    broken = [
-        "allowed_targets=[tests]",
-        "+callback.fail={_target_: tests.slurm.failing.FailsOnLastRank, step: 3}",
-    ]
-    process = start([*arguments, *broken, "trainer.devices=2"], tmp_path)
-    assert process.wait(timeout=120) == 1
-    output = (tmp_path / "output.txt").read_text()
-    assert (
-        f"error: rank 1 on {gethostname()} ended with exit status 1: the last rank has had enough" in output
-    )
-    assert "restart" not in output
-    assert_clean(only_run(tmp_path / "outputs"), tmp_path)
-
-
-@pytest.mark.slow
-def test_restarts_without_progress_end(arguments: list[str], tmp_path: Path) -> None:
-    dying = ["allowed_targets=[tests]", "+callback.die={_target_: tests.support.callbacks.Dies, step: 6}"]
-    process = start([*arguments, *dying, "trainer.devices=1", "trainer.max_restarts=9"], tmp_path)
-    assert process.wait(timeout=200) == 1
-    output = (tmp_path / "output.txt").read_text()
-    assert "restart 2 of 9, from step 4" in output
-    assert "restart 3 of 9" not in output
-    assert "the last 2 restarts made no progress beyond step 4" in output
-    status = only_run(tmp_path / "outputs").status
-    assert status["state"] == "failed"
-    assert f"rank 0 on {gethostname()} was killed by SIGKILL" in status["error"]
-
-
-@pytest.mark.slow
-def test_ranks_that_torchrun_restarts_go_on_in_their_folder(
-    arguments: list[str], undisturbed: Run, tmp_path: Path
-) -> None:
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=2"]
-    words = [sys.executable, *torchrun, "-m", "runner.train", *arguments, *SLOWLY, "trainer.devices=2"]
-    with open(tmp_path / "output.txt", "ab") as output:
-        process = subprocess.Popen(
-            words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=output, stderr=output
-        )
-    wait_for_steps(process, tmp_path, 10)
-    os.kill(ranks_in(tmp_path)[1], signal.SIGKILL)
-    assert process.wait(timeout=200) == 0, said(tmp_path)
-    run = only_run(tmp_path / "outputs")
-    assert_same_curve(run, undisturbed)
-    assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
 
 
 DEEDS = (

@@ -1,16 +1,11 @@
-"""A run in which everything changes with the step, killed again and again, or with nodes that come and go."""
+"""A run in which everything changes with the step, killed again and again."""
 
-import random
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import TINY, train_here
-from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed, without_trace
-from tests.runs.test_train import losses, rows
-from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
-from tiryns.runner.run import audit
+from tests.conftest import TINY
+from tests.launch.test_kill import without_trace
 
 KILLS = 10
 STEPS = 8 * KILLS + 20
@@ -41,59 +36,3 @@ def changing(tmp_path: Path, text_file: Path) -> list[str]:
 @pytest.mark.slow
 def test_ten_kills_leave_no_trace_on_two_ranks(changing: list[str], tmp_path: Path) -> None:
     without_trace(changing, tmp_path, STEPS, devices=2, kills=KILLS)
-
-
-@pytest.mark.slow
-def test_ten_kills_and_other_numbers_of_ranks_leave_the_order(changing: list[str], tmp_path: Path) -> None:
-    whole = undisturbed([*changing, "trainer.devices=1"], tmp_path / "whole", devices=1)
-    (tmp_path / "killed").mkdir()
-    killed = killed_and_restarted(changing, tmp_path / "killed", KILLS, random.Random(26), devices=(2, 1))
-    assert audit.compare(whole.path, killed.path) is None
-    assert audit.length(killed.path) == STEPS
-    last, other = (float(rows(run)[-1]["val/mixture/loss"]) for run in (whole, killed))
-    assert other == pytest.approx(last, rel=1e-3)
-
-
-@pytest.mark.slow
-def test_nodes_that_come_and_go_leave_the_curve_of_a_run_with_everything_on(
-    changing: list[str], text_file: Path, tmp_path: Path
-) -> None:
-    """Four times a second node joins; in turn the first node is told to end, killed, or one of two stays behind."""
-    sizes = [
-        "data.max_length=32",
-        "model=modernbert_tiny",
-        "trainer.precision=32-true",
-        "trainer.max_steps=2",
-    ]
-    teacher = train_here(tmp_path / "teacher", text_file, *sizes)
-    words = [
-        *changing, "trainer.precision=32-true", "trainer.num_nodes=1:2", "trainer.max_restarts=99",
-        "callback=[default,plateau]", "trainer.timeout=20", f"data.tokenizer={teacher.path / 'model'}",
-        f"objective.teacher={teacher.path}", "allowed_targets=[tests]",
-    ]  # fmt: skip
-    plain = [word for word in words if not word.startswith("trainer.num_nodes")]
-    whole = undisturbed([*plain, "trainer.devices=1"], tmp_path / "whole", devices=1)
-    cwd, gates, stops = tmp_path / "elastic", tmp_path / "gates", [*range(6, 97, 12)]
-    gates.mkdir()
-    words.append(
-        f"+callback.gate={{_target_: tests.support.callbacks.Gate, folder: {gates}, steps: {stops}}}"
-    )
-    nodes = [start(words, cwd)]
-    for end in [signal.SIGTERM, signal.SIGKILL] * 2:
-        wait_for_steps(nodes[-1], cwd, stops.pop(0))
-        nodes.append(start(words, cwd))
-        wait_for_steps(nodes[-1], cwd, stops[0])
-        assert set(ranks_in(cwd)) == {0, 1}
-        nodes[-2].send_signal(end)
-        (gates / str(stops.pop(0))).touch()
-        nodes[-2].wait(timeout=120)
-    assert nodes[-1].wait(timeout=600) == 0, (cwd / "output.txt").read_text()[-3000:]
-    assert_nothing_left(cwd)
-    run = only_run(cwd / "outputs")
-    assert audit.compare(whole.path, run.path) is None
-    assert audit.length(run.path) == STEPS
-    assert losses(run) == pytest.approx(losses(whole), rel=1e-4)
-    assert float(rows(run)[-1]["val/mixture/loss"]) == pytest.approx(
-        float(rows(whole)[-1]["val/mixture/loss"]), rel=1e-4
-    )
-    assert "another node joins" in (cwd / "output.txt").read_text()

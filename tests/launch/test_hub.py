@@ -36,19 +36,18 @@ def test_hub_that_does_not_answer_is_asked_once(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.usefixtures("closed_port")
-def test_sources_in_a_list_are_seen() -> None:
-    assert offline_with({}, {"source": ["here/*.txt", "wikitext"]})
+@pytest.mark.parametrize(
+    "data",
+    [{"source": ["here/*.txt", "wikitext"]}, {"mixture": {"web": {"source": "wikitext", "weight": 1}}}],
+)
+def test_sources_in_lists_and_mixtures_are_seen(data: dict[str, Any]) -> None:
+    assert offline_with({}, data)
 
 
 @pytest.mark.usefixtures("closed_port")
 def test_teachers_are_seen() -> None:
     assert not offline_with({}, {}, teacher=None)
     assert offline_with({}, {}, teacher="someone/teacher")
-
-
-@pytest.mark.usefixtures("closed_port")
-def test_sources_of_a_mixture_are_seen() -> None:
-    assert offline_with({}, {"source": None, "mixture": {"web": {"source": "wikitext", "weight": 1}}})
 
 
 @pytest.mark.usefixtures("closed_port")

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,17 +32,6 @@ def arguments(text_file: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sweep(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A multirun over the number of processes, which nobody stops."""
-    cwd = tmp_path_factory.mktemp("sweep")
-    assert start(["-m", *arguments, "trainer.devices=2,1"], cwd).wait(timeout=300) == 0, (
-        cwd / "output.txt"
-    ).read_text()
-    assert_nothing_left(cwd)
-    return next(cwd.glob("outputs/*/*-sweep"))
-
-
-@pytest.fixture(scope="module")
 def alone(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of one process, in this one, which nobody stops."""
     run: Run = train_here(tmp_path_factory.mktemp("alone") / "run", text_file, *RUN)
@@ -59,14 +46,6 @@ def together(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
         cwd / "output.txt"
     ).read_text()
     return only_run(cwd / "outputs")
-
-
-@pytest.mark.slow
-def test_sweep_over_the_number_of_processes(sweep: Path, alone: Run, together: Run) -> None:
-    for job, whole in ((Run(sweep / "0"), together), (Run(sweep / "1"), alone)):
-        assert (job.path / "report.html").exists()
-        assert_same(job, whole)
-    assert audit.compare(alone.path, together.path) is None
 
 
 def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:
@@ -193,17 +172,6 @@ def test_every_launcher_runs_every_job_once(
         swept = [*swept, "hydra.launcher.n_jobs=2"]
     tiryns("-m", *arguments, f"hydra/launcher={launcher}", "trainer.max_steps=4", *swept)
     assert_all_done(tmp_path, sum(word.count(",") for word in swept) + 1)
-
-
-@pytest.mark.slow
-def test_installed_command_sweeps_over_processes(arguments: list[str], tmp_path: Path) -> None:
-    command = Path(sys.executable).with_name("tiryns")
-    words = [*arguments, "trainer=ddp", "trainer.accelerator=cpu", "trainer.max_steps=4", "seed=1,2,3"]
-    done = subprocess.run(
-        [command, "-m", *words], cwd=tmp_path, capture_output=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    assert_all_done(tmp_path, 3)
 
 
 def assert_all_done(cwd: Path, jobs: int) -> None:

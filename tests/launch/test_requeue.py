@@ -80,18 +80,20 @@ def test_requeue_that_slurm_refuses_is_noted(queue: Queue, tmp_path: Path) -> No
     assert "SLURM has refused to requeue it" in status["error"]
 
 
-@pytest.mark.parametrize("state", ["failed", "preempted", "interrupted", "done"])
-def test_job_that_says_how_it_ended_is_left_alone(queue: Queue, tmp_path: Path, state: str) -> None:
-    queue.says("RUNNING")
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        *(("RUNNING", ended) for ended in ("failed", "preempted", "interrupted", "done")),
+        ("COMPLETING", "running"),
+    ],
+)
+def test_job_that_says_how_it_ended_or_that_slurm_ends_is_left_alone(
+    queue: Queue, tmp_path: Path, said: str, state: str
+) -> None:
+    queue.says(said)
     status = ended(tmp_path / "sweep", 137, state=state, session={"began": HERE}, error="it says why")
     assert queue.requeued == 0
     assert (status["state"], status["error"]) == (state, "it says why")
-
-
-def test_job_that_slurm_is_ending_is_left_alone(queue: Queue, tmp_path: Path) -> None:
-    queue.says("COMPLETING")
-    assert ended(tmp_path / "sweep", 137, state="running", session={"began": HERE})["state"] == "running"
-    assert queue.requeued == 0
 
 
 @pytest.mark.parametrize(

@@ -130,24 +130,6 @@ def test_resume_finds_the_configs_where_the_run_found_them(
         Path("my configs").rmdir()
 
 
-def test_own_recipe_is_resumed_without_naming_its_folder_again(tmp_path: Path) -> None:
-    (tmp_path / "configs" / "experiment").mkdir(parents=True)
-    recipe = "# @package _global_\n# A recipe.\noptimizer:\n  lr: 0.125\n"
-    (tmp_path / "configs" / "experiment" / "mine2.yaml").write_text(recipe)
-    run = pretend_run(tmp_path / "run")
-    (run / "overrides.json").write_text(json.dumps(["experiment=mine2"]))
-    (run / "command.txt").write_text("tiryns --config-dir configs experiment=mine2\n")
-    done = tiryns_here(tmp_path, "--cfg", "job", "resume=run")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "lr: 0.125" in done.stdout
-    (tmp_path / "configs").rename(tmp_path / "moved")
-    done = tiryns_here(tmp_path, "--cfg", "job", "resume=run")
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "(--config-dir FOLDER resume=run)" in done.stderr
-    assert tiryns_here(tmp_path, "--config-dir", "moved", "--cfg", "job", "resume=run").returncode == 0
-
-
 def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path: Path) -> None:
     run = pretend_run(tmp_path / "run")
     assert saved_overrides([f"resume={run}", "scheduler.cooldown_steps=50"])[-1] == "trainer.max_steps=1050"
@@ -279,10 +261,3 @@ def test_ranks_alone_agree_on_a_folder(ranks: int, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(resume, "agreed_folder", lambda _, __, choose: choose())
     assert resume.run_folder(_root_=composed([f"outputs={tmp_path}"])).startswith(str(tmp_path))
     assert len(agreed) == ranks - 1
-
-
-def test_a_folder_is_claimed_once_for_a_config(tmp_path: Path) -> None:
-    outputs = tmp_path / "a" / "outputs"
-    first = newest_or_claimed(outputs, "x")
-    assert newest_or_claimed(outputs, "x") == first
-    assert newest_or_claimed(outputs, "y") != first

@@ -11,8 +11,7 @@ import pytest
 import torch
 from lightning.pytorch import Callback
 
-from tests.conftest import ROOT, TINY
-from tests.launch.test_kill import only_run
+from tests.conftest import ROOT
 from tests.support.processes import process, warm_process
 from tiryns.runner.run.folder import Run
 
@@ -26,7 +25,6 @@ with without_teardown():
     print("work")
     sys.exit(75)
 """
-TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
 
 
 class StartThreads(Callback):
@@ -61,41 +59,6 @@ def test_last_words_are_read(line: str, status: int, message: str) -> None:
     plain = f"from tiryns.runner.run.command.lifetime import without_teardown\nwith without_teardown():\n    {line}"
     done = process("-c", imports + plain, cwd=ROOT)
     assert (done.returncode, done.stderr[-len(message) :]) == (status, message)
-
-
-@pytest.mark.slow
-def test_command_ends_without_what_libraries_say_then(tmp_path: Path) -> None:
-    done = process("-m", "tiryns", "data.source=nowhere.txt", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "nanobind" not in done.stderr
-    assert done.stderr.count("\n") < 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("starter", [TORCHRUN, []])
-def test_ranks_with_busy_threads_end_well(starter: list[str], text_file: Path, tmp_path: Path) -> None:
-    plain = [o for o in TINY if o != "trainer=cpu"]
-    threads = "+callback.threads={_target_: tests.launch.test_teardown.StartThreads}"
-    words = [
-        *plain,
-        f"data.source={text_file}",
-        "trainer=ddp",
-        "trainer.accelerator=cpu",
-        "trainer.devices=2",
-        threads,
-    ]
-    done = process(
-        "-m",
-        *starter,
-        "runner.train",
-        *words,
-        "allowed_targets=[tests]",
-        threads,
-        "trainer.max_steps=2",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert only_run(tmp_path / "outputs").status["state"] == "done"
 
 
 HOLDER = """

@@ -1,5 +1,4 @@
 import csv
-import math
 import os
 import signal
 import time
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
-from tests.support import needs
-from tests.support.composed import composed
-from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger
+from tiryns.runner.logging.loggers import MetricsFile
 from tiryns.runner.run.metrics_file import read_metrics, whole_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -36,19 +33,6 @@ def test_row_is_on_disk_when_the_call_returns(tmp_path: Path) -> None:
     assert before - 1 <= series.times[0] <= time.time() + 1
 
 
-def test_new_metric_adds_a_column_to_the_rows_before(tmp_path: Path) -> None:
-    metrics = MetricsFile(tmp_path)
-    metrics.log_metrics({"train/loss": 2.5}, 1)
-    metrics.log_metrics({"val/books/loss": 3.5}, 1)
-    metrics.log_metrics({"train/loss": 1.5}, 2)
-    assert rows_of(tmp_path) == [
-        {"step": "1", "train/loss": "2.5", "val/books/loss": ""},
-        {"step": "1", "train/loss": "", "val/books/loss": "3.5"},
-        {"step": "2", "train/loss": "1.5", "val/books/loss": ""},
-    ]
-    assert [file.name for file in tmp_path.iterdir()] == ["metrics.csv"]
-
-
 @given(rows=ROWS, reopened_after=st.integers(0, 12))
 @settings(max_examples=40)
 def test_what_is_logged_is_what_is_read(
@@ -65,17 +49,6 @@ def test_what_is_logged_is_what_is_read(
         logged = [(step, row[key]) for step, row in enumerate(rows) if key in row]
         assert found[key].steps.tolist() == [step for step, _ in logged]
         assert list(map(repr, found[key].values.tolist())) == [repr(value) for _, value in logged]
-
-
-def test_resume_drops_the_rows_after_the_checkpoint(tmp_path: Path) -> None:
-    metrics = MetricsFile(tmp_path)
-    for step in range(1, 8):
-        metrics.log_metrics({"train/loss": float(step)}, step)
-    resumed = MetricsFile(tmp_path)
-    resumed.resume(4)
-    assert [row["step"] for row in rows_of(tmp_path)] == ["1", "2", "3", "4"]
-    resumed.log_metrics({"train/loss": 50.0}, 5)
-    assert [row["train/loss"] for row in rows_of(tmp_path)] == ["1.0", "2.0", "3.0", "4.0", "50.0"]
 
 
 def test_resume_of_a_run_without_metrics_leaves_nothing(tmp_path: Path) -> None:
@@ -136,14 +109,6 @@ def test_resumed_training_writes_the_rows_of_one_never_stopped(tmp_path: Path) -
     assert len(rows_of(parts)) == 9
 
 
-def test_values_that_are_no_numbers_are_kept(tmp_path: Path) -> None:
-    metrics = MetricsFile(tmp_path)
-    metrics.log_metrics({"a": math.nan, "b": math.inf, "c": -math.inf}, 1)
-    found = {key: series.values[0] for key, series in read_metrics(tmp_path / "metrics.csv").items()}
-    assert math.isnan(found["a"])
-    assert (found["b"], found["c"]) == (math.inf, -math.inf)
-
-
 @pytest.mark.parametrize(("row", "step"), [({"step": 1.0}, 3), ({"time": 1.0}, 3), ({"a": 1.0}, None)])
 def test_row_that_fits_no_table_is_refused(tmp_path: Path, row: dict[str, float], step: int | None) -> None:
     with pytest.raises(ValueError, match="a row needs a step, and no metric may be named step or time"):
@@ -175,20 +140,3 @@ def test_only_the_main_process_writes(tmp_path: Path, monkeypatch: pytest.Monkey
     metrics.resume(0)
     metrics.log_hyperparams({"a": 1})
     assert list(tmp_path.iterdir()) == []
-
-
-def test_tensorboard_writes_into_the_run_folder(tmp_path: Path) -> None:
-    needs.package("tensorboard")
-    logger = tensorboard_logger(tmp_path)
-    logger.log_metrics({"train/loss": 1.0}, 1)
-    logger.finalize("success")
-    assert list((tmp_path / "tensorboard").glob("events.*"))
-
-
-def test_loggers_add_up_when_a_list_is_chosen() -> None:
-    chosen = composed(["logger=[csv,wandb]", "logger.wandb.project=mine"]).logger
-    assert {name: node["_target_"] for name, node in chosen.items()} == {
-        "csv": "runner.logging.MetricsFile",
-        "wandb": "runner.logging.wandb_logger",
-    }
-    assert chosen["wandb"]["project"] == "mine"

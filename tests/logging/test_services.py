@@ -4,11 +4,7 @@ import inspect
 import logging
 import os
 import re
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +12,7 @@ from typing import Any
 import pytest
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
-from tests.conftest import ROOT, TINY, run_program
-from tests.logging.logged import PACKAGES, THERE, logged
+from tests.logging.logged import PACKAGES
 from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tiryns import conf
@@ -25,7 +20,6 @@ from tiryns.runner.config.targets import dotted
 from tiryns.runner.logging.loggers import MetricsFile, finish_loggers
 from tiryns.runner.logging.mlflow import mlflow_logger
 from tiryns.runner.logging.trackio import trackio_logger
-from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 with_mlflow = pytest.mark.usefixtures("mlflow_packages")
@@ -205,29 +199,3 @@ def test_trackio_replaces_its_own_run_alone(tmp_path: Path, capsys: pytest.Captu
     assert (steps(again), steps(other)) == ([1, 2, 3], [1, 2, 3, 4])
     assert len(list(Api().runs("otters"))) == 2
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.slow
-def test_killed_run_goes_on_at_every_service(tmp_path: Path, text_file: Path) -> None:
-    """The contract of `test_logged_runs` where the process has really been killed, with rows after its checkpoint."""
-    words = [*TINY, f"data.source={text_file}", f"logger=[{','.join(THERE)}]", "checkpoint.every_steps=5",
-             "trainer.max_steps=60"]  # fmt: skip
-    words += [f"logger.{name}.{of}=herons" for name, of in (("mlflow", "experiment_name"), ("trackio", "project"))
-              if name in THERE]  # fmt: skip
-    command = [sys.executable, "-m", "runner.train", *words, "hydra.run.dir=run"]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-    running = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
-    metrics, deadline = tmp_path / "run" / "metrics.csv", time.monotonic() + 200
-    while not metrics.exists() or metrics.read_text().count("\n") < 13:
-        assert running.poll() is None, running.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    run_program("resume=run", cwd=tmp_path)
-    ours = logged("csv", Run(tmp_path / "run").path).points
-    for name in THERE:
-        found = logged(name, tmp_path / "run").points
-        assert [step for step, _ in found["train/loss"]] == list(range(1, 61)), name
-        for key, points in found.items():
-            assert points == [(step, pytest.approx(v, rel=1e-6)) for step, v in ours[key]], (name, key)

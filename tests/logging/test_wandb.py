@@ -161,7 +161,5 @@ def test_wandb_is_offline_without_a_key(
 
 @pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_options_that_cannot_be_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="offline is auto, true or false, not 'maybe'"):
-        wandb_logger("p", None, [], "maybe", tmp_path)
     with pytest.raises(ValueError, match=r"offline=false needs a key: run `wandb login`"):
         wandb_logger("p", None, [], "false", tmp_path)

@@ -9,16 +9,13 @@ import torch
 from torch._inductor.runtime.runtime_utils import cache_dir
 
 from tests.conftest import TINY
-from tests.runs.test_train import assert_bitwise, weights
+from tests.runs.test_train import assert_bitwise
 from tiryns import assemble, compose
-from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.data.module import TOKENS_OF_CPUS
 from tiryns.runner.loop import resolved as resolving
 from tiryns.runner.loop.resolved import Record, resolve
 from tiryns.runner.loop.trials.steps import LARGEST, SMALLEST, fitting_tokens
-from tiryns.runner.run.folder import Run
 
-Train = Callable[..., Run]
 AUTO = "data.micro_batch_tokens=auto"
 
 
@@ -31,18 +28,6 @@ def parts(text_file: Any) -> Callable[..., Any]:
         return assemble(config), config
 
     return made
-
-
-@pytest.mark.slow
-def test_automatic_run_is_the_one_of_the_values_given_by_hand(run_here: Train) -> None:
-    automatic = run_here(AUTO, "checkpoint.every_steps=5", "checkpoint.keep_last=9", folder="automatic")
-    by_hand = run_here(f"data.micro_batch_tokens={TOKENS_OF_CPUS}", folder="by_hand")
-    other = run_here("data.micro_batch_tokens=90", folder="other")
-    assert_bitwise(weights(automatic, 12), weights(by_hand, 12))
-    assert not all(torch.equal(a, weights(other, 12)[n]) for n, a in weights(automatic, 12).items())
-    noted = entry_of(automatic.checkpoint_dir / "step-00000012.ckpt", "resolved")
-    assert noted == automatic.status["resolved"]
-    assert (noted["micro_batch_tokens"], noted["compile"]) == (TOKENS_OF_CPUS, False)
 
 
 def test_micro_batches_stay_as_the_run_began(parts: Callable[..., Any]) -> None:

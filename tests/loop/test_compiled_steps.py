@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.optim.graphs import Graphs
-from tests.runs.test_train import assert_bitwise, continued, losses, weights
+from tests.runs.test_train import losses
 from tiryns.runner.modules import training
 from tiryns.runner.optim import compiled
 from tiryns.runner.run.folder import Run
@@ -57,14 +57,3 @@ def test_steps_of_the_hessian_are_not_compiled(graphs: Graphs, run_here: Runner)
     run = run_here(*words, "module.compile_model=true", folder="compiled")
     assert losses(run) == pytest.approx(losses(plain), rel=1e-4)
     assert graphs.calls_with("cross_entropy") == graphs.calls_with("_foreach_norm") == 4, "of 6 steps"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("as_on_a_gpu")
-def test_a_resumed_run_is_the_undisturbed_one(graphs: Graphs, run_here: Runner) -> None:
-    words = [*SHORT, "optimizer.fused=false", "module.compile_model=true", "checkpoint.every_steps=3"]
-    whole = run_here(*words)
-    continued(whole, 3, "copy")
-    resumed = run_here(*words, folder="copy")
-    assert_bitwise(weights(whole, 6), weights(resumed, 6))
-    assert losses(resumed) == losses(whole)

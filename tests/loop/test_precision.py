@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.conftest import TINY
-from tests.runs.test_train import assert_bitwise, weights
+from tests.runs.test_train import assert_bitwise
 from tiryns import assemble, compose
 from tiryns.runner.data.text.pretraining import PretrainingData
 from tiryns.runner.loop.resolved import choose_hardware, resolve
@@ -19,9 +19,7 @@ from tiryns.runner.loop.trials import precision as timed
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.autocast import NARROW, is_slower
 from tiryns.runner.patches.torch import processor
-from tiryns.runner.run.folder import Run
 
-Train = Callable[..., Run]
 AUTO = "trainer.precision=auto"
 BF16, FP32 = "bf16-mixed", "32-true"
 
@@ -142,20 +140,6 @@ def test_neither_gpus_nor_processors_without_units_are_timed(
     assert chosen() == FP32
     assert chosen("trainer.precision=bf16-mixed") == BF16
     assert timings["trials"] == 0
-
-
-@pytest.mark.slow
-def test_timed_run_is_bitwise_that_of_the_precision_given_by_hand(run_here: Train, tmp_path: Path) -> None:
-    words = ["model.dropout=0.1", "trainer.max_steps=4"]
-    automatic = run_here(AUTO, *words, folder="automatic")
-    (file,) = (tmp_path / "cache" / "precision").glob("*.json")
-    kept = json.loads(file.read_text())
-    assert all(0 < seconds < 60 for seconds in kept["seconds"].values())
-    assert automatic.status["resolved"]["precision"] == kept["chosen"]
-    given = run_here(f"trainer.precision={kept['chosen']}", *words, folder="given")
-    assert_bitwise(weights(automatic, 4), weights(given, 4))
-    other = run_here(f"trainer.precision={({BF16, FP32} - {kept['chosen']}).pop()}", *words, folder="other")
-    assert not all(torch.equal(a, weights(other, 4)[name]) for name, a in weights(given, 4).items())
 
 
 @pytest.mark.parametrize("precision", [BF16, FP32])

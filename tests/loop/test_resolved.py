@@ -37,15 +37,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return partial(pretend_units, monkeypatch)
 
 
-def without_record(run: Run, step: int) -> None:
-    """Makes a run one of a version that noted nothing of what it had decided."""
-    file = run.checkpoint_dir / f"step-{step:08d}.ckpt"
-    checkpoint = torch.load(file, weights_only=True)
-    del checkpoint["resolved"]
-    torch.save(checkpoint, file)
-    run.update_status(resolved=None)
-
-
 def noted(run: Run, step: int = 12) -> list[Any]:
     """What the run's config, status and checkpoint say was decided."""
     config = OmegaConf.load(run.path / "config.yaml")
@@ -91,19 +82,6 @@ def test_model_that_autocast_breaks_is_computed_in_fp32(
     assert (
         "precision is 32-true: DebertaForMaskedLM cannot be computed in bf16-mixed" in caplog.text
     ) == breaks
-
-
-@pytest.mark.slow
-def test_run_of_an_older_version_decides_where_it_goes_on(run_here: Train, machine: Machine) -> None:
-    machine(False)
-    whole = run_here(*SAVING, folder="whole")
-    old = continued(whole, 5, "old")
-    without_record(old, 5)
-    machine(True)
-    resumed = run_here(*SAVING, folder="old")
-    assert [record["precision"] for record in noted(resumed)] == ["bf16-mixed"] * 3
-    changed = weights(whole, 12)
-    assert not all(torch.equal(value, changed[name]) for name, value in weights(resumed, 12).items())
 
 
 def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import ROOT
 from tiryns.runner.manifest import code
 from tiryns.runner.manifest.digests import file_digest
-from tiryns.runner.manifest.machine import packages
 from tiryns.runner.run import environment
+from tiryns.runner.run.environment import packages
 
 CACHED = (environment.checkout, environment.environment, code._git_state)
 

@@ -99,26 +99,6 @@ def test_disk_without_links_and_modes_serves_a_run(
     assert {"config.json", "model.safetensors"} <= {file.name for file in (run.path / "model").iterdir()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("plan", [{"refused": WITHOUT_LINKS}, {"full_from": 150, "errno": errno.ENOSPC}])
-def test_judge_gives_its_answer_on_a_disk_without_links_and_after_a_full_one(
-    tmp_path: Path, arguments: list[str], plan: dict[str, Any]
-) -> None:
-    words = [word for word in arguments if word != "resume=auto"]
-    judge = ["judge", "--change", "optimizer.lr=0.0003", "--seeds", "2", "--anyway", *words, "--json"]
-    (tmp_path / "whole").mkdir()
-    ((whole, _),) = on_a_disk(tmp_path / "whole", {}, judge)
-    ended = on_a_disk(tmp_path, plan, judge, judge)
-    if "refused" not in plan:
-        assert ended[0][0].returncode == 1
-        assert os.strerror(errno.ENOSPC) in ended[0][0].stderr
-        assert "Traceback" not in ended[0][0].stderr
-    (expected,), (answer,) = (json.loads(done.stdout)["comparisons"] for done in (whole, ended[1][0]))
-    assert len(answer["pairs"]) == 2
-    for name in ("answer", "difference", "p", "t_interval", "shared"):
-        assert answer[name] == expected[name], name
-
-
 def test_disk_without_locks_is_refused_in_one_line(tmp_path: Path, arguments: list[str]) -> None:
     ((done, left),) = on_a_disk(tmp_path, {"refused": {"fcntl.flock": errno.ENOSYS}}, arguments)
     assert_one_message(done, [".lock", os.strerror(errno.ENOSYS), "a file system with locks"])

@@ -24,21 +24,6 @@ def run_script(script: str, folder: Path) -> str:
     return done.stderr
 
 
-@pytest.mark.slow
-def test_a_run_does_not_need_all_of_it_and_leaves_a_script_nothing_to_report(tmp_path: Path) -> None:
-    words = "trainer=cpu model=bert_tiny trainer.max_steps=2 trainer.validate_every=2 trainer.validation_batches=1"
-    said = run_script(
-        f"""
-from tiryns.runner.cli.commands import main
-main({words.split()!r})
-assert "lightning.pytorch" in sys.modules
-assert not whole()
-""",
-        tmp_path,
-    )
-    assert "nanobind" not in said, "libraries find everything at teardown"
-
-
 USES = [
     "from torchmetrics import Accuracy",
     "import torchmetrics; torchmetrics.Accuracy",
@@ -88,20 +73,6 @@ lazy.PARTS = {parts}
 with lazy.many_imports():
     import lightning.pytorch
 assert whole()
-""",
-        tmp_path,
-    )
-
-
-@pytest.mark.slow
-def test_one_that_is_imported_stays(tmp_path: Path) -> None:
-    run_script(
-        """
-import torchmetrics
-with lazy.many_imports():
-    import lightning.pytorch
-assert sys.modules["torchmetrics"] is torchmetrics
-assert type(torchmetrics) is type(sys)
 """,
         tmp_path,
     )

@@ -28,10 +28,10 @@ from tests.objectives.samples import END, START, collator, flat
 from tests.samplers.sequences import Sequences
 from tests.support.processes import warm_process
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, number_modules
 from tiryns.runner.modules.training import step_seed
 from tiryns.runner.order.partition import partition
+from tiryns.runner.run.environment import machine
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality
 
 ORDER = """\

@@ -18,7 +18,7 @@ from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
 from tiryns.runner.cli.schema import Schema
 from tiryns.runner.config.reach import reaches
 from tiryns.runner.run.command.failure import Failure, coded, failure_of
-from tiryns.runner.run.command.started import same_modules
+from tiryns.runner.run.command.lifetime import same_modules
 
 INSTRUCTIONS = (
     "Tiryns pretrains and finetunes transformer encoders. Runs are folders below `outputs`: `runs` lists them, `info` "

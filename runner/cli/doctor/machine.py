@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.runner.launch.processes import num_cores
-from tiryns.runner.manifest.machine import machine
 from tiryns.runner.run.cluster import slurm_job
-from tiryns.runner.run.environment import output_of
+from tiryns.runner.run.environment import machine, output_of
 
 Facts = dict[str, Any]
 """What is found of a part of the machine, by name."""

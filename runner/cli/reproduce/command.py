@@ -80,7 +80,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
     from tiryns.runner.cli.compose import compose, initialized
     from tiryns.runner.manifest.differences import MADE, differences
-    from tiryns.runner.run.command.started import same_modules
+    from tiryns.runner.run.command.lifetime import same_modules
     from tiryns.runner.run.recording import new_name
 
     steps = steps_to_train(original, arguments.steps)
@@ -114,7 +114,7 @@ def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manif
     from tiryns.runner.loop.assembly import connected, make_data
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.manifest.code import code
-    from tiryns.runner.manifest.machine import packages
+    from tiryns.runner.run.environment import packages
 
     quiet_libraries()
     with on_command_line(words):

@@ -12,8 +12,8 @@ from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
-from tiryns.runner.manifest.machine import KERNEL_VARIABLES
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
+from tiryns.runner.run.environment import KERNEL_VARIABLES
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.redaction import HIDDEN
 

@@ -16,13 +16,13 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.store.writer import cache_folder, key_of, locked
 from tiryns.runner.loop.trials.steps import can_be_tried, largest_micro_batch, leaving_no_trace, loss_of
-from tiryns.runner.manifest.machine import machine
 from tiryns.runner.models.autocast import is_slower, usable_precision
 from tiryns.runner.models.packed.trials import in_one_line
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.protocols import RunData
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
+from tiryns.runner.run.environment import machine
 from tiryns.runner.run.files import read_json, write_atomically
 
 CLEARLY = 0.9
@@ -66,14 +66,7 @@ def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
 
 
 def faster(precisions: Sequence[str], seconds: dict[str, float]) -> str:
-    """The first precision, or the second where it is clearly faster.
-
-    Example:
-        >>> faster(["bf16-mixed", "32-true"], {"bf16-mixed": 1.0, "32-true": 0.95})
-        'bf16-mixed'
-        >>> faster(["bf16-mixed", "32-true"], {"bf16-mixed": 1.0, "32-true": 0.85})
-        '32-true'
-    """
+    """The first precision, or the second where it is clearly faster."""
     first, second = precisions
     return second if seconds[second] < CLEARLY * seconds[first] else first
 
@@ -94,7 +87,6 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
 
 
 def _setting(data: RunData, model: TaskModel) -> dict[str, object]:
-    """What the time of a step depends on: the machine, and the model by kind and sizes."""
     here = machine()
     return {
         **{name: here[name] for name in ("cpu", "features")},

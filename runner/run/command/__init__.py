@@ -5,5 +5,5 @@
 - `failure`: what `--json` tells of a failure: its code, its message, what cures it.
 - `overrides`: one line for words that no config is composed of.
 - `words`: overrides and flags that a run keeps, and seals of those that the user has typed.
-- `started`: how one command starts another; `lifetime`: processes without parents, output without readers.
+- `lifetime`: how one command starts another, processes without parents, output without readers.
 """

@@ -79,13 +79,7 @@ class Failure(NamedTuple):
 
 
 def coded(code: str, message: str, kind: type[Exception] = ValueError) -> Exception:
-    """An error with a code of its own, a key of `CODES`.
-
-    Example:
-        >>> raise coded("no_such_run", "there is no run folder 'outputs/x'")
-        Traceback (most recent call last):
-        ValueError: there is no run folder 'outputs/x'
-    """
+    """An error with a code of its own, a key of `CODES`."""
     error = kind(message)
     vars(error)["failure_code"] = code
     return error
@@ -159,7 +153,6 @@ def _code(chain: list[BaseException], message: str) -> str:
 
 
 def _code_of_package(error: BaseException) -> str:
-    """The code of the package of this program that raised an error."""
     frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = next((name for name in reversed(frames) if name.startswith("tiryns.")), "")
     return next(

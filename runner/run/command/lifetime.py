@@ -1,4 +1,4 @@
-"""How processes end: with their parent, without Python's teardown, and not with the readers of their output."""
+"""How processes start, as modules are found alike, and end: with their parent, without teardown, not with readers."""
 
 import contextlib
 import ctypes
@@ -11,6 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from tiryns.runner.patches.exits import run_exit_functions
+
+LAUNCHED = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+    "PL_GLOBAL_SEED",
+)  # fmt: skip
+LAUNCHERS = ("SLURM_", "TORCHELASTIC_", "PMI")
+"""Variables, and beginnings of theirs, that tell a process its rank: a fresh set of ranks must not inherit them."""
 
 SET_PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -61,11 +68,7 @@ def without_teardown() -> Iterator[None]:
 
 
 class LastingStream:
-    """A text stream whose later output is dropped once its reader has gone.
-
-    Example:
-        >>> sys.stdout = LastingStream(sys.stdout)
-    """
+    """A text stream whose later output is dropped once its reader has gone."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -99,3 +102,16 @@ def outlast_readers() -> None:
     for name in ("stdout", "stderr"):
         if not isinstance(stream := getattr(sys, name), LastingStream):
             setattr(sys, name, LastingStream(stream))
+
+
+def tells_rank(name: str) -> bool:
+    """Whether an environment variable tells a process its rank."""
+    return name in LAUNCHED or name.startswith(LAUNCHERS)
+
+
+def same_modules() -> list[str]:
+    """The flag with which a new `python -m` finds modules where this process does: in the working folder, or not there.
+
+    What lies beside a user's own configs, such as `datasets.py`, must not come before a library in the ranks alone.
+    """
+    return [] if {"", os.getcwd()} & set(sys.path) else ["-P"]

@@ -7,6 +7,9 @@ from tiryns.conf.fields import fields_of, is_part, root_fields
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import close_matches, suggest
 
+Found = re.Match[str]
+Errors = Sequence[BaseException]
+
 OTHER_WORDS = {
     "accumulate_grad_batches": "data.micro_batch_tokens",
     "batch_size": "sampler.global_batch_size",
@@ -25,34 +28,8 @@ OTHER_WORDS = {
 }
 """Names in other programs, with our settings."""
 
-_MISSPELT = re.compile("no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous")
+_MISSPELT = "no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous"
 """Messages of Hydra's grammar for a word it cannot read."""
-
-NO_FOLDS = re.compile("Could not override 'data.folds?'")
-"""Start of the message where data cannot be cut into folds."""
-
-NO_SCALE = re.compile(r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'")
-"""Message for a recipe that a scale has no settings for."""
-
-NO_KEY = re.compile(r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'")
-"""Message for a recipe with a setting that the chosen option does not have."""
-
-NO_LIST = re.compile(
-    r"Error merging override (phases=.*)\nCannot merge (?:DictConfig with ListConfig|incompatible container types)"
-)
-"""Message for phases that are no list."""
-
-NO_OPTION = re.compile(r"Could not (?:find|load) '(\S+)/([^/']+)'")
-"""Message for an option that a group does not have."""
-
-NO_SETTING = re.compile(r"Could not override '([^']+)'")
-"""Message for a setting that the composed config does not have."""
-
-SEVERAL = re.compile(r"Ambiguous value for argument '([^=]+)=(.*)'")
-"""Message for several values without the flag of a sweep."""
-
-NO_VALUE = re.compile(r"Error merging override (.*)")
-"""Message for a value that a setting does not take."""
 
 SIGNS = re.compile(r"([^=]+)=([^\w\s'\"\\]{1,3})")
 """A word whose value is nothing but signs, such as a separator."""
@@ -79,58 +56,52 @@ def message_of(composing: Sequence[BaseException]) -> str:
         line for line in every if line and "$VALUE" not in line and not line.startswith(_NOISE)
     )
     message = "\n".join(lines)
-    if NO_FOLDS.match(message):
-        return (
-            "folds are for labelled data, such as data=classification: text and images are not cut into folds"
-        )
-    if found := NO_SCALE.search(message):
-        return (
-            f"scale={found[1]}: experiment={found[2]} has no such size; `tiryns info scale` lists the recipes that "
-            f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
-        )
-    if (found := NO_KEY.search(message)) and (
-        foreign := _foreign_key(found[1], found[2], found[3], composing)
-    ):
-        return foreign
-    if found := NO_LIST.search(message):
-        return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
-    if found := SEVERAL.search(message):
-        name, values = found.groups()
-        return (
-            f"{name}={values} has several values: add -m for a sweep of them; a list is '{name}=[{values}]'"
-        )
-    if _MISSPELT.search(message):
-        return _unreadable(composing, message)
-    explained: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], str], str]], ...] = (
-        (NO_OPTION, _other_option), (NO_SETTING, _other_key), (NO_VALUE, _other_value),
-    )  # fmt: skip
-    for pattern, explain in explained:
-        if found := pattern.search(message):
-            return explain(found, message)
+    for pattern, explain in EXPLAINED.items():
+        if (found := re.search(pattern, message)) and (explained := explain(found, composing)):
+            return explained
     return "; ".join(lines) + _what_to_do(message)
 
 
-def _unreadable(composing: Sequence[BaseException], message: str) -> str:
-    """The message for a word that Hydra's grammar does not read."""
-    from hydra.errors import OverrideParseException
+def _no_folds(found: Found, _: Errors) -> str:
+    return "folds are for labelled data, such as data=classification: text and images are not cut into folds"
 
-    word = next((error.override for error in composing if isinstance(error, OverrideParseException)), "")
-    if found := SIGNS.fullmatch(word):
-        name, value = found.groups()
-        signs = "the sign" if len(value) == 1 else "the signs"
-        return f"{word}: {signs} {value} must be quoted within the quotes of the shell: type \"{name}='{value}'\""
-    line = next(line for line in message.splitlines() if _MISSPELT.search(line))
-    reason = line.partition(" expecting {")[0]
+
+def _no_scale(found: Found, _: Errors) -> str:
     return (
-        f"cannot read the override {word!r}: {reason}; expected GROUP=OPTION or FIELD=VALUE; in a shell, quote what "
-        "has brackets or spaces: 'a.b=[1,2]', and signs that are a value once more: \"a.b=';'\""
+        f"scale={found[1]}: experiment={found[2]} has no such size; `tiryns info scale` lists the recipes that "
+        f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
     )
 
 
-def _other_option(found: re.Match[str], message: str) -> str:
-    """The message for an option that there is not."""
+def _no_list(found: Found, _: Errors) -> str:
+    return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
+
+
+def _several(found: Found, _: Errors) -> str:
+    name, values = found.groups()
+    return f"{name}={values} has several values: add -m for a sweep of them; a list is '{name}=[{values}]'"
+
+
+def _unreadable(found: Found, composing: Errors) -> str:
+    from hydra.errors import OverrideParseException
+
+    word = next((error.override for error in composing if isinstance(error, OverrideParseException)), "")
+    if signs := SIGNS.fullmatch(word):
+        name, value = signs.groups()
+        what = "the sign" if len(value) == 1 else "the signs"
+        return (
+            f"{word}: {what} {value} must be quoted within the quotes of the shell: type \"{name}='{value}'\""
+        )
+    return (
+        f"cannot read the override {word!r}: {found[0].partition(' expecting {')[0]}; expected GROUP=OPTION or "
+        "FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]', and signs that are a value once more: "
+        "\"a.b=';'\""
+    )
+
+
+def _other_option(found: Found, _: Errors) -> str:
     group, wrong = found.groups()
-    available = message.partition("Available options in")[2].splitlines()[1:]
+    available = found.string.partition("Available options in")[2].splitlines()[1:]
     there = available or [*OPTIONS.get(group, {}), "default"]
     # models have many similar names
     alike = [name for name in there if group != "model" or name[:1] == wrong[:1]]
@@ -142,9 +113,8 @@ def _other_option(found: re.Match[str], message: str) -> str:
     return f"there is no {group}={wrong}; `tiryns info {group}` lists what there is{more}{near}"
 
 
-def _other_value(found: re.Match[str], message: str) -> str:
-    """The message for a value that a setting does not take."""
-    reason = " ".join(message[found.end() :].split()) or "this value is refused"
+def _other_value(found: Found, _: Errors) -> str:
+    reason = " ".join(found.string[found.end() :].split()) or "this value is refused"
     return f"{found[1]}: {next((said for words, said in EXPECTED.items() if words in reason), reason)}"
 
 
@@ -159,14 +129,13 @@ def _what_to_do(message: str) -> str:
     return ""
 
 
-def _other_key(found: re.Match[str], _: str) -> str:
-    """The message for a key that the composed config does not have."""
+def _other_key(found: Found, _: Errors) -> str:
     wrong, keys = found[1], _config_keys()
     if options := keys.get(wrong):
         group = wrong.partition(".")[0]
         whole = f"{group}=[..., {options[0]}]" if wrong.count(".") > 1 else f"{group}={' or '.join(options)}"
         return f"{wrong} is a setting of {whole}, which is not chosen here"
-    section, _, field = wrong.rpartition(".")
+    section, field = wrong.rpartition(".")[::2]
     fields = {key.rpartition(".")[2] for key in keys if key.rpartition(".")[0] == section}
     same = [key for key in keys if key.rpartition(".")[2] == field and not section]
     usual = [key for key in keys if key == OTHER_WORDS.get(field)]
@@ -181,18 +150,18 @@ def _other_key(found: re.Match[str], _: str) -> str:
     return f"there is no setting {wrong}{meant or within}"
 
 
-def _foreign_key(recipe: str, name: str, kind: str, composing: Sequence[BaseException]) -> str:
+def _foreign_key(found: Found, composing: Errors) -> str:
     """The message for a recipe's setting that another option of its group has; nothing where none has."""
+    recipe, name, kind = found.groups()
     key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
     group = key.partition(".")[0]
     chosen = [option for option, node in OPTIONS.get(group, {}).items() if node.__name__ == kind]
     if not chosen or not _config_keys().get(key):
         return ""
-    recipe = recipe.removeprefix("experiment/")
     return (
-        f"experiment={recipe} sets {key}, which {group}={chosen[0]} does not have: copy the file of the recipe to "
-        f"configs/experiment/mine.yaml, write `override /{group}: {chosen[0]}` in its defaults and settings of that "
-        f"option below {group}:, and run it by --config-dir configs experiment=mine"
+        f"experiment={recipe.removeprefix('experiment/')} sets {key}, which {group}={chosen[0]} does not have: copy the "
+        f"file of the recipe to configs/experiment/mine.yaml, write `override /{group}: {chosen[0]}` in its defaults and "
+        f"settings of that option below {group}:, and run it by --config-dir configs experiment=mine"
     )
 
 
@@ -205,3 +174,17 @@ def _config_keys() -> dict[str, list[str]]:
             for field in fields_of(node, prefix):
                 keys.setdefault(field.key, []).append(name)
     return keys
+
+
+EXPLAINED: dict[str, Callable[[Found, Errors], str]] = {
+    r"^Could not override 'data.folds?'": _no_folds,
+    r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'": _no_scale,
+    r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'": _foreign_key,
+    r"Error merging override (phases=.*)\nCannot merge (?:DictConfig with|incompatible container)": _no_list,
+    r"Ambiguous value for argument '([^=]+)=(.*)'": _several,
+    rf".*(?:{_MISSPELT}).*": _unreadable,
+    r"Could not (?:find|load) '(\S+)/([^/']+)'": _other_option,
+    r"Could not override '([^']+)'": _other_key,
+    r"Error merging override (.*)": _other_value,
+}
+"""Messages of Hydra and OmegaConf, with what says the same for the user; the first that says something counts."""
