@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import f1_score
 
 from tests.data.labelled.tasks import prepared_data, questions, sentences, texts
 from tiryns.runner.evaluation.joined import measured_rows
@@ -79,20 +78,6 @@ def test_figures_of_rows_are_those_of_the_predictions(kind: str) -> None:
     assert measured_rows(kind, rows, names) == figures
     assert len(set(figures.values())) > 1
     assert measured_rows(kind, rows[:-6], names) != figures
-
-
-def test_joined_f1_is_that_of_all_rows_and_not_the_mean_of_parts() -> None:
-    draw = np.random.default_rng(0)
-    rows = [
-        {"gold": g, "predicted": p}
-        for g, p in zip(draw.choice(list("ab"), 40), draw.choice(list("abc"), 40), strict=True)
-    ]
-    whole = measured_rows("classification", rows)["macro_f1"]
-    assert whole == pytest.approx(
-        f1_score([r["gold"] for r in rows], [r["predicted"] for r in rows], average="macro")
-    )
-    parts = [measured_rows("classification", rows[i::4])["macro_f1"] for i in range(4)]
-    assert abs(np.mean(parts) - whole) > 1e-3
 
 
 def test_labels_that_no_row_has_count_where_a_mean_is_over_labels() -> None:

@@ -239,15 +239,3 @@ def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str
         main(["predict", str(runs["classification"][0]), *words])
     assert str(stopped.value.code).startswith("error: ")
     assert expected in str(stopped.value.code)
-
-
-@pytest.mark.slow
-def test_masks_of_every_line_of_a_file_are_filled(
-    run_here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = run_here("trainer.max_steps=1", "trainer.validate_every=0")
-    (tmp_path / "masks.txt").write_text("the [MASK] bridge\n\nseven [MASK] [MASK]\n")
-    found = [json.loads(line) for line in printed(capsys, run.path, tmp_path / "masks.txt", "--steps", "3")]
-    assert [row["text"] for row in found] == ["the [MASK] bridge", "seven [MASK] [MASK]"]
-    assert all("[MASK]" not in row["predicted"] for row in found)
-    assert found[0]["predicted"].startswith("the")

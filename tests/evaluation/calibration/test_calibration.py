@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from sklearn.calibration import CalibratedClassifierCV, calibration_curve
-from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.calibration import calibration_curve
 
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
@@ -66,20 +64,6 @@ def test_temperature_has_the_least_loss(sharpness: float) -> None:
     best = minimize_scalar(loss, bounds=(-4, 4), method="bounded", options={"xatol": 1e-10})
     assert found == pytest.approx(np.exp(best.x), rel=1e-5)
     assert found == pytest.approx(sharpness, rel=0.1), "the logits were multiplied by it"
-
-
-def test_temperature_is_that_of_scikit_learn() -> None:
-    draw = np.random.default_rng(4)
-    features, true = draw.normal(size=(900, 6)), draw.integers(0, 3, 900)
-    features[:, 0] += true
-    model = LogisticRegression(C=100).fit(features[:60], true[:60])
-    scaled = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(
-        features[60:], true[60:]
-    )
-    own = with_temperature(
-        model.predict_proba(features), fitted_temperature(model.predict_proba(features[60:]), true[60:])
-    )
-    assert own == pytest.approx(scaled.predict_proba(features), abs=1e-4)
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 3.0])
