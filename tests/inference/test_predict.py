@@ -230,6 +230,7 @@ def test_model_of_others_is_read_by_its_config(
     [
         ([], "give a text or a file, or --length N"),
         (["gone.csv"], "there is no file 'gone.csv'"),
+        (["a text", "more.csv"], "unrecognized arguments: more.csv: expected one text or file"),
         (["--length", "5"], "--length is for language models"),
         (["a text", "--second", "another"], "--second is for pairs and questions"),
     ],

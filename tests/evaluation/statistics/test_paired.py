@@ -164,11 +164,6 @@ def test_holm_is_the_closed_test_of_bonferroni(tests: list[float]) -> None:
     assert holm(tests) == pytest.approx(expected, rel=1e-12)
 
 
-def test_holm_corrects_step_by_step() -> None:
-    assert holm([0.01, 0.02, 0.03, 0.04]) == pytest.approx([0.04, 0.06, 0.06, 0.06])
-    assert holm([]) == []
-
-
 def test_settings_are_clear_at_the_level_that_is_left_to_them() -> None:
     clear, unclear = [1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 1.1, 1.05], [1.0, -1.0] * 4
     assert clear_among([clear]) == [0.05]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.comparison.fold_runs import compared
 from tests.report.pages import read
 from tiryns.runner.report.comparison.importance import variance_explained
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import as_markdown
 from tiryns.runner.run.folder import load_run
 
@@ -42,10 +42,6 @@ def by_hand() -> dict[tuple[float, int, int], float]:
         (lr, layers, seed): 10 + 4 * (lr > 0.15) + (layers > 1) + (seed > 1)
         for lr, layers, seed in product((0.1, 0.2), (1, 2), (1, 2))
     }
-
-
-def compared(runs: list[Path]) -> Comparison:
-    return Comparison([load_run(run) for run in runs])
 
 
 def test_shares_are_those_computed_by_hand(tmp_path: Path) -> None:
