@@ -50,12 +50,9 @@ def _compared(kind: str) -> Parts:
     """Makes the part of a kind with one number for each row, or one truth for each of its labels."""
 
     def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
-        numbers = {name: number for number, name in enumerate(names)}
-        value: dict[str, Callable[[Any], object]] = {
-            "regression": float,
-            "multi_label": lambda labels: [name in labels for name in names],
-        }
-        of = value.get(kind, numbers.__getitem__)
+        of: Callable[[Any], object] = {name: number for number, name in enumerate(names)}.__getitem__
+        if kind in ("regression", "multi_label"):
+            of = float if kind == "regression" else lambda labels: [name in labels for name in names]
         predicted, true = (np.array([of(row[side]) for row in rows]) for side in ("predicted", "gold"))
         return [Compared(kind, predicted, true)]
 

@@ -6,7 +6,7 @@ Letters in shapes: R resamples, D examples, M items, C classes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,7 +103,7 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
     if sums:
         for name, of in (("loss", "loss"), ("token_accuracy", "correct")):
             if of in sums:
-                found[name] = _per_weight(sums[of][known], sums["weight"][known])
+                found[name] = partial(_per_weight, sums[of][known], sums["weight"][known])
     of_parts = {name: values[known] for name, values in sums.items() if "/" in name}
 
     def figures(weights: Weights) -> dict[str, Numbers]:
@@ -129,49 +129,42 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
         f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
         for name, metric in chosen.items()
     }
+    table, size, both = "per_class", num_labels, (part.predicted, part.true)
     if part.kind == "multi_label":
-        classes = {"per_class": (_label_marks(part.predicted, part.true), num_labels)}
+        counted = _label_marks(*both)
     elif part.only == ENTITY_FIGURES:
         types = sorted({kind for tags in (*part.predicted, *part.true) for _, _, kind in entities(tags)})
-        classes = {"entities": (_entity_marks(part.predicted, part.true, types), len(types))}
+        table, size, counted = "entities", len(types), _entity_marks(*both, types)
     elif part.kind != "multiple_choice" and isinstance(next(iter(metrics.values())), ClassScore):
-        classes = {"per_class": (_class_marks(part.predicted, part.true), num_labels)}
+        counted = _class_marks(*both)
     else:
-        classes = {}
-    for table, (counted, size) in classes.items():
-        for name in OF_CLASSES:
-            figures[f"{table}{part.suffix}/{name}"] = _of_classes(name, counted, owners, size)
+        return figures
+    for name in OF_CLASSES:
+        figures[f"{table}{part.suffix}/{name}"] = partial(_of_classes, name, counted, owners, size)
     return figures
 
 
-def _of_classes(name: str, counted: Counted, owners: Owners, size: int) -> Weighted:
+def _of_classes(name: str, counted: Counted, owners: Owners, size: int, weights: Weights) -> Numbers:
     """A figure of each class [R, C], as `runner.evaluation.predictions.scores` defines it."""
-
-    def figure(weights: Weights) -> Numbers:
-        correct, predicted, true = (marks.counts(weights, owners, size) for marks in counted)
-        whole = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}[name]
-        return correct / np.where(whole > 0, whole, 1)
-
-    return figure
+    correct, predicted, true = (marks.counts(weights, owners, size) for marks in counted)
+    whole = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}[name]
+    return correct / np.where(whole > 0, whole, 1)
 
 
 @singledispatch
-def weighted(metric: Metric, predicted: object, true: object, owners: Owners) -> Weighted:
+def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """The metric as a function of the examples' weights; of one that is not known here, of the items that are drawn."""
 
     def drawn(weights: NDArray[np.float64]) -> dict[str, float]:
         places = np.repeat(np.arange(len(owners)), weights[owners].astype(np.int64))
         metric.reset()
-        return {"figure": computed("the metric", metric, [_taken(predicted, places), _taken(true, places)])}
+        items = [
+            as_tensor(all_of[places] if isinstance(all_of, np.ndarray) else [all_of[i] for i in places])
+            for all_of in (predicted, true)
+        ]
+        return {"figure": computed("the metric", metric, items)}
 
     return lambda weights: each(weights, drawn)["figure"]
-
-
-def _taken(values: Any, places: NDArray[np.int64]) -> Any:
-    """The items at these places."""
-    if isinstance(values, np.ndarray):
-        return as_tensor(values[places])
-    return [values[place] for place in places]
 
 
 @weighted.register
@@ -195,12 +188,7 @@ def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weight
 @weighted.register
 def _(metric: MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the score of each question."""
-    scores = np.empty(len(true))
-    for i, (text, accepted) in enumerate(zip(predicted, true, strict=True)):
-        metric.reset()
-        metric.update([text], [accepted])
-        scores[i] = float(metric.compute())
-    return mean_of(scores, owners)
+    return mean_of(np.array([metric.score(*both) for both in zip(predicted, true, strict=True)]), owners)
 
 
 @weighted.register
@@ -227,9 +215,9 @@ def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owner
     return figure
 
 
-def _per_weight(sums: Numbers, weight: Numbers) -> Weighted:
+def _per_weight(sums: Numbers, weight: Numbers, weights: Weights) -> Numbers:
     """The sums of examples over their weights."""
-    return lambda weights: (weights @ sums) / np.maximum(weights @ weight, 1e-12)
+    return (weights @ sums) / np.maximum(weights @ weight, 1e-12)
 
 
 def mean_of(values: Numbers, owners: Owners) -> Weighted:

@@ -4,12 +4,12 @@ import re
 import string
 from collections import Counter
 
-_PUNCTUATION = frozenset(string.punctuation)
+PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
     """An answer as SQuAD compares it."""
-    text = "".join(letter for letter in answer.lower() if letter not in _PUNCTUATION)
+    text = answer.lower().translate(PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 

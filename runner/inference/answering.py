@@ -102,7 +102,7 @@ class Answers(Kind):
         """None: conversations have others than questions."""
         return ()
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """What the model writes."""
         if options.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens={options.max_new_tokens}: expected at least 1")
@@ -146,13 +146,15 @@ class AnswersAsTested(Answers):
     """
 
     def __init__(self, run: str, changes: Settings) -> None:
-        data = _exported(run) | _settings_of_run(run, "data")
+        config = run_config(run)  # none of a model without its run
+        own = {} if config is None else settings_in(config)
+        data = _exported(run) | (own.get("data") or {})
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
         self._load(run, {**_exported(run), **self.settings}, {}, bounded=True)
         self.text_column = self.reader.columns["question"]
         self.changes = self.settings
         self.computation = as_trained(run).set_up(self.collator, self.model)
-        module = option_defaults("module", self.name) | _settings_of_run(run, "module")
+        module = option_defaults("module", self.name) | (own.get("module") or {})
         self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
 
     def read(self, source: RowSource, name: str) -> ConversationSequences:
@@ -178,12 +180,6 @@ class AnswersAsTested(Answers):
 def _exported(run: str) -> Settings:
     """The settings of `data` that were exported with a model, over the defaults."""
     return {**option_defaults("data", "image_text"), **(saved_task(run) or {"data": {}})["data"]}
-
-
-def _settings_of_run(run: str, group: str) -> Settings:
-    """The settings of a group, as the run's `config.yaml` has them; empty for a model without its run."""
-    config = run_config(run)
-    return {} if config is None else settings_in(config).get(group) or {}
 
 
 def _unanswered(row: Row, names: Mapping[str, str]) -> Row:

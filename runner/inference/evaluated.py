@@ -19,7 +19,7 @@ from tiryns.runner.evaluation.resampling import intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
 from tiryns.runner.inference.answering import SETTINGS as ANSWERED
 from tiryns.runner.inference.answering import AnswersAsTested, sees_images
-from tiryns.runner.inference.kinds import check_settable
+from tiryns.runner.inference.kinds import check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
@@ -113,7 +113,7 @@ def evaluate(
             without a column that the model reads, or without text; a setting that is not known.
         FileNotFoundError: no such file.
     """
-    check_settable(asked.settings, KNOWN_SETTINGS)
+    check_settings(asked.settings, KNOWN_SETTINGS)
     if asked.resamples < 0:
         raise ValueError(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"

@@ -87,8 +87,8 @@ class Kind(ABC):
         """The columns of a text."""
 
     @abstractmethod
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """The predictions for the rows of batch `number`."""
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
+        """The predictions for the rows of batch `number`, with `figures` where rows are `labelled`."""
 
     def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """The columns of a mapping that is given in Python."""
@@ -111,10 +111,6 @@ class Kind(ABC):
     def labelled(self, rows: Sequence[Row]) -> bool:
         """Whether rows have labels to compute figures with."""
         return False
-
-    def measured(self, rows: Rows, options: PredictOptions) -> Kept:
-        """Predictions for rows, with figures."""
-        return self.predict(rows, options, 0)
 
 
 class OfTexts(Kind):
@@ -139,15 +135,8 @@ class OfTexts(Kind):
 
 
 def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:
-    """Raises ValueError for a setting that the model does not read."""
-    for name in changes:
-        if name not in known:
-            raise ValueError(f"data.{name} is not read by this model{suggest(name, known)}")
-
-
-def check_settable(settings: Iterable[str], known: Sequence[str]) -> None:
-    """Raises ValueError for a setting of data that a command does not take."""
-    if unknown := next((name for name in settings if name not in known), None):
+    """Raises ValueError for a setting of data that a command or a model does not take."""
+    if unknown := next((name for name in changes if name not in known), None):
         told = f"{', '.join(known)}{suggest(unknown, known)}"
         raise ValueError(f"data.{unknown} cannot be set here; there are: {told}")
 

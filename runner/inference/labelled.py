@@ -151,17 +151,10 @@ class Labels(Kind):
         """Whether a row has a label."""
         return any(has_label(row, name) for row in rows for name in self.reader.label_names())
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
-        """Predictions without figures."""
-        return self._kept(rows, options, labelled=False)
-
-    def measured(self, rows: Rows, options: PredictOptions) -> Kept:
-        """Predictions, and the figures of a run's test where the model knows the labels."""
-        return self._kept(rows, options, labelled=True)
-
-    def _kept(self, rows: Rows, options: PredictOptions, labelled: bool) -> Kept:
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
+        """Predictions; with `figures` also those of a run's test, where the model knows the labels."""
         given = self.arranged(rows) if self.reader.joins_rows else rows
-        read = given if labelled else self.unlabelled(given)
+        read = given if figures else self.unlabelled(given)
         try:
             try:
                 sequences = self.samples(self.arranged(read))
@@ -183,9 +176,10 @@ class Labels(Kind):
     def unlabelled(self, rows: Rows) -> Rows:
         """Removes the columns of labels from rows."""
         names = set(self.reader.label_names())
-        kept = ({n: v for n, v in row.values.items() if n not in names} for row in rows.rows)
-        pairs = zip(rows.rows, kept, strict=True)
-        return rows._replace(rows=[row._replace(values=values) for row, values in pairs])
+        kept = [{n: v for n, v in row.values.items() if n not in names} for row in rows.rows]
+        return rows._replace(
+            rows=[row._replace(values=own) for row, own in zip(rows.rows, kept, strict=True)]
+        )
 
     def labelled_samples(self, source: RowSource, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
         """Reads the samples of the set `name`, and counts its rows without a label, and those that `bad` leaves out.

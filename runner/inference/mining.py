@@ -17,7 +17,7 @@ from tiryns.runner.data.pairs.module import PairsData
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.evaluation.frozen.ranking import largest, score_blocks
-from tiryns.runner.inference.kinds import check_settable, option_defaults
+from tiryns.runner.inference.kinds import check_settings, option_defaults
 from tiryns.runner.inference.passes import Report
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.inference.vectors import Vectors
@@ -180,7 +180,7 @@ def mine(
     if out.exists() or form is None:
         problem = "is there already" if out.exists() else f"ends in none of {', '.join(ENDINGS)}"
         raise ValueError(f"{str(out)!r} {problem}; choose a file that is not there, such as mined.jsonl")
-    check_settable(settings, (*COLUMNS, *Reading._fields))
+    check_settings(settings, (*COLUMNS, *Reading._fields))
     given = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
     rows, sets = PairsData(**(option_defaults("data", "pairs") | given | dict(settings))).read_examples()
     examples, added = sets["train"], ("negative", "scores")[: 1 + with_scores]

@@ -81,10 +81,10 @@ class Predictor:
         textual: bool = False,
     ) -> Iterator[Kept]:
         """Rows with their predictions, some at a time; their labels are not read."""
-        source, number = iter(rows), 0
-        while some := list(islice(source, self.kind.at_once)):
+        source = iter(rows)
+        parts = iter(lambda: list(islice(source, self.kind.at_once)), [])
+        for number, some in enumerate(parts):
             yield self.kind.predict(Rows(some, "the rows", textual, bad=bad), options, number)
-            number += 1
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
         """The predictions for rows of `rows_of_file`; with figures, all at once, where the first ones have labels."""
@@ -94,7 +94,7 @@ class Predictor:
             problem = f" that can be used: {rows.bad.first}" if rows.bad.first else ""
             raise ValueError(f"{rows.description} holds no examples{problem}")
         if figures and self.kind.labelled(first):
-            found = iter([self.kind.measured(rows._replace(rows=[*first, *source]), options)])
+            found = iter([self.kind.predict(rows._replace(rows=[*first, *source]), options, 0, figures=True)])
         else:
             found = self.batches(chain(first, source), options, rows.bad, rows.textual)
         empty = True

@@ -36,7 +36,7 @@ class Vectors(OfTexts):
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """The `embedding` of each text, a list of numbers."""
         kept, texts = self.texts(rows)
         width = self.model.model.pretrained.config.hidden_size
@@ -67,7 +67,7 @@ class Encoded(OfTexts):
         self.trained, self.task = Labels(run, task, opened), task
         self.model = self.trained.model
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """The `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")

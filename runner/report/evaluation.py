@@ -63,6 +63,7 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     columns = [key.removeprefix("labels") for key in entry if key == "labels" or key.startswith("labels_")]
     known = {f"{key}{column}" for key in KNOWN for column in ("", *columns)}
     samples, examples = entry.get("samples"), entry.get("examples", 0)
+    figures = sorted(entry.get("metrics") or {}, key=lambda figure: figure.startswith("loss"))
     counted = f"{examples:,} {entry.get('over', 'examples')}"
     if isinstance(samples, int):
         counted = (
@@ -72,7 +73,7 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     shown = [page.part("label", text="Some images and answers"), page.part("images", images=images)]
     return page.section(
         f"Evaluation: {name}, {counted}",
-        page.figures(_figures(entry)),
+        page.figures({in_words(figure): with_interval(entry, figure) for figure in figures}),
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
         *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
@@ -80,12 +81,6 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
         *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
         is_folded=is_folded,
     )
-
-
-def _figures(entry: Entry) -> dict[str, str]:
-    """The figures of a set by their names in words, the loss last."""
-    names = sorted(entry.get("metrics") or {}, key=lambda name: name.startswith("loss"))
-    return {in_words(name): with_interval(entry, name) for name in names}
 
 
 def _of_classes(entry: Entry, column: str) -> list[Part]:
@@ -127,13 +122,11 @@ def _own_table(title: str, rows: object) -> list[Part]:
     if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
         return []
     names = {name: name for row in rows for name in row}
-    filled = [{name: _cell(row.get(name, "")) for name in names} for row in rows]
+    cells = ({name: row.get(name, "") for name in names} for row in rows)
+    filled = [
+        {n: v if type(v) in (int, float, type(None)) else str(v) for n, v in row.items()} for row in cells
+    ]
     return page.listed(title.replace("_", " ").capitalize(), names, filled)
-
-
-def _cell(value: object) -> object:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if value is None or is_number else str(value)
 
 
 def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:

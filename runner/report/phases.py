@@ -20,9 +20,6 @@ NAMED = {
 }
 """Settings with a column in every table, where the run has them, and its title; others have one where they change."""
 
-BY_CURVE = ("optimizer.lr",)
-"""Settings that the learning rate tells, and those of `scheduler`."""
-
 
 class RunPhase(NamedTuple):
     """A phase of a run: steps (first, last], and its own settings by dotted name."""
@@ -73,7 +70,8 @@ def phases_table(run: Run) -> page.Part:
         return {}
     columns = [name for name in NAMED if _value(run, phases[0], name) is not None]
     own = dict.fromkeys(name for phase in phases for name in phase.settings)
-    columns += [n for n in own if n not in NAMED and n not in BY_CURVE and not n.startswith("scheduler.")]
+    told = (*NAMED, "optimizer.lr")  # the learning rate tells its own settings
+    columns += [name for name in own if name not in told and not name.startswith("scheduler.")]
     sets = {key: name for key in run.series if (name := validation_set(key)) is not None}
     heads = ["phase", "steps", "tokens", "learning rate", *(NAMED.get(name, name) for name in columns)]
     heads += [of_set("validation loss", name, sets) for name in sets.values()]

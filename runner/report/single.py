@@ -5,7 +5,6 @@ import math
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         page.section(
             "Settings",
             *_changes(run),
-            page.section("Automatic settings, decided when it began", *_resolved(run), is_folded=True),
+            page.section("Automatic settings, decided when it began", _resolved(run), is_folded=True),
             page.section(
                 "The whole config", page.part("pre", text=read_text(run.path / "config.yaml")), is_folded=True
             ),
@@ -210,21 +209,15 @@ def _changes(run: Run) -> list[page.Part]:
     return [page.table(["setting", "here", named or "default"], rows, sorts=False)]
 
 
-def _resolved(run: Run) -> list[page.Part]:
-    """The values of `auto` settings."""
+def _resolved(run: Run) -> page.Part:
+    """The values of `auto` settings in words."""
     noted = run.status.get("resolved")
-    found = noted.items() if isinstance(noted, dict) else []
-    shown = {str(name).replace("_", " "): _decided(str(name), value) for name, value in found}
-    return [page.part("facts", facts=shown)]
-
-
-def _decided(name: str, value: Any) -> str:
-    """What was decided, in words."""
-    if name == "tables":
-        return described_tables({path: Dialect(**how) for path, how in value.items()})
-    if name == "left_out":
-        return "; ".join(f"{part}: {described(noted)}" for part, noted in value.items())
-    return _value(value)
+    shown = dict(noted) if isinstance(noted, dict) else {}
+    if "tables" in shown:
+        shown["tables"] = described_tables({path: Dialect(**how) for path, how in shown["tables"].items()})
+    if "left_out" in shown:
+        shown["left_out"] = "; ".join(f"{part}: {described(of)}" for part, of in shown["left_out"].items())
+    return page.part("facts", facts={str(name).replace("_", " "): _value(v) for name, v in shown.items()})
 
 
 def _value(value: object) -> str:

@@ -1,68 +1,23 @@
 """Figures of rows are those of the predictions that wrote them, for every kind."""
 
 import json
-from typing import Any
 
-import numpy as np
 import pytest
-import torch
-from sklearn.metrics import f1_score
 
-from tests.data.labelled.tasks import prepared_data, questions, sentences, texts
+from tests.data.labelled.tasks import questions
+from tests.evaluation.test_predictions import context_token, sequences, windows
+from tests.evaluation.test_resampling import evaluated
 from tiryns.runner.evaluation.joined import measured_rows
-from tiryns.runner.evaluation.kinds.labels import (
-    ClassificationPredictions,
-    LabelPredictions,
-    NumberPredictions,
-)
-from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
-from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
 
-DRAW = torch.Generator().manual_seed(0)
 
-
-def sequences(option: str, rows: Any, **fields: Any) -> Any:
-    return prepared_data(option, train=rows, **fields).train
-
-
-def of_texts(kind: type[Predictions], labels: list[Any], columns: int) -> Predictions:
-    rows = [{**row, "label": label} for row, label in zip(texts(len(labels)), labels, strict=True)]
-    found = kind(sequences("classification", rows))
-    logits = torch.randn(len(rows), columns, generator=DRAW)
-    found.add({"samples": torch.arange(len(rows))}, {"logits": logits})
-    return found
-
-
-def of_words() -> Predictions:
-    found = TokenPredictions(sequences("token_classification", sentences(30)), constrained=True)
-    data = found.sequences
-    logits = torch.nn.functional.one_hot(torch.from_numpy(data.word_labels), len(data.names)) * 2.0
-    logits += torch.randn(logits.shape, generator=DRAW)
-    found.add({"words": torch.arange(len(logits))}, {"logits": logits})
-    return found
-
-
-def of_questions() -> Predictions:
-    data = sequences("question_answering", questions(20), max_length=512, doc_stride=8)
-    found = QuestionPredictions(data, null_threshold=0.0)
-    first = [np.flatnonzero(data.char_starts[data.places(np.array([i]))] >= 0)[0] for i in range(len(data))]
-    null = torch.tensor([2.0 * (i % 2) for i in range(len(data))])
-    output = {"score": torch.ones(len(data)), "null_score": null, "probability": torch.ones(len(data))}
-    places = torch.tensor(np.array(first))
-    found.add({"samples": torch.arange(len(data))}, {**output, "first": places, "last": places + 1})
-    return found
-
-
-def every_kind() -> dict[str, Predictions]:
-    several = [["a", "b"], ["a"], [], ["b", "c"]] * 6
-    return {
-        "classification": of_texts(ClassificationPredictions, ["x", "y", "z"] * 8, 3),
-        "multi_label": of_texts(LabelPredictions, several, 3),
-        "regression": of_texts(NumberPredictions, [i / 7 + 0.1 for i in range(24)], 1),
-        "token_classification": of_words(),
-        "question_answering": of_questions(),
-    }
+def predicted(kind: str) -> Predictions:
+    if kind != "question_answering":
+        return evaluated(kind)
+    data = sequences(kind, questions(20), max_length=512, doc_stride=8)
+    first = [float(context_token(data, window)) for window in range(len(data))]
+    null = [2.0 * (window % 2) for window in range(len(data))]
+    return windows(data, score=[1.0] * len(data), null=null, first=first, last=[one + 1 for one in first])
 
 
 @pytest.mark.rows(2)
@@ -70,8 +25,7 @@ def every_kind() -> dict[str, Predictions]:
     "kind", ["classification", "multi_label", "regression", "token_classification", "question_answering"]
 )
 def test_figures_of_rows_are_those_of_the_predictions(kind: str) -> None:
-    found = every_kind()[kind]
-    found.join(lambda mine: [mine])
+    found = predicted(kind)
     rows = json.loads(json.dumps(list(found.rows())))
     names = getattr(found.sequences, "names", ())
     assert found.kind == kind
@@ -79,20 +33,6 @@ def test_figures_of_rows_are_those_of_the_predictions(kind: str) -> None:
     assert measured_rows(kind, rows, names) == figures
     assert len(set(figures.values())) > 1
     assert measured_rows(kind, rows[:-6], names) != figures
-
-
-def test_joined_f1_is_that_of_all_rows_and_not_the_mean_of_parts() -> None:
-    draw = np.random.default_rng(0)
-    rows = [
-        {"gold": g, "predicted": p}
-        for g, p in zip(draw.choice(list("ab"), 40), draw.choice(list("abc"), 40), strict=True)
-    ]
-    whole = measured_rows("classification", rows)["macro_f1"]
-    assert whole == pytest.approx(
-        f1_score([r["gold"] for r in rows], [r["predicted"] for r in rows], average="macro")
-    )
-    parts = [measured_rows("classification", rows[i::4])["macro_f1"] for i in range(4)]
-    assert abs(np.mean(parts) - whole) > 1e-3
 
 
 def test_labels_that_no_row_has_count_where_a_mean_is_over_labels() -> None:

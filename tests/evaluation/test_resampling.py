@@ -95,23 +95,6 @@ def evaluated(kind: str) -> Predictions:
     return found
 
 
-@pytest.mark.parametrize("kind", ["classification", "multi_label", "regression", "token_classification"])
-def test_every_figure_and_class_has_an_interval_around_it(kind: str) -> None:
-    predictions = evaluated(kind)
-    found = intervals(predictions, {}, resamples=200, seed=0)
-    for name, value in predictions.metrics().items():
-        low, high = found.pop(name)
-        assert low < high or low == value == high == 0, name
-        assert low - 0.05 <= value <= high + 0.05, name
-    tables = predictions.tables()
-    assert {name.split("/")[0] for name in found} == {"per_class", "entities"} & tables.keys()
-    for name, ends in found.items():
-        table, _, figure = name.partition("/")
-        assert ends.shape == (len(tables[table]), 2)
-        for row, (low, high) in zip(tables[table], ends, strict=True):
-            assert low - 0.05 <= row[figure] <= high + 0.05, (name, row)
-
-
 @pytest.mark.parametrize("kind", ["classification", "multi_label", "token_classification"])
 def test_figures_of_classes_without_resampling_are_those_of_the_table(kind: str, monkeypatch: Any) -> None:
     predictions = evaluated(kind)
@@ -128,27 +111,6 @@ def test_figures_of_classes_without_resampling_are_those_of_the_table(kind: str,
             assert values.tolist() == [row[figure] for row in tables[table]], name
     metrics = predictions.metrics()
     assert {name: found[name] for name in metrics} == metrics
-
-
-def test_sentences_are_drawn_not_words() -> None:
-    """Words of a sentence come and go together: the interval is wider than of as many words apart."""
-    data = sequences(
-        "token_classification", [{"words": ["river"] * 20, "labels": ["O"] * 20}, *sentences(10)] * 4
-    )
-    found = TokenPredictions(data, constrained=False)
-    words = np.arange(len(data.word_labels))
-    wrong = torch.from_numpy((words % 2 == 0).astype(np.int64))
-    lengths = np.diff(data.word_starts)
-    of_long = torch.from_numpy(np.repeat(lengths == 20, lengths))
-    truth = torch.from_numpy(data.word_labels)
-    chosen = torch.where(of_long, (truth + 1) % len(data.names), truth)
-    logits = torch.nn.functional.one_hot(chosen, len(data.names)).float()
-    found.add({"words": torch.from_numpy(words)}, {"logits": logits})
-    found.join(lambda mine: [mine])
-    low, high = intervals(found, {}, 300, 0)["accuracy"]
-    value = found.metrics()["accuracy"]
-    by_word = 2 * 1.96 * np.sqrt(value * (1 - value) / len(wrong))
-    assert high - low > 2 * by_word
 
 
 class Share(Metric):

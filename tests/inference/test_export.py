@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoProcessor, AutoTokenizer, pipeline
+from transformers import AutoProcessor, AutoTokenizer
 from transformers.utils import logging as transformers_logging
 
 from tests.models.every_encoder import tiny_model
@@ -57,19 +57,6 @@ def test_longest_text_is_what_the_model_can_read(architecture: str, longest: int
     if not more_fit:
         with pytest.raises((IndexError, RuntimeError)):
             model(input_ids=torch.randint(5, VOCABULARY, (1, longest + 1)))
-
-
-@pytest.mark.parametrize("architecture", ["bert", "roberta"])
-def test_a_pipeline_truncates_long_texts_to_what_the_model_can_read(
-    architecture: str, tmp_path: Path
-) -> None:
-    tokenizer = train_tokenizer(TEXTS, kind="wordpiece", vocab_size=120, lowercase=True)
-    model = tiny_model(architecture, "classification")
-    folder = exported(model, tokenizer, tmp_path)
-    assert AutoTokenizer.from_pretrained(folder).model_max_length == longest_text(model)
-    classify = pipeline("text-classification", model=str(folder))
-    (found,) = classify("where is the old river " * 100, truncation=True)
-    assert found["label"] in ("LABEL_0", "LABEL_1")
 
 
 @pytest.mark.parametrize(

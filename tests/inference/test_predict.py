@@ -230,6 +230,7 @@ def test_model_of_others_is_read_by_its_config(
     [
         ([], "give a text or a file, or --length N"),
         (["gone.csv"], "there is no file 'gone.csv'"),
+        (["a text", "more.csv"], "unrecognized arguments: more.csv: expected one text or file"),
         (["--length", "5"], "--length is for language models"),
         (["a text", "--second", "another"], "--second is for pairs and questions"),
     ],
@@ -239,15 +240,3 @@ def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str
         main(["predict", str(runs["classification"][0]), *words])
     assert str(stopped.value.code).startswith("error: ")
     assert expected in str(stopped.value.code)
-
-
-@pytest.mark.slow
-def test_masks_of_every_line_of_a_file_are_filled(
-    run_here: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = run_here("trainer.max_steps=1", "trainer.validate_every=0")
-    (tmp_path / "masks.txt").write_text("the [MASK] bridge\n\nseven [MASK] [MASK]\n")
-    found = [json.loads(line) for line in printed(capsys, run.path, tmp_path / "masks.txt", "--steps", "3")]
-    assert [row["text"] for row in found] == ["the [MASK] bridge", "seven [MASK] [MASK]"]
-    assert all("[MASK]" not in row["predicted"] for row in found)
-    assert found[0]["predicted"].startswith("the")

@@ -226,7 +226,7 @@ def test_rows_are_read_as_they_are_needed(run: Path, small_batches: None) -> Non
     assert len({one["text"] for one in predictor.predict(TEXTS)}) == len(TEXTS)
     assert predictor.task == "classification"
     with pytest.raises(
-        ValueError, match=r"data\.text_colum is not read by this model\. Did you mean 'text_column'"
+        ValueError, match=r"data\.text_colum cannot be set here; .* Did you mean 'text_column'"
     ):
         tiryns.Predictor(run, {"text_colum": "body"})
     other = tiryns.Predictor(run, {"text_column": "body"})

@@ -1,14 +1,11 @@
 """`tiryns predict` and `tiryns evaluate` take the same words for how a file is read."""
 
-import json
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inference.conftest import Runs
-from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.commands import parser_of
 from tiryns.runner.cli.models.reading import READ_BY, is_setting, reading_flags, reading_settings
 
@@ -59,25 +56,3 @@ def test_texts_and_files_are_no_settings(tmp_path: Path, monkeypatch: pytest.Mon
     Path("data.a=b").touch()
     words = ("data.a=b", "the data.x=1 of it", "data of x=1", "data.", "x=data.y", "data.x=" + "y" * 5000)
     assert [is_setting(word) for word in words] == [False] * 5 + [True]
-
-
-@pytest.mark.slow
-def test_both_commands_read_a_renamed_column_by_either_word(runs: Runs, tmp_path: Path) -> None:
-    run, file = runs["classification"]
-    rows = [json.loads(line) for line in file.read_text().splitlines()]
-    renamed = tmp_path / "renamed.jsonl"
-    renamed.write_text("".join(json.dumps({"body": r["text"], "kind": r["label"]}) + "\n" for r in rows))
-    flags = ("--text-column", "body", "--label-column", "kind")
-    words = ("data.text_column=body", "data.label_column=kind")
-    shown = {}
-    for command in ("predict", "evaluate"):
-        done = [tiryns_here(tmp_path, command, str(run), str(renamed), *how) for how in (flags, words)]
-        assert [one.returncode for one in done] == [0, 0], done[-1].stderr
-        assert done[0].stdout == done[1].stdout
-        shown[command] = done[0].stdout + done[0].stderr
-    assert all("accuracy" in told for told in shown.values())
-    refused = tiryns_here(tmp_path, "predict", str(run), str(renamed), "another.csv")
-    assert refused.returncode == 1
-    assert refused.stderr.startswith("error: unrecognized arguments: another.csv: expected one text or file")
-    missing = tiryns_here(tmp_path, "evaluate", str(run), str(renamed), "--text-column", "body")
-    assert "the column 'label' is not among its columns: body, kind" in missing.stderr

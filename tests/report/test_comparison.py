@@ -65,6 +65,7 @@ def test_runs_of_other_vocabularies_are_ranked_by_bits_per_byte_and_share_no_lev
     page = read(write_comparison(tmp_path, [small, large]))
     assert page.texts("command") == [(large / "command.txt").read_text().strip()]
     assert "validation bits per byte" in page.heads
+    assert "The tokenizers differ, so bits per byte are compared, not losses per token." in page.text
     assert not any(chart["levels"] for chart in page.charts.values())
     same = [small, with_vocabulary(tmp_path / "same", 1000, 0.5, loss=6.2)]
     page = read(write_comparison(tmp_path, same))
@@ -73,11 +74,6 @@ def test_runs_of_other_vocabularies_are_ranked_by_bits_per_byte_and_share_no_lev
         {"ln(vocabulary)": math.log(1000), "unigram entropy": math.log(1000) - 0.5}
     )
     assert "best validation loss" in page.heads
-
-
-def test_comparison_has_no_seed_table_where_seeds_do_not_vary(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
-    assert "Settings" not in read(write_comparison(tmp_path, runs)).texts("section")
 
 
 def test_comparison_keeps_runs_that_failed(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from tiryns.runner.report.table import as_markdown, compared_text
 from tiryns.runner.run.folder import Run, find_runs, load_run
 
 LEVEL = KEY.replace("/loss", "/unigram_entropy")
-PER_BYTE = KEY.replace("/loss", "/bits_per_byte")
 
 
 def compared(folder: Path) -> Comparison:
@@ -83,13 +82,6 @@ def test_step_of_a_failed_run_without_a_checkpoint_is_that_of_its_message(tmp_pa
     assert load_run(run).step == 8
     (run / "status.json").write_text(json.dumps({"state": "failed", "error": "no space is left"}))
     assert load_run(run).step == 0
-
-
-def test_larger_is_better_where_the_figure_says_so(tmp_path: Path) -> None:
-    folder = make_sweep(tmp_path / "s", {"optimizer.lr=0.1": [0.5, 0.6], "optimizer.lr=0.2": [0.4, 0.65]})
-    for run in find_runs(folder):
-        Run(run).update_status(mode="max")
-    assert compared(folder).best == [0]
 
 
 def test_run_that_is_not_done_counts_only_where_none_is(tmp_path: Path) -> None:
@@ -163,16 +155,6 @@ def test_what_cannot_be_compared_is_not_ranked_together(
     assert all(" lr=0.2, best" in note for note in found.notes[1:]), "and not what its whole kind has"
     page = read(write_comparison(tmp_path, find_runs(tmp_path)))
     assert page.texts("note")[0] == found.notes[0]
-
-
-def test_other_tokenizers_are_compared_by_bits_per_byte(tmp_path: Path) -> None:
-    other = {"inputs": {"tokenizer": "other", "evaluation": {"held_out": "other"}}}
-    make_run(tmp_path / "0", 1, 2.0, ["optimizer.lr=0.1"], results={PER_BYTE: 1.5})
-    make_run(tmp_path / "1", 1, 3.0, ["optimizer.lr=0.2"], results={PER_BYTE: 1.2}, **other)  # type: ignore[arg-type]
-    found = compared(tmp_path)
-    assert found.goal.key == PER_BYTE
-    assert found.notes[0] == "The tokenizers differ, so bits per byte are compared, not losses per token."
-    assert (found.kinds, found.best) == ([0], [1])
 
 
 def test_settings_are_compared_with_the_recipe(tmp_path: Path) -> None:

@@ -74,15 +74,6 @@ def test_page_needs_nothing_but_itself(tmp_path: Path) -> None:
         assert "url(" not in style
 
 
-def test_page_has_light_dark_phone_and_print(tmp_path: Path) -> None:
-    page = read(write_report(make_run(tmp_path / "a")))
-    style = "".join(page.shell.texts("style"))
-    for query in ("prefers-color-scheme: dark", "max-width: 560px", "@media print"):
-        assert query in style
-    views = [marks["content"] for tag, marks, _ in page.shell.elements if marks.get("name") == "viewport"]
-    assert views == ["width=device-width, initial-scale=1"]
-
-
 @pytest.mark.parametrize("kept", [(), ("status.json",), ("metrics.csv",), ("config.yaml",)])
 def test_missing_files_are_left_out(tmp_path: Path, kept: tuple[str, ...]) -> None:
     run = make_run(tmp_path / "a")

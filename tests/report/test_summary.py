@@ -89,13 +89,6 @@ def test_figures_in_bits_are_held_against_the_same_in_bits(
     assert "tokens_per_byte" not in out
 
 
-def test_end_says_when_only_frequencies_were_learnt(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    end_summary(tmp_path, {**RESULTS, "val/books/loss": 6.3})
-    assert "0.200 above the unigram entropy" in capsys.readouterr().out
-
-
 def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     end_summary(tmp_path, {})
     assert capsys.readouterr().out == f"go on with: tiryns resume={tmp_path}\n"

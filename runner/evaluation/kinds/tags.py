@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.data.labelled.words.joint_tagging import TaggedSequences
@@ -48,10 +46,6 @@ class JointPredictions(Predictions[TaggedSequences]):
             own = {k.removeprefix(f"{name}/"): v for k, v in self.values.items() if k.startswith(f"{name}/")}
             one.seen, one.values = self.seen, own
             one.complete()
-
-    def owners(self) -> NDArray[np.int64] | None:
-        """The sentence of each word; those of its labels are in `parts`."""
-        return None
 
     def parts(self) -> list[Compared]:
         """Those of each column in which the set has labels."""

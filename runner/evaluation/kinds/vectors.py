@@ -19,8 +19,6 @@ from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.frozen.ranking import Ranking, cosines, rank
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 
-CORRELATIONS = ("spearman", "pearson")
-
 
 class PairVectors(Predictions[PairSequences]):
     """The vectors of a set, and the objective's loss and figures of them in batches of one size, in the set's order.
@@ -154,7 +152,7 @@ class PairScores(PairVectors):
     """The cosine of each pair, against its score."""
 
     kind, monitor = "similarity", "spearman"
-    names = CORRELATIONS
+    names = ("spearman", "pearson")
 
     def parts(self) -> list[Compared]:
         """The correlations of rows that have a score, for each size of vectors."""

@@ -116,8 +116,8 @@ def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
     """The law of least squares, with a floor of 0 for three sizes; raises ValueError where losses do not fall."""
     x = np.asarray(sizes, float)
     _, fits, best = _fits(x, np.asarray(losses, float))
-    exponent = float(EXPONENTS[best])
-    return Law(float(fits[best, 0]), float(fits[best, 1]) * _middle(x) ** exponent, exponent)
+    (floor, factor), exponent = fits[best].tolist(), float(EXPONENTS[best])
+    return Law(floor, factor * float(np.exp(np.log(x).mean())) ** exponent, exponent)
 
 
 def predicted(
@@ -143,23 +143,23 @@ def predicted(
     free = max(1, len(x) - (3 if len(x) > 3 else 2))
     variance = max(float(squares[best]) / free, deviation**2)
     to_spend = squares[best] + t_quantile(free, error) ** 2 * variance - squares
-    ratios = _ratios(x, np.array([size]))[:, 0]
+    z, ratios = _ratios(x, x), _ratios(x, np.array([size]))[:, 0]
     means = fits[:, 0] + fits[:, 1] * ratios
-    reach = np.sqrt((1 + _leverage(x, ratios)) * np.maximum(0, to_spend))
+    # How the variance of the losses adds up in the law's value at the size
+    leverage = ratios**2 / (z**2).sum(1)
+    if len(x) > 3:
+        centred = z - z.mean(1, keepdims=True)
+        leverage = 1 / len(x) + (ratios - z.mean(1)) ** 2 / (centred**2).sum(1)
+    reach = np.sqrt((1 + leverage) * np.maximum(0, to_spend))
     within = to_spend >= 0
     return Prediction(
         float(means[best]), float((means - reach)[within].min()), float((means + reach)[within].max())
     )
 
 
-def _middle(sizes: Floats) -> float:
-    """The geometric mean of sizes."""
-    return float(np.exp(np.log(sizes).mean()))
-
-
 def _ratios(sizes: Floats, of: Floats) -> Floats:
-    """(size / middle size) ** -exponent, for each exponent [E, N]."""
-    found: Floats = (of / _middle(sizes)) ** -EXPONENTS[:, None]
+    """(size / geometric mean of the sizes) ** -exponent, for each exponent [E, N]."""
+    found: Floats = (of / np.exp(np.log(sizes).mean())) ** -EXPONENTS[:, None]
     return found
 
 
@@ -180,13 +180,3 @@ def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
             "the loss at the best rate does not fall with the size, so there is no law: train longer"
         )
     return squares, np.stack([floor, factor], 1), best
-
-
-def _leverage(sizes: Floats, ratios: Floats) -> Floats:
-    """How the variance of the losses adds up in the law's value at a size, for each exponent [E]."""
-    z = _ratios(sizes, sizes)
-    found: Floats = ratios**2 / (z**2).sum(1)
-    if len(sizes) > 3:
-        centred = z - z.mean(1, keepdims=True)
-        found = 1 / len(sizes) + (ratios - z.mean(1)) ** 2 / (centred**2).sum(1)
-    return found

@@ -40,10 +40,8 @@ def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[floa
         >>> round(low, 3), round(high, 3)
         (-0.484, 4.484)
     """
-    mean = statistics.fmean(differences)
-    width = (
-        t_quantile(len(differences) - 1, error) * statistics.stdev(differences) / math.sqrt(len(differences))
-    )
+    mean, count = statistics.fmean(differences), len(differences)
+    width = t_quantile(count - 1, error) * statistics.stdev(differences) / math.sqrt(count)
     return mean - width, mean + width
 
 

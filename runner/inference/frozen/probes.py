@@ -201,5 +201,4 @@ def _predicted(predictions: P, logits: Tensor) -> P:
 
 
 def _entry(predictions: Predictions) -> Entry:
-    """The entry of a set in `evaluation.json`, with intervals."""
     return entry_with_intervals(predictions, predictions.metrics(), {})

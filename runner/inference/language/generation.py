@@ -35,7 +35,7 @@ class Continuations(Masks):
         self.fills, self.tokenizer = fills, tokenizer
         self.causal = CausalLM(load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)).eval()
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """What the model writes behind each text, or the text with its masks filled in."""
         kept, found = [], []
         for place, row in enumerate(rows.rows, number * self.at_once):

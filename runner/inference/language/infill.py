@@ -170,7 +170,7 @@ class Masks(OfTexts):
         super().__init__(changes)
         self.model, self.tokenizer = load(run)
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int) -> Kept:
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own."""
         kept, texts = self.texts(rows)
         if options.top_k is not None:

@@ -151,7 +151,7 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     settings. Of several: a chart each, with a point for the mean of each setting.
     """
     scored = [each for each in compared.settings if each.figures]
-    names = compared.differences.names
+    names, title = compared.differences.names, in_words(compared.goal.title.capitalize())
     numbers = {
         name: _numbers(scored, name) for name in names if len({each.values[name] for each in scored}) > 1
     }
@@ -159,7 +159,12 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     if len(numeric) != 1:
         if len(scored) < 3 or len(compared.kinds) > 1:
             return []
-        return [_scatter(compared, scored, *each) for each in list(numeric.items())[:MAX_SCATTERS]]
+        return [
+            Chart(title, f"by {name}", [line], across=name, ticks=_ticks(known))
+            for name, known in list(numeric.items())[:MAX_SCATTERS]
+            for means in [_line(f"{name}, means", scored, name, 0, _is_log(known))]
+            for line in [replace(means, band=None, loose=True)]
+        ]
     ((name, known),) = numeric.items()
     lines: dict[str, list[Setting]] = {}
     for i in compared.order():
@@ -172,7 +177,7 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     one = "one fold" if compared.has_folds else "one seed"
     over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
     chart = Chart(
-        in_words(compared.goal.title.capitalize()),
+        title,
         f"by {name}, {over}",
         curves[:MAX_CURVES],
         wide=True,
@@ -181,13 +186,6 @@ def setting_charts(compared: Comparison) -> list[Chart]:
         ticks=_ticks(known),
     )
     return [chart]
-
-
-def _scatter(compared: Comparison, scored: Sequence[Setting], name: str, known: list[float]) -> Chart:
-    """The means of all settings against one that varies."""
-    line = replace(_line(f"{name}, means", scored, name, 0, _is_log(known)), band=None, loose=True)
-    title = in_words(compared.goal.title.capitalize())
-    return Chart(title, f"by {name}", [line], across=name, ticks=_ticks(known))
 
 
 def _is_log(known: list[float]) -> bool:

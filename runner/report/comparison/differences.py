@@ -50,11 +50,6 @@ def is_execution(run: Run, name: str) -> bool:
     )
 
 
-def is_seed(settings: Mapping[str, object], name: str) -> bool:
-    """Whether a setting is the run's seed, or follows it."""
-    return name == "seed" or (name.endswith(".seed") and settings.get(name) == settings.get("seed"))
-
-
 def differences(runs: Sequence[Run]) -> Differences:
     """The settings in which runs differ, by their configs and else by their overrides."""
     apart = contents(runs)
@@ -140,18 +135,23 @@ def _counts(run: Run, name: str) -> bool:
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
-    configs = [{**_beside_config(run), **run.settings} if run.settings else {} for run in runs]
+    configs = [{**_beside_config(run), **run.settings} for run in runs]
     names = _apart([config for config in configs if config])
     found = []
     for run, config in zip(runs, configs, strict=True):
         counted = [name for name in names if config and _counts(run, name)]
-        found.append({name: SEED if is_seed(config, name) else str(config.get(name)) for name in counted})
+        seeds = {
+            name for name in counted if name.endswith(".seed") and config.get(name) == config.get("seed")
+        }
+        found.append({name: SEED if name in seeds else str(config.get(name)) for name in counted})
     differing = _apart([content for content, config in zip(found, configs, strict=True) if config])
     return [{name: content[name] for name in differing if name in content} for content in found]
 
 
 def _beside_config(run: Run) -> Values:
-    """Overrides of what the config lacks."""
+    """Overrides of what the config lacks; none where there is no config."""
+    if not run.settings:
+        return {}
     groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
     return {
         name: value for name, value in run.override_values.items() if name.partition(".")[0] not in groups

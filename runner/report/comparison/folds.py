@@ -82,10 +82,9 @@ def _entry(run: Run) -> Entry:
 def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
     """Heads, and a row for each figure of each setting and seed: its mean over folds, and that of all joined."""
     heads = ["setting", "seed", "folds", "figure", "mean of folds", "standard deviation", "joined"]
-    rows: list[list[Any]] = []
+    rows, monitored = list[list[Any]](), compared.goal.key.rpartition("/")[2]
     for each in joined:
         label = compared.settings[each.setting].label
-        monitored = compared.goal.key.rpartition("/")[2]
         for name, values in sorted(each.metrics.items(), key=lambda metric: metric[0] != monitored):
             seed = "" if each.seed is None else str(each.seed)
             figures = [*spread_of(values)[:2], each.joined.get(name)]
@@ -96,13 +95,12 @@ def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
 
 def lacking(compared: Comparison, joined: list[Joined]) -> list[str]:
     """A sentence for each setting and seed that lacks folds."""
-    found = []
-    for each in joined:
-        if each.missing:
-            folds = ", ".join(map(str, each.missing))
-            what = f"{compared.settings[each.setting].label}, seed {each.seed}"
-            found.append(f"Not joined: {what} has no finished run of fold {folds}.")
-    return found
+    return [
+        f"Not joined: {compared.settings[each.setting].label}, seed {each.seed} has no finished run of fold "
+        f"{', '.join(map(str, each.missing))}."
+        for each in joined
+        if each.missing
+    ]
 
 
 def write_folds(folder: Path, compared: Comparison, joined: list[Joined]) -> None:

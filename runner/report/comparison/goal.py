@@ -37,7 +37,9 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     Else it is the first validation loss, or the training loss.
     """
     keys = keys_of(runs)
-    if all(fold_of(run) is not None for run in runs) and (held_out := _of_fold(runs, keys)):
+    monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
+    held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
+    if held_out and all(fold_of(run) is not None for run in runs):
         larger = any(run.larger_is_better for run in runs) and not held_out.endswith("/loss")
         return Goal(held_out, in_words(titles_of([held_out])[held_out].lower()), larger)
     key = next(losses_of(runs), "train/loss")
@@ -47,12 +49,6 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     monitors = {run.monitor or key for run in runs if run.final("objective") is not None}
     monitor = monitors.pop() if len(monitors) == 1 else "figure"
     return Goal("objective", in_words(f"best {titles_of([*keys, monitor])[monitor]}".lower()), larger)
-
-
-def _of_fold(runs: Sequence[Run], keys: Sequence[str]) -> str | None:
-    """The figure of the held-out fold that corresponds to the monitored one, else its loss; None without both."""
-    monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
-    return next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
 
 
 def tests_of(runs: Sequence[Run]) -> list[str]:

@@ -11,7 +11,7 @@ from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
 from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_charts
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
-from tiryns.runner.report.comparison.folds import Joined, folds_table, joined_folds, lacking, write_folds
+from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking, write_folds
 from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
@@ -54,11 +54,15 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     joined = joined_folds(compared)
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
+    folded = folds_table(compared, joined)
+    missing = [page.part("problem", text=text) for text in lacking(compared, joined)]
     parts = [
         *_best(compared),
         _again(compared, folder),
         page.section("Settings", _settings(compared)),
-        page.section("Folds joined", *_folds(compared, joined)),
+        page.section(
+            "Folds joined", *missing, page.table(*folded, **_fold("figures", len(folded[1]), range(MAX_ROWS)))
+        ),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
         page.section(f"Against {across}", page.charts(against)),
@@ -138,13 +142,6 @@ def _settings(compared: Comparison) -> Part:
     marks = [_mark(number in compared.best, "group", colours.get(number)) for number in numbers]
     cells = [[rank, *row] for rank, row in zip(ranks, rows, strict=True)]
     return page.table(["rank", *heads], cells, marks, **_fold("settings", len(rows), range(MAX_ROWS)))
-
-
-def _folds(compared: Comparison, joined: list[Joined]) -> list[Part]:
-    """The figures of predictions joined over folds beside the means of the folds, and which folds are missing."""
-    heads, rows = folds_table(compared, joined)
-    problems = [page.part("problem", text=text) for text in lacking(compared, joined)]
-    return [*problems, page.table(heads, rows, **_fold("figures", len(rows), range(MAX_ROWS)))]
 
 
 def _importance(found: Importance | None) -> list[Part]:

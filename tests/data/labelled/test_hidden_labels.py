@@ -184,7 +184,7 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
     model = model_of(reader, tokenizer=tokenizer, settings={"max_length": 9})
     rows = read_rows([{"text": "x", "a": -1, "b": -1}, {"text": "y", "a": 1, "b": 0}])
     with caplog.at_level("INFO", "tiryns"):
-        model.measured(rows, PLAIN)
+        model.predict(rows, PLAIN, 0, figures=True)
         assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]]
         model.samples(model.arranged(rows), usable=True)
     assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]] * 2

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from sklearn.calibration import CalibratedClassifierCV, calibration_curve
-from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.calibration import calibration_curve
 
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
@@ -68,20 +66,6 @@ def test_temperature_has_the_least_loss(sharpness: float) -> None:
     assert found == pytest.approx(sharpness, rel=0.1), "the logits were multiplied by it"
 
 
-def test_temperature_is_that_of_scikit_learn() -> None:
-    draw = np.random.default_rng(4)
-    features, true = draw.normal(size=(900, 6)), draw.integers(0, 3, 900)
-    features[:, 0] += true
-    model = LogisticRegression(C=100).fit(features[:60], true[:60])
-    scaled = CalibratedClassifierCV(FrozenEstimator(model), method="temperature").fit(
-        features[60:], true[60:]
-    )
-    own = with_temperature(
-        model.predict_proba(features), fitted_temperature(model.predict_proba(features[60:]), true[60:])
-    )
-    assert own == pytest.approx(scaled.predict_proba(features), abs=1e-4)
-
-
 @pytest.mark.parametrize("sharpness", [1.0, 3.0])
 def test_sets_cover_what_they_say_in_200_splits(sharpness: float) -> None:
     probabilities, true = drawn(1200, 5, sharpness)
@@ -103,16 +87,16 @@ def test_few_examples_give_sets_of_all_classes_and_none_is_empty() -> None:
     assert (in_set(probabilities, 2.0).sum(1) == 1).all()
 
 
-def files_of(finished: Finetune, tmp_path: Path) -> tuple[Any, Path, Path]:
-    run = finished("classification", "trainer.max_steps=20")
+def files_of(run: Any, tmp_path: Path) -> tuple[Path, Path]:
     lines = Path(run.settings["data.train"]).read_text().splitlines()
     for name, rows in (("validation", lines[::2]), ("later", lines[1::2])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
-    return run, tmp_path / "validation.jsonl", tmp_path / "later.jsonl"
+    return tmp_path / "validation.jsonl", tmp_path / "later.jsonl"
 
 
 def test_evaluation_tells_calibration_on_another_file(finished: Finetune, tmp_path: Path) -> None:
-    run, validation, later = files_of(finished, tmp_path)
+    run = finished("classification", "trainer.max_steps=20")
+    validation, later = files_of(run, tmp_path)
     words = ["evaluate", str(run.path), later.name, "--calibration", validation.name, "--resamples", "50"]
     shown = tiryns_here(tmp_path, *words, "--out", "found")
     assert shown.returncode == 0, shown.stderr
@@ -148,9 +132,7 @@ def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Pat
     run = finetune(
         "token_classification", "trainer.max_steps=4", f"objective.constrained_decoding={constrained}"
     )
-    lines = Path(run.settings["data.train"]).read_text().splitlines()
-    for name, part in (("validation", lines[::2]), ("later", lines[1::2])):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(part))
+    validation, _ = files_of(run, tmp_path)
     words = ["--calibration", "validation.jsonl", "--resamples", "100", "--out", "found"]
     shown = tiryns_here(tmp_path, "evaluate", str(run.path), "later.jsonl", *words)
     assert shown.returncode == 0, shown.stderr
@@ -164,7 +146,7 @@ def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Pat
     assert len(golds) == len(sets) == sum(len(row["calibrated_probability"]) for row in rows) > len(rows)
     inside = [gold in labels for gold, labels in zip(golds, sets, strict=True) if labels is not None]
     assert np.mean(inside) == pytest.approx(found["coverage"])
-    assert found["fitted_on"]["examples"] > len(lines) / 2, "each word is one"
+    assert found["fitted_on"]["examples"] > len(validation.read_text().splitlines()), "each word is one"
 
 
 def test_words_of_a_sentence_are_resampled_together() -> None:
@@ -205,7 +187,8 @@ class Words(Predictions):
 
 
 def test_calibration_of_what_has_no_classes_is_one_line(finished: Finetune, tmp_path: Path) -> None:
-    run, _, later = files_of(finished, tmp_path)
+    run = finished("classification", "trainer.max_steps=20")
+    _, later = files_of(run, tmp_path)
     again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
     assert again.returncode == 1
     assert "fit on another file than is measured" in again.stderr

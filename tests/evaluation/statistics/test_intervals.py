@@ -45,13 +45,6 @@ def test_ends_are_quantiles_over_resamples_by_their_definition() -> None:
         assert end == pytest.approx(means[low] + (place - low) * (means[low + 1] - means[low]), rel=1e-12)
 
 
-def test_interval_of_a_mean_is_as_wide_as_normal_theory_says() -> None:
-    values = np.sin(np.arange(1000.0) ** 2)
-    low, high = bootstrap(lambda w: {"mean": w @ values / w.sum(1)}, 1000, resamples=2000)["mean"]
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / np.sqrt(1000), rel=0.06)
-    assert low < values.mean() < high
-
-
 def test_resamples_without_a_number_do_not_count() -> None:
     def figures(weights: np.ndarray) -> dict[str, np.ndarray]:
         some = np.where(weights[:, 0] > 0, weights[:, 0], np.nan)

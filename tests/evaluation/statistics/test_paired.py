@@ -37,30 +37,11 @@ def test_sign_flips_of_darwins_maize_are_those_that_fisher_counted() -> None:
     assert sign_flip_test(DARWIN).p == 2 * 863 / 2**15
 
 
-@settings(max_examples=40)
-@given(some)
-def test_sign_flips_are_counted_one_by_one(differences: list[float]) -> None:
-    flips = itertools.product([-1, 1], repeat=len(differences))
-    sums = [abs(math.fsum(s * d for s, d in zip(signs, differences, strict=True))) for signs in flips]
-    as_far = sum(each >= abs(math.fsum(differences)) - 1e-9 for each in sums)
-    assert sign_flip_test(differences).p == as_far / len(sums)
-
-
 def test_t_of_students_sleep() -> None:
     found = t_test(SLEEP)
     assert found.statistic == pytest.approx(4.0621, abs=1e-4)
     assert found.p == pytest.approx(0.002833, abs=1e-6)
     assert t_interval(SLEEP) == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("count", "quantile"), [(2, 12.7062), (3, 4.3027), (4, 3.1824), (6, 2.5706), (11, 2.2281), (31, 2.0423)]
-)
-def test_quantiles_are_those_of_the_tables(count: int, quantile: float) -> None:
-    differences = np.linspace(-1, 1, count)
-    low, high = t_interval(differences.tolist())
-    error = differences.std(ddof=1) / math.sqrt(count)
-    assert (high - low) / 2 / error == pytest.approx(quantile, abs=1e-4)
 
 
 @settings(max_examples=40)
@@ -181,11 +162,6 @@ def test_holm_is_the_closed_test_of_bonferroni(tests: list[float]) -> None:
     sets = [some for size in numbers for some in itertools.combinations(numbers, size + 1)]
     expected = [max(min(1.0, len(s) * min(tests[i] for i in s)) for s in sets if i in s) for i in numbers]
     assert holm(tests) == pytest.approx(expected, rel=1e-12)
-
-
-def test_holm_corrects_step_by_step() -> None:
-    assert holm([0.01, 0.02, 0.03, 0.04]) == pytest.approx([0.04, 0.06, 0.06, 0.06])
-    assert holm([]) == []
 
 
 def test_settings_are_clear_at_the_level_that_is_left_to_them() -> None:

@@ -8,11 +8,17 @@ from typing import Any
 import yaml
 
 from tiryns.runner.evaluation.joined import measured_rows
+from tiryns.runner.report.comparison.settings import Comparison
+from tiryns.runner.run.folder import load_run
 
 LABELS = ["a", "b", "c"]
 
 Rows = Sequence[tuple[str, str, str]]
 """Examples: id, label, prediction."""
+
+
+def compared(runs: Sequence[Path]) -> Comparison:
+    return Comparison([load_run(run) for run in runs])
 
 
 def make_fold(

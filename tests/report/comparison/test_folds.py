@@ -8,17 +8,13 @@ import pytest
 from scipy import stats
 from sklearn.metrics import f1_score
 
-from tests.report.comparison.fold_runs import label, make_fold, make_folds, predicted
+from tests.report.comparison.fold_runs import compared, label, make_fold, make_folds, predicted
 from tests.report.pages import make_run, read
 from tiryns.runner.report.comparison.folds import joined_folds
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import as_markdown, settings_text
 from tiryns.runner.run.folder import load_run
-
-
-def compared(runs: list[Path]) -> Comparison:
-    return Comparison([load_run(run) for run in runs])
 
 
 def accuracies(runs: list[Path]) -> list[float]:

@@ -4,14 +4,12 @@ import json
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
 
+from tests.report.comparison.fold_runs import compared
 from tests.report.pages import read
 from tiryns.runner.report.comparison.importance import variance_explained
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import as_markdown
 from tiryns.runner.run.folder import load_run
 
@@ -46,30 +44,12 @@ def by_hand() -> dict[tuple[float, int, int], float]:
     }
 
 
-def compared(runs: list[Path]) -> Comparison:
-    return Comparison([load_run(run) for run in runs])
-
-
 def test_shares_are_those_computed_by_hand(tmp_path: Path) -> None:
     found = variance_explained(compared(grid(tmp_path, by_hand())))
     assert found is not None
     assert list(found.shares) == ["optimizer.lr", "model.layers"]
     assert found.shares == {"optimizer.lr": pytest.approx(16 / 18), "model.layers": pytest.approx(1 / 18)}
     assert found.by_luck == {"optimizer.lr": pytest.approx(1 / 7), "model.layers": pytest.approx(1 / 7)}
-
-
-def test_share_follows_from_the_f_of_scipy_and_that_by_luck_from_shuffling(tmp_path: Path) -> None:
-    draw = np.random.default_rng(0)
-    cells = list(product((0.1, 0.2, 0.3), (1, 2), (1, 2)))
-    values = draw.normal(size=12)
-    found = variance_explained(compared(grid(tmp_path, dict(zip(cells, values.tolist(), strict=True)))))
-    assert found is not None
-    rates = np.array([lr for lr, _, _ in cells])
-    f = stats.f_oneway(*(values[rates == rate] for rate in (0.1, 0.2, 0.3))).statistic
-    assert found.shares["optimizer.lr"] == pytest.approx(2 * f / (2 * f + 9))
-    shuffled = np.array([draw.permutation(values).reshape(3, 4).mean(1) for _ in range(4000)])
-    luck = 4 * ((shuffled - values.mean()) ** 2).sum(1) / ((values - values.mean()) ** 2).sum()
-    assert found.by_luck["optimizer.lr"] == pytest.approx(luck.mean(), abs=0.01)
 
 
 @pytest.mark.parametrize("kept", ["7 runs", "one run of a value", "one setting", "no variance"])
