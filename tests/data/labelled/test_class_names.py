@@ -132,14 +132,3 @@ def test_a_run_that_began_without_the_names_of_parquet_goes_on_without(tmp_path:
     data.take_over({"layout": "packed"})
     data.prepare_data()
     assert data.collator_arguments()["labels"] == ["0", "1", "2"]
-
-
-def test_class_names_of_a_data_set_are_labels_whether_they_occur_or_not(tmp_path: Path) -> None:
-    from datasets import ClassLabel, Dataset, Features, List, Value
-
-    kinds = {"words": List(Value("string")), "labels": List(ClassLabel(names=["O", "B-X", "I-X"]))}
-    rows = {"words": [["a", "b"], ["c"]], "labels": [[0, 1], [0]]}
-    Dataset.from_dict(rows, features=Features(kinds)).save_to_disk(str(tmp_path / "saved"))
-    data = prepared_data("token_classification", train=str(tmp_path / "saved"), validation_documents=0)
-    assert data.collator_arguments()["labels"] == ["O", "B-X", "I-X"]
-    assert data.train.examples[0].labels == ["O", "B-X"]

@@ -22,14 +22,8 @@ OBJECTS = [{"start": s, "end": e, "label": label} for s, e, label in ENTITIES]
 FORMS: dict[str, Any] = {
     "lists": {"text": TEXT, "entities": ENTITIES},
     "objects": {"text": TEXT, "entities": OBJECTS},
-    "spacy": [TEXT, {"entities": ENTITIES}],
     "prodigy": {"text": TEXT, "spans": [{**one, "token_start": 0} for one in OBJECTS], "tokens": []},
-    "doccano": {"id": 5, "text": TEXT, "label": ENTITIES},
     "old doccano": {"data": TEXT, "label": ENTITIES},
-    "doccano with relations": {
-        "text": TEXT,
-        "entities": [{"label": n, "start_offset": s, "end_offset": e} for s, e, n in ENTITIES],
-    },
     "label studio": {
         "data": {"text": TEXT},
         "annotations": [

@@ -1,6 +1,5 @@
 """Input that cannot be read: one message that names the file and the place in it."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.text.test_sources import DOCUMENTS, read, rows, source
+from tests.data.text.test_sources import DOCUMENTS, read, source
 
 
 def damage(path: Path, at: float) -> None:
@@ -133,13 +132,6 @@ def test_bad_input_is_one_message(tmp_path: Path, case: str) -> None:
     with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         read(make(tmp_path))
     assert "\n" not in str(error.value)
-
-
-def test_a_truncated_parquet_names_its_file(tmp_path: Path) -> None:
-    pq.write_table(pa.Table.from_pylist(rows()), tmp_path / "a.parquet")
-    os.truncate(tmp_path / "a.parquet", 200)
-    with pytest.raises(ValueError, match=r"a\.parquet is no readable parquet file"):
-        read(tmp_path / "a.parquet")
 
 
 def test_text_and_token_ids_do_not_mix(tmp_path: Path) -> None:

@@ -118,11 +118,6 @@ def test_a_wrong_setting_is_one_message(
     assert not list(tmp_path.glob("cache/text/*/*"))
 
 
-def test_no_text_is_an_error(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"blank.txt holds no documents"):
-        prepared(text_source(tmp_path / "blank.txt", ["", "  "]))
-
-
 def test_tokenizers_use_all_cores_while_preparing_and_forked_processes_afterwards(
     prepared: Callable[..., PreparedText], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
