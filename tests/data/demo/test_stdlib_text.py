@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tiryns.runner.data.demo import stdlib_text
-from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, docstrings, source_files
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, documented, source_files
 
 
 @pytest.mark.slow
@@ -84,5 +84,5 @@ def test_a_python_without_sources_is_an_error(tmp_path: Path, monkeypatch: pytes
 
 def test_docstrings_stand_in_the_order_of_the_source() -> None:
     source = b'"""Module."""\nclass A:\n    """A."""\n    async def f(self):\n        """f."""\ndef g():\n    """g."""\n'
-    assert docstrings(source) == ["Module.", "A.", "f.", "g."]
-    assert docstrings(b"def broken(:") == []
+    assert [text for _, text in documented(source)] == ["Module.", "A.", "f.", "g."]
+    assert list(documented(b"def broken(:")) == []

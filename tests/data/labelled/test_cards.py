@@ -9,7 +9,7 @@ import pytest
 from datasets import ClassLabel, Dataset, DatasetInfo, Features, List, Value
 from datasets.info import DatasetInfosDict
 
-from tests.data.labelled.tasks import data_module, prepared_data
+from tests.data.labelled.tasks import prepared_data
 from tiryns.runner.data.labelled.labels import MULTI, Labels
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
@@ -152,9 +152,7 @@ def test_configurations_that_differ_name_nothing_and_earlier_runs_stay_without_n
         "1",
         "2",
     ]
-    data = data_module("classification", train=files(tmp_path, "jsonl"), validation_documents=0)
-    data.take_over({"layout": "packed"})
-    data.prepare_data()
+    data = prepared_data("classification", {"layout": "packed"}, train=files(tmp_path, "jsonl"))
     assert data.reader.state_dict()["labels"] == ["0", "1"]
 
 
