@@ -48,8 +48,8 @@ GRADED: list[dict[str, Any]] = [
     {"query": t, "passage": one, "label": i} for t in TEXTS for i, one in enumerate((t + "?", t + "!"))
 ]
 LISTS = [{"query": t, "docs": [t + "?", t + "!"], "labels": [0, 1]} for t in TEXTS]
-LISTED = {"text": TEXTS[0], "candidates": [TEXTS[0] + "?", TEXTS[0] + "!"], "grades": [0.0, 1.0]}
-OF_TWO = {"text": TEXTS[0], "candidates": [TEXTS[0] + "!", TEXTS[0] + "?"], "grades": [1.0, 0.0]}
+LISTED = {"text": TEXTS[0], "candidates": [TEXTS[0] + "?", TEXTS[0] + "!"], "label": [0.0, 1.0]}
+OF_TWO = {"text": TEXTS[0], "candidates": [TEXTS[0] + "!", TEXTS[0] + "?"], "label": [1.0, 0.0]}
 DOCS = ("data.choices_column=docs", "data.label_column=labels")
 BGE = ("data.pair_column=pos", "data.negative_columns=neg")
 
@@ -123,7 +123,7 @@ FORMS = [
     Form("answers to rank", RANK, "a.jsonl", jsonl([{"question": r["query"], "answer": r["passage"], "label": r["label"]}
          for r in GRADED]), error="set data.text_column=question data.label_column=label data.choices_column=answer$"),
     Form("BGE to rank", RANK, "a.jsonl", jsonl([{"query": t, "pos": [t + "!"], "neg": [t + "?", t]} for t in TEXTS]), BGE,
-         rows=6, first={"candidates": [TEXTS[0] + "!", TEXTS[0] + "?", TEXTS[0]], "grades": [1.0, 0.0, 0.0]}),
+         rows=6, first={"candidates": [TEXTS[0] + "!", TEXTS[0] + "?", TEXTS[0]], "label": [1.0, 0.0, 0.0]}),
     Form("BGE to rank, a number", RANK, "a.jsonl", jsonl([{"query": t, "pos": [5], "neg": [t]} for t in TEXTS]), BGE,
          error="column 'pos' holds 5, expected a text or a list of texts"),
 ]  # fmt: skip
