@@ -6,16 +6,7 @@ from pathlib import Path
 import pytest
 
 from tiryns.runner.data.demo import stdlib_text
-from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibText, documented, source_files
-
-
-@pytest.mark.slow
-def test_there_are_megabytes_of_documents() -> None:
-    documents = list(StdlibText().documents())
-    assert len(documents) > 5000
-    assert sum(map(len, documents)) > 1_500_000
-    assert len(set(documents)) == len(documents)
-    assert min(map(len, documents)) >= SHORTEST
+from tiryns.runner.data.demo.stdlib_text import StdlibText, documented, source_files
 
 
 @pytest.fixture
