@@ -26,7 +26,7 @@ def data_module(option: str, **fields: Any) -> FinetuningData:
     return module(**made)  # type: ignore[arg-type]
 
 
-def prepared_data(option: str, began: dict[str, Any] | None = None, **fields: Any) -> Any:
+def prepared_data(option: str, began: Any = None, **fields: Any) -> Any:
     """The same with all sets read, as a run that `began` so goes on; nothing is held out unless `fields` say so."""
     data = data_module(option, **{"validation_documents": 0, **fields})
     data.take_over(began or {})

@@ -110,7 +110,7 @@ def test_one_hot_columns_of_a_test_set_may_be_hidden(
 
 def test_numbers_of_numpy_and_lists_are_negative_as_well() -> None:
     below = (-1, "-2", -0.5, np.int64(-1), np.float32(-2), [3, -1], (np.int8(-1),), np.array([0, -1]))
-    others = (0, "1", None, "", "-", [], [0, 1], np.int64(3), np.array([0, 2]), float("nan"), True)
+    others: list[Any] = [0, "1", None, "", "-", [], [0, 1], np.int64(3), np.array([0, 2]), float("nan"), True]
     assert all(map(is_negative, below))
     assert not any(map(is_negative, others))
     rows = texts(np.int64(-1), np.int64(0), np.int64(1))
