@@ -82,7 +82,7 @@ class StdlibText(Stdlib):
 
     def texts(self) -> Iterator[str]:
         """Topics and docstrings, without long lines of signs."""
-        found = [docstrings(path.read_bytes()) for path in source_files()]
+        found = [[text for _, text in documented(path.read_bytes())] for path in source_files()]
         with suppress(ImportError):  # some distributions package it apart
             from pydoc_data.topics import topics
 
@@ -141,11 +141,6 @@ def _definitions(tree: ast.Module) -> Iterator[Documented]:
             yield node
         for field in ("body", "orelse", "handlers", "finalbody", "cases"):
             nodes += getattr(node, field, ())
-
-
-def docstrings(source: bytes) -> list[str]:
-    """The docstrings of a module's source, by line."""
-    return [text for _, text in documented(source)]
 
 
 class StdlibCode(Stdlib):

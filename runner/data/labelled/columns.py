@@ -36,8 +36,6 @@ _PASSAGES = (("anchor", "positive"), ("query", "positive"), ("query", "answer"),
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?")
 _SCORE = re.compile(r"score|label|simil|relat|duplicate|paraphrase|gold|judg", re.IGNORECASE)
 
-_JOINS = (", ", ";", "|")
-
 _BEIR = "BEIR has queries, passages and their pairs in three files: write both texts of a pair into one row"
 
 _FORMS = (
@@ -70,11 +68,9 @@ def meant_error(
         meant = _meant_words(columns, text_column, label_column, labels)
     elif kind == "answers":
         meant = _meant_answers(columns, text_column, reader.context_column, label_column)
-    elif kind == "pairs":
+    elif kind in ("pairs", "lists"):
         meant = _meant_pairs(columns, text_column)
-    elif kind == "lists":  # a query with a graded candidate, or with relevant and other texts
-        meant = _meant_pairs(columns, text_column)
-        if "label_column" in meant:
+        if kind == "lists" and "label_column" in meant:  # a query with a graded candidate
             graded = {name: meant[name] for name in ("text_column", "label_column") if name in meant}
             meant = graded | {"choices_column": meant["pair_column"]}
     else:

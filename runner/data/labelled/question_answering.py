@@ -213,12 +213,9 @@ def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
 def _truncated_questions(
     examples: list[Question], tokenizer: Tokenizer, max_length: int, doc_stride: int
 ) -> list[str]:
-    """The questions, cut so that a window has more tokens of the context than it shares with the next one.
-
-    These are 16, in a short window two thirds of what question and context have between them.
-    """
+    """The questions, cut so that a window has more tokens of the context than it shares with the next one."""
     both = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride
-    room = max(both - 16, both // 3)
+    room = max(both - 16, both // 3)  # the context has 16 of its own, in a short window two thirds
     if room < 1:
         raise ValueError(
             f"data.max_length={max_length} leaves no room for questions beside data.doc_stride={doc_stride}: "

@@ -233,9 +233,8 @@ def check_joined(found: Sequence[LocatedLabel]) -> None:
 def check_spelling(found: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, and that would be classes here.
 
-    These are numbers as `6,63`, `1.250,50`,
-    `1'250`, `3.5 %`, `1,5E+03`, whole thousands as `1.250` beside `980`, and labels of which most are numbers with a
-    fraction, or all but `nan` and `inf`.
+    These are numbers as `6,63`, `1'250`, `3.5 %`, `1,5E+03`, whole thousands as `1.250` beside `980`, and labels of which
+    most are numbers with a fraction, or all but `nan` and `inf`.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
     if grouped := _ambiguous_thousands(spelt):

@@ -166,8 +166,7 @@ def num_sequences(chunker: Chunker, documents: list[Any], tokenized: bool) -> ND
     """The number of sequences that each document is cut into [D]."""
     room = chunker.max_length - chunker.num_special
     if tokenized:
-        counts = np.fromiter((len(chunker.tokens([d])[1]) for d in documents), np.int64, len(documents))
-        return counts
+        return np.array([len(chunker.tokens([document])[1]) for document in documents], np.int64)
     _, sizes = chunker.encoder.encode(documents)
     counts = np.minimum(sizes, 1)
     if chunker.long_documents != "truncate":

@@ -139,10 +139,7 @@ def _readable(file: File) -> Iterator[None]:
 
 
 def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """The schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries.
-
-    A batch has as many rows as fit if each takes as much as the average may.
-    """
+    """The schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file.path) as parquet:
@@ -164,7 +161,7 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.R
             else:
                 packed.append(leaf.path)
         with pq.ParquetFile(file.path, read_dictionary=packed) as parquet:
-            rows = max(1, min(_ROWS, int(_BATCH / row)))
+            rows = max(1, min(_ROWS, int(_BATCH / row)))  # as many as fit if each takes what the average may
             yield from parquet.iter_batches(rows, columns=columns, row_groups=[number])
 
 

@@ -6,13 +6,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.opened import (
-    AS_FOUND,
-    File,
-    named_columns,
-    opened,
-    wrong_byte,
-)
+from tiryns.runner.data.read.opened import AS_FOUND, File, named_columns, opened, wrong_byte
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -109,25 +103,18 @@ def _sentences(
             elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)
                 first = first if found["words"] else number
-                problem = _problem(fields, max(columns, needed), columns, numbers)
+                what, why = "", "wrong number of fields"
                 if file.bad.skip and (byte := wrong_byte(line)):
-                    problem = f"byte {byte} is not {file.encoding}", "undecodable"
-                if problem:
-                    if not broken:
-                        what, why = problem
-                        file.bad.note(BadRow(f"{path}, line {number}", f"{what}: {line[:60]!r}", why))
-                    broken = True
+                    what, why = f"byte {byte} is not {file.encoding}", "undecodable"
+                elif len(fields) != columns or columns < needed:
+                    what = f"{len(fields)} columns where {max(columns, needed)} are expected"
+                elif not all(fields[number].strip() for number in numbers):
+                    what, why = "the word or its label is empty", "no label"
+                if what and not broken:
+                    file.bad.note(BadRow(f"{path}, line {number}", f"{what}: {line[:60]!r}", why))
+                broken = broken or bool(what)
                 for name, field in fields_of.items():
                     found[name].append(line if broken else field.of(fields))
-
-
-def _problem(fields: list[str], expected: int, columns: int, numbers: list[int]) -> tuple[str, str] | None:
-    """What is wrong with the fields of a line, and that in few words."""
-    if len(fields) != columns or columns < expected:
-        return f"{len(fields)} columns where {expected} are expected", "wrong number of fields"
-    if not all(fields[number].strip() for number in numbers):
-        return "the word or its label is empty", "no label"
-    return None
 
 
 def _field(file: File, setting: str, names: tuple[str, ...], default: int | str) -> Field:

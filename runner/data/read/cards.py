@@ -15,15 +15,7 @@ from tiryns.runner.run.files import json_object
 
 _HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
 
-_OF_SOMETHING_ELSE = (
-    KeyError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    OSError,
-    RecursionError,
-    yaml.YAMLError,
-)
+_OF_SOMETHING_ELSE = (LookupError, TypeError, AttributeError, ValueError, OSError, RecursionError)
 """Errors of reading features that something else than `datasets` wrote."""
 
 

@@ -59,10 +59,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
-    """The rows that are not empty, of which those of delimiters alone are counted.
-
-    A quote that is not closed is an error, as all that is behind it would be lost.
-    """
+    """The rows that are not empty, of which those of delimiters alone are counted."""
     while True:
         try:
             row = next(reader)
@@ -75,7 +72,7 @@ def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
         except csv.Error as error:
             problem = f"no valid {file.format}: {error}; data.quoting=false takes quotes as they stand"
             bad = BadRow(f"{file.path}, line {reader.line_num}", problem, "wrong quotes")
-            if "unexpected end of data" in str(error):
+            if "unexpected end of data" in str(error):  # all that is behind an open quote would be lost
                 raise bad from None
             file.bad.note(bad)
 

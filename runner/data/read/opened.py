@@ -266,13 +266,11 @@ def unicode_of(file: File) -> str | None:
 
 
 def _is_unicode(file: File, otherwise: str) -> bool:
-    """Whether a text that may be in another encoding has a byte-order mark, or is UTF-8.
-
-    Zeros and escapes are of UTF-16 without its mark, and of encodings that need no bytes beyond ASCII.
-    """
+    """Whether a text that may be in another encoding has a byte-order mark, or is UTF-8."""
     content = sample_of(file)
     if content[:2] in UTF_16:
         return not otherwise.lower().replace("_", "-").startswith("utf-16")
+    # zeros and escapes are of UTF-16 without its mark, and of encodings that need no bytes beyond ASCII
     return not re.search(b"[\x00\x1b]", content) and is_mostly_utf8(content)
 
 

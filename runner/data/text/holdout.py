@@ -31,12 +31,8 @@ class Stretch(NamedTuple):
     stop: int
 
 
-class _Scan(NamedTuple):
-    """What is known of a source once it was read."""
-
-    digests: NDArray[np.uint64]  # [D], of each document
-    num_characters: int
-    stretches: Sequence[Stretch]
+_Scan = tuple[NDArray[np.uint64], int, Sequence[Stretch]]
+"""Of a source that was read: the digest of each document [D], the characters of all, and its stretches."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +79,14 @@ def divide(
     `told`, to which it is added.
     """
     scan = _scan(source)
-    digests = scan.digests
+    digests = scan[0]
     parts = {}
     if validation_sources:
         held_out: NDArray[np.uint64] = np.empty(0, np.uint64)
         for name, other in validation_sources.items():
             theirs = _scan(other)
-            parts[name] = Part(name, other, np.ones(len(theirs.digests), bool), *theirs)
-            held_out = np.union1d(held_out, theirs.digests)
+            parts[name] = Part(name, other, np.ones(len(theirs[0]), bool), *theirs)
+            held_out = np.union1d(held_out, theirs[0])
         kept = ~among(digests, held_out)
         if keep_repeated and not kept.all():
             message = "%d of %d documents of %s are also in a validation set, and are trained on"
@@ -156,7 +152,7 @@ def _scan(source: Source) -> _Scan:
         raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
     stops = np.cumsum([len(found) for found, _ in results]).tolist()
     stretches = [Stretch(piece, a, b) for piece, a, b in zip(pieces, [0, *stops], stops, strict=False)]
-    return _Scan(digests, sum(size for _, size in results), stretches)
+    return digests, sum(size for _, size in results), stretches
 
 
 def _digests_of(piece: Piece) -> tuple[NDArray[np.uint64], int]:

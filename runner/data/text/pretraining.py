@@ -203,10 +203,9 @@ class PretrainingData(GlobalBatchDataModule):
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
         """That of the settings; raises ValueError where it would go on in a phase of another length."""
-        if self.settings.length_warmup_from is None and not self.settings.length_warmup_steps:
-            return None
         begun, warmup = 0, LengthWarmup.of(self.settings, max_steps, self.tokenizer.all_special_ids)
-        assert warmup is not None
+        if warmup is None:
+            return None
         for part, phase in zip(self.parts, self.phases, strict=False):
             if begun < warmup.steps and self.length_of(phase) != self.max_length:
                 raise ValueError(

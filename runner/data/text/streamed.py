@@ -109,10 +109,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     def _tokenised(
         self, documents: list[tuple[int, int, int, Any]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Sequences of documents that come with place, pass and number.
-
-        Place, pass, number and chunk of each [D, 4]; their tokens end to end [N]; and their lengths [D].
-        """
+        """Place, pass, number and chunk of each sequence [D, 4], their tokens end to end [N], their lengths [D]."""
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         made = [cut([document]) for *_, document in documents]
         counts = zip(documents, (len(lengths) for _, lengths in made), strict=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tiryns.runner.data.demo.stdlib_text import SHORTEST, StdlibCode, StdlibText, functions
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, Stdlib, StdlibCode, StdlibText, functions
 
 MODULE = '''
 """About the module."""
@@ -36,10 +36,13 @@ def test_functions_and_methods_come_without_docstrings() -> None:
 
 
 @pytest.mark.slow
-def test_there_are_megabytes_of_documents() -> None:
-    documents = list(StdlibCode().documents())
-    assert len(documents) > 10_000
-    assert sum(map(len, documents)) > 4_000_000
+@pytest.mark.parametrize(
+    ("kind", "number", "size"), [(StdlibCode, 10_000, 4_000_000), (StdlibText, 5000, 1_500_000)]
+)
+def test_there_are_megabytes_of_documents(kind: type[Stdlib], number: int, size: int) -> None:
+    documents = list(kind().documents())
+    assert len(documents) > number
+    assert sum(map(len, documents)) > size
     assert len(set(documents)) == len(documents)
     assert min(map(len, documents)) >= SHORTEST
     assert StdlibCode().fingerprint() != StdlibText().fingerprint()

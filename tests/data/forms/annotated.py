@@ -159,7 +159,6 @@ FORMS = [
     Form("doccano, classes, one each", CLS, "a.jsonl",
          jsonl([{"text": t, "label": ["ab"[i % 2]]} for i, t in enumerate(TEXTS)]),
          ("data.problem_type=single_label",), rows=6, labels=["a", "b"], kind=SINGLE),
-    Form("spaCy, jsonl", TOK, "a.jsonl", jsonl([{"text": TEXT, "entities": SPANS}]), rows=1, first=READ),
     Form("spaCy, training pairs", TOK, "a.json", json.dumps([[TEXT, {"entities": SPANS}]]), rows=1, first=READ),
     Form("spaCy, Doc.to_json", TOK, "a.jsonl", jsonl([{"text": TEXT, "ents": OBJECTS, "tokens": []}]), rows=1,
          first=READ),

@@ -1,10 +1,7 @@
 """Questions with answers, pairs of texts, choices, lists: SQuAD, BEIR, MTEB, MS MARCO, triplets, ARC, CrossEncoder."""
 
 import json
-from pathlib import Path
 from typing import Any
-
-from datasets import Dataset
 
 from tests.data.forms.form import TEXTS, Form, jsonl
 from tests.data.forms.tables import MRPC, NLI, PAIR
@@ -35,10 +32,6 @@ def asked(*answers: Any, name: str = "answers", **more: Any) -> list[dict[str, A
     return [*rows[:-1], rows[-1] | more]
 
 
-def hub_squad(path: Path) -> None:
-    Dataset.from_list([{**row, "title": "t"} for row in asked(ANSWER, NONE)]).to_parquet(str(path))
-
-
 IMPOSSIBLE = {"id": "b", "question": "when?", "answers": [], "is_impossible": True,
               "plausible_answers": [{"text": "Paris", "answer_start": 14}]}  # fmt: skip
 SCORED = [{"sentence1": t, "sentence2": t + "!", "score": float(i % 4)} for i, t in enumerate(TEXTS)]
@@ -55,8 +48,8 @@ GRADED: list[dict[str, Any]] = [
     {"query": t, "passage": one, "label": i} for t in TEXTS for i, one in enumerate((t + "?", t + "!"))
 ]
 LISTS = [{"query": t, "docs": [t + "?", t + "!"], "labels": [0, 1]} for t in TEXTS]
-LISTED = {"text": TEXTS[0], "candidates": [TEXTS[0] + "?", TEXTS[0] + "!"], "grades": [0.0, 1.0]}
-OF_TWO = {"text": TEXTS[0], "candidates": [TEXTS[0] + "!", TEXTS[0] + "?"], "grades": [1.0, 0.0]}
+LISTED = {"text": TEXTS[0], "candidates": [TEXTS[0] + "?", TEXTS[0] + "!"], "label": [0.0, 1.0]}
+OF_TWO = {"text": TEXTS[0], "candidates": [TEXTS[0] + "!", TEXTS[0] + "?"], "label": [1.0, 0.0]}
 DOCS = ("data.choices_column=docs", "data.label_column=labels")
 BGE = ("data.pair_column=pos", "data.negative_columns=neg")
 
@@ -65,8 +58,6 @@ FORMS = [
     Form("SQuAD 2.0", QA, "a.json", squad(IMPOSSIBLE), rows=2, first=FOUND),
     Form("SQuAD 2.0, flat", QA, "a.jsonl", jsonl(asked(ANSWER, ANSWER, is_impossible=True)[::-1]), rows=2,
          first={"id": "b", "answers": [], "span": None}),
-    Form("hub, SQuAD", QA, "a.parquet", hub_squad, rows=2, first=FOUND),
-    Form("hub, scalars", QA, "a.jsonl", jsonl(asked({"text": "Bo", "answer_start": 8})), rows=1, first=FOUND),
     Form("no answer as an empty text", QA, "a.jsonl", jsonl(asked({"text": [""], "answer_start": [-1]}, ANSWER)),
          rows=2,
          first={"answers": [], "span": None}),
@@ -132,7 +123,7 @@ FORMS = [
     Form("answers to rank", RANK, "a.jsonl", jsonl([{"question": r["query"], "answer": r["passage"], "label": r["label"]}
          for r in GRADED]), error="set data.text_column=question data.label_column=label data.choices_column=answer$"),
     Form("BGE to rank", RANK, "a.jsonl", jsonl([{"query": t, "pos": [t + "!"], "neg": [t + "?", t]} for t in TEXTS]), BGE,
-         rows=6, first={"candidates": [TEXTS[0] + "!", TEXTS[0] + "?", TEXTS[0]], "grades": [1.0, 0.0, 0.0]}),
+         rows=6, first={"candidates": [TEXTS[0] + "!", TEXTS[0] + "?", TEXTS[0]], "label": [1.0, 0.0, 0.0]}),
     Form("BGE to rank, a number", RANK, "a.jsonl", jsonl([{"query": t, "pos": [5], "neg": [t]} for t in TEXTS]), BGE,
          error="column 'pos' holds 5, expected a text or a list of texts"),
 ]  # fmt: skip

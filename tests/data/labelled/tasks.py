@@ -17,16 +17,19 @@ WORDS = "the a river runs under old bridge while seven herons watch and nobody s
 def data_module(option: str, **fields: Any) -> FinetuningData:
     """The data module of an option, with a small tokenizer trained on its own texts."""
     fields = {"train": None, "tokenizer": None, "vocab_size": 300, "seed": 3, "max_length": 64, **fields}
+    sets = {name: fields.pop(name) for name in ("train", "validation", "test") if name in fields}
     made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"][option]), fields))
     assert isinstance(made, dict)
+    made |= sets  # rows may hold what no config does
     module: type[FinetuningData] = dotted(f"tiryns.{made.pop('_target_')}")
     made["task"] = get_task(made["task"])
     return module(**made)  # type: ignore[arg-type]
 
 
-def prepared_data(option: str, **fields: Any) -> Any:
-    """The same with all sets read; no validation set is held out unless `fields` say so."""
+def prepared_data(option: str, began: Any = None, **fields: Any) -> Any:
+    """The same with all sets read, as a run that `began` so goes on; nothing is held out unless `fields` say so."""
     data = data_module(option, **{"validation_documents": 0, **fields})
+    data.take_over(began or {})
     data.prepare_data()
     return data
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
-from tests.data.labelled.tasks import data_module, prepared_data
+from tests.data.labelled.tasks import prepared_data
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 
 TAGS = ["O", "B-PER", "I-PER"]
@@ -55,17 +55,14 @@ FORMS = ("parquet", "folder of parquet", "arrow", "saved", "saved splits", "sequ
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_names_of_tags_survive_with_entities_to_measure(tmp_path: Path, form: str) -> None:
+def test_names_of_tags_and_classes_survive_whether_they_occur_or_not(tmp_path: Path, form: str) -> None:
     data = prepared_data("token_classification", train=saved(tmp_path, SENTENCES, NER, form))
     assert data.collator_arguments()["labels"] == TAGS
     assert [example.labels for example in data.train.examples] == [["B-PER", "I-PER", "O"], ["B-PER", "O"]]
     predictions = TokenPredictions(data.train, constrained=True)
     assert predictions.figure_names()[0] == predictions.monitor == "entity_f1"
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_names_of_classes_survive_whether_they_occur_or_not(tmp_path: Path, form: str) -> None:
-    data = prepared_data("classification", train=saved(tmp_path, TEXTS, KINDS, form))
+    (tmp_path / "texts").mkdir()
+    data = prepared_data("classification", train=saved(tmp_path / "texts", TEXTS, KINDS, form))
     assert data.collator_arguments()["labels"] == ["neg", "pos", "so-so"]
     assert data.train.labels.tolist() == [0, 1, 0, 1]
     assert [example.label.label for example in data.train.examples] == ["neg", "pos", "neg", "pos"]
@@ -126,20 +123,6 @@ def test_metadata_of_something_else_is_passed_over(tmp_path: Path, content: byte
 
 
 def test_a_run_that_began_without_the_names_of_parquet_goes_on_without(tmp_path: Path) -> None:
-    data = data_module(
-        "token_classification", train=saved(tmp_path, SENTENCES, NER, "parquet"), validation_documents=0
-    )
-    data.take_over({"layout": "packed"})
-    data.prepare_data()
+    train = saved(tmp_path, SENTENCES, NER, "parquet")
+    data = prepared_data("token_classification", {"layout": "packed"}, train=train)
     assert data.collator_arguments()["labels"] == ["0", "1", "2"]
-
-
-def test_class_names_of_a_data_set_are_labels_whether_they_occur_or_not(tmp_path: Path) -> None:
-    from datasets import ClassLabel, Dataset, Features, List, Value
-
-    kinds = {"words": List(Value("string")), "labels": List(ClassLabel(names=["O", "B-X", "I-X"]))}
-    rows = {"words": [["a", "b"], ["c"]], "labels": [[0, 1], [0]]}
-    Dataset.from_dict(rows, features=Features(kinds)).save_to_disk(str(tmp_path / "saved"))
-    data = prepared_data("token_classification", train=str(tmp_path / "saved"), validation_documents=0)
-    assert data.collator_arguments()["labels"] == ["O", "B-X", "I-X"]
-    assert data.train.examples[0].labels == ["O", "B-X"]

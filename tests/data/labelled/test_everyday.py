@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.data.labelled.tasks import data_module, prepared_data
+from tests.data.labelled.tasks import prepared_data
 from tests.data.labelled.test_labels import learnt, target
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from tiryns.runner.data.labelled.words.spans import Span, spans_of, tags_of, word_places
@@ -22,14 +22,8 @@ OBJECTS = [{"start": s, "end": e, "label": label} for s, e, label in ENTITIES]
 FORMS: dict[str, Any] = {
     "lists": {"text": TEXT, "entities": ENTITIES},
     "objects": {"text": TEXT, "entities": OBJECTS},
-    "spacy": [TEXT, {"entities": ENTITIES}],
     "prodigy": {"text": TEXT, "spans": [{**one, "token_start": 0} for one in OBJECTS], "tokens": []},
-    "doccano": {"id": 5, "text": TEXT, "label": ENTITIES},
     "old doccano": {"data": TEXT, "label": ENTITIES},
-    "doccano with relations": {
-        "text": TEXT,
-        "entities": [{"label": n, "start_offset": s, "end_offset": e} for s, e, n in ENTITIES],
-    },
     "label studio": {
         "data": {"text": TEXT},
         "annotations": [
@@ -238,12 +232,10 @@ def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
     semicolon = {"delimiter": ";", "encoding": "utf-8", "quoting": True, "names": None}
     first = prepared_data("classification", train=str(file), **columns)
     assert first.decided() == {"tables": {str(file): semicolon}, "labels": "as named"}
-    later = data_module("classification", train=str(file), validation_documents=0, text_column="text;x")
-    later.take_over({"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"})
-    later.prepare_data()
+    began = {"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"}
+    later = prepared_data("classification", began, train=str(file), text_column="text;x")
     assert later.reader.state_dict()["labels"] == ["a", "b"]
-    sequences: Any = later.train
-    assert np.bincount(sequences.labels).tolist() == [2, 1]
+    assert np.bincount(later.train.labels).tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,9 @@
 from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.model_selection import StratifiedKFold
 
 from tests.data.labelled.tasks import data_module, questions, sentences, texts
 from tiryns.runner.data.text.holdout import fold_numbers
@@ -30,19 +28,6 @@ def test_folds_are_even_and_have_equal_shares_of_each_label(strata: list[str], f
     assert set(found.tolist()) == set(range(1, folds + 1))
     for counts in counts_of(found, strata).values():
         assert counts[-1] - counts[0] <= 1
-
-
-@pytest.mark.filterwarnings("ignore:The least populated class")
-@given(LABELS, st.integers(2, 7))
-@settings(max_examples=30)
-def test_shares_are_those_of_scikit_learn(strata: list[str], folds: int) -> None:
-    if max(Counter(strata).values()) < folds:  # which scikit-learn refuses
-        return
-    found = fold_numbers([f"text {i}" for i in range(len(strata))], strata, folds, 0)
-    theirs = np.zeros(len(strata), int)
-    for number, (_, held) in enumerate(StratifiedKFold(folds).split(strata, strata)):
-        theirs[held] = number
-    assert counts_of(found, strata) == counts_of(theirs, strata)
 
 
 def test_folds_depend_on_the_examples_and_the_seed_alone() -> None:

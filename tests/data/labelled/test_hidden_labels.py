@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.labelled.test_hub_habits import lines, prepared, texts
+from tests.data.labelled.tasks import prepared_data
+from tests.data.labelled.test_hub_habits import lines, texts
 from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, known_labels
 from tiryns.runner.data.labelled.spelling import is_hidden, is_negative
@@ -35,7 +36,7 @@ def test_hidden_labels_are_predicted_and_not_measured(
 ) -> None:
     files = lines(tmp_path / "train.jsonl", texts(*train)), lines(tmp_path / "test.jsonl", texts(*test))
     with caplog.at_level("INFO", "tiryns"):
-        data = prepared("classification", train=files[0], test=files[1])
+        data = prepared_data("classification", train=files[0], test=files[1])
     sequences = data.test["test"]
     assert len(sequences) == len(test)
     assert len(known_labels(sequences.labels)) == known
@@ -46,21 +47,23 @@ def test_hidden_labels_are_predicted_and_not_measured(
 def test_hidden_labels_of_tables_tags_and_choices(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\na b,0\nc d,1\n")
     (tmp_path / "test.csv").write_text("text,label\na b,-1\nc d,-1\n")
-    table = prepared("classification", train=str(tmp_path / "train.csv"), test=str(tmp_path / "test.csv"))
+    table = prepared_data(
+        "classification", train=str(tmp_path / "train.csv"), test=str(tmp_path / "test.csv")
+    )
     assert (table.test["test"].labels < 0).all()
     words: list[dict[str, Any]] = [
         {"words": ["Ada", "runs"], "labels": [1, 0]},
         {"words": ["Bo"], "labels": [1]},
     ]
     hidden = [{**row, "labels": [-1] * len(row["words"])} for row in words]
-    tagged = prepared(
+    tagged = prepared_data(
         "token_classification",
         train=lines(tmp_path / "a.jsonl", words),
         test=lines(tmp_path / "b.jsonl", hidden),
     )
     assert [example.labels for example in tagged.test["test"].examples] == [None, None]
     choices = [{"text": "x", "choices": ["a", "b"], "label": label} for label in (0, 1)]
-    chosen = prepared(
+    chosen = prepared_data(
         "multiple_choice",
         train=lines(tmp_path / "c.jsonl", choices),
         test=lines(tmp_path / "d.jsonl", [{**row, "label": -1} for row in choices]),
@@ -86,54 +89,48 @@ def test_one_hot_columns_of_a_test_set_may_be_hidden(
     columns = {"label_columns": ["a", "b"], "problem_type": "multi_label"}
     train = written("train", (1, 0), (0, 1), (1, 1))
     with caplog.at_level("INFO", "tiryns"):
-        data = prepared("classification", train=train, test=written("test", (-1, -1), (-1, -1)), **columns)
+        data = prepared_data(
+            "classification", train=train, test=written("test", (-1, -1), (-1, -1)), **columns
+        )
     sequences: Any = data.test["test"]
     assert np.isnan(sequences.labels).all()
     assert len(sequences) == 2
     assert "2 of 2 labels are hidden (-1)" in caplog.text
-    some = prepared("classification", train=train, test=written("some", (-1, -1), (0, 1)), **columns)
+    some = prepared_data("classification", train=train, test=written("some", (-1, -1), (0, 1)), **columns)
     assert len(known_labels(some.test["test"].labels)) == 1
     with pytest.raises(ValueError, match=r"column 'a' holds .*-1.*, expected 0 or 1"):
-        prepared("classification", train=train, test=written("half", (-1, 1)), **columns)
+        prepared_data("classification", train=train, test=written("half", (-1, 1)), **columns)
     for part in (
         {"train": written("minus", (-1, -1), (0, 1))},
         {"train": train, "validation": written("v", (-1, -1))},
     ):
         with pytest.raises(ValueError, match=r"column 'a' holds .*-1.*, expected 0 or 1"):
-            prepared("classification", **part, **columns)
+            prepared_data("classification", **part, **columns)
 
 
 def test_numbers_of_numpy_and_lists_are_negative_as_well() -> None:
-    assert all(
-        map(
-            is_negative,
-            (-1, "-2", -0.5, np.int64(-1), np.float32(-2), [3, -1], (np.int8(-1),), np.array([0, -1])),
-        )
-    )
-    assert not any(
-        map(
-            is_negative,
-            (0, "1", None, "", "-", [], [0, 1], np.int64(3), np.array([0, 2]), float("nan"), True),
-        )
-    )
+    below = (-1, "-2", -0.5, np.int64(-1), np.float32(-2), [3, -1], (np.int8(-1),), np.array([0, -1]))
+    others: list[Any] = [0, "1", None, "", "-", [], [0, 1], np.int64(3), np.array([0, 2]), float("nan"), True]
+    assert all(map(is_negative, below))
+    assert not any(map(is_negative, others))
     rows = texts(np.int64(-1), np.int64(0), np.int64(1))
-    data = prepared("classification", train=rows, test=texts(np.int64(-1), np.int64(1)))
+    data = prepared_data("classification", train=rows, test=texts(np.int64(-1), np.int64(1)))
     assert data.test["test"].labels.tolist() == [0, 2]
-    listed = prepared("classification", train=texts([-1, 0], [1]), test=texts([-1], [1]))
+    listed = prepared_data("classification", train=texts([-1, 0], [1]), test=texts([-1], [1]))
     assert len(known_labels(listed.test["test"].labels)) == 2
 
 
 def test_hidden_tags_of_all_columns_are_predicted(tmp_path: Path) -> None:
     words: list[dict[str, Any]] = [{"words": ["Ada", "runs"], "ner": [1, 0], "pos": [0, 1]}]
     hidden = [{"words": ["Bo", "runs"], "ner": [-1, -1], "pos": [-1, -1]}]
-    data = prepared("joint_tagging", train=words, test=hidden, tag_columns=["ner", "pos"])
+    data = prepared_data("joint_tagging", train=words, test=hidden, tag_columns=["ner", "pos"])
     assert data.test["test"].examples[0].labels == {}
 
 
 def test_a_hidden_label_in_validation_is_an_error(tmp_path: Path) -> None:
     files = lines(tmp_path / "a.jsonl", texts(0, 1)), lines(tmp_path / "b.jsonl", texts(-1, 1))
     with pytest.raises(ValueError, match="the label -1 does not occur in the training data"):
-        prepared("classification", train=files[0], validation=files[1])
+        prepared_data("classification", train=files[0], validation=files[1])
 
 
 def model_of(reader: Any, **parts: Any) -> Labels:
@@ -197,7 +194,9 @@ WORDS = {"words": ["Ada", "runs"], "pos": [0, 1], "size": [2, 0]}
 def joint(folder: Path, *rows: dict[str, Any], **sets: list[dict[str, Any]]) -> Any:
     train = lines(folder / "train.jsonl", [WORDS, {**WORDS, "size": [1, 1]}, *rows])
     later = {name: lines(folder / f"{name}.jsonl", some) for name, some in sets.items()}
-    return prepared("joint_tagging", train=train, tag_columns=["pos", "size"], label_column="labels", **later)
+    return prepared_data(
+        "joint_tagging", train=train, tag_columns=["pos", "size"], label_column="labels", **later
+    )
 
 
 def test_labels_that_a_row_hides_in_one_column_are_neither_learnt_nor_measured(tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def test_a_column_that_every_row_hides_and_a_row_that_hides_every_column_are_err
         joint(tmp_path, every)
     rows = lines(tmp_path / "a.jsonl", [{**WORDS, "size": [-1, -1]}])
     with pytest.raises(ValueError, match="no row of the training data has labels in the column 'size'"):
-        prepared("joint_tagging", train=rows, tag_columns=["pos", "size"], label_column="labels")
+        prepared_data("joint_tagging", train=rows, tag_columns=["pos", "size"], label_column="labels")
     assert joint(tmp_path, test=[every]).test["test"].columns["pos"].word_labels.tolist() == [-100, -100]
 
 

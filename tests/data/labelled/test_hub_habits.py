@@ -6,25 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.data.labelled.tasks import WORDS, data_module, questions
+from tests.data.labelled.tasks import WORDS, prepared_data, questions
 
 
 def lines(path: Path, rows: Any) -> str:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
-
-
-def prepared(option: str, **fields: Any) -> Any:
-    parts = {
-        name: fields.pop(name)
-        for name in ("train", "validation", "test")
-        if isinstance(fields.get(name), list)
-    }
-    data = data_module(option, **{"validation_documents": 0, **fields})
-    if parts:
-        data.set_datasets(parts["train"], parts.get("validation"), parts.get("test"))
-    data.prepare_data()
-    return data
 
 
 def texts(*labels: Any) -> list[dict[str, Any]]:
@@ -57,19 +44,19 @@ CONLL = [{**row, "pos_tags": [3, 4], "chunk_tags": [5, 5]} for row in TAGGED]
 )  # fmt: skip
 def test_columns_of_the_hub_are_named_rightly(tmp_path: Path, option: str, rows: Any, advice: str) -> None:
     with pytest.raises(ValueError, match="has no column") as error:
-        prepared(option, train=lines(tmp_path / "a.jsonl", rows))
+        prepared_data(option, train=lines(tmp_path / "a.jsonl", rows))
     assert str(error.value).endswith(f". By what they hold, set {advice}")
     assert "Expected" not in str(error.value)
     if " to " in advice:
         return
     fields = dict(one.removeprefix("data.").split("=") for one in advice.split())
-    assert len(prepared(option, train=lines(tmp_path / "a.jsonl", rows), doc_stride=8, **fields).train)
+    assert len(prepared_data(option, train=lines(tmp_path / "a.jsonl", rows), doc_stride=8, **fields).train)
 
 
 def test_a_table_without_a_text_is_not_advised_to_take_the_label(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("idx,label\n1,yes\n2,no\n3,yes\n4,no\n")
     with pytest.raises(ValueError, match=r"has no column 'text'; it has: idx, label") as error:
-        prepared("classification", train=str(tmp_path / "a.csv"))
+        prepared_data("classification", train=str(tmp_path / "a.csv"))
     assert "data.text_column=label" not in str(error.value)
 
 
@@ -89,7 +76,7 @@ CONTEXT = "Ada met Bo in Paris"
 )
 def test_answers_come_as_one_several_or_json(tmp_path: Path, answers: Any) -> None:
     rows = [{"question": "whom", "context": CONTEXT, "answers": answers}]
-    data = prepared("question_answering", train=lines(tmp_path / "a.jsonl", rows), doc_stride=8)
+    data = prepared_data("question_answering", train=lines(tmp_path / "a.jsonl", rows), doc_stride=8)
     assert data.train.examples[0].answers[0] == "Bo"
     assert data.train.answer_spans.tolist() == [[8, 10]]
 
@@ -102,7 +89,7 @@ def test_answers_without_a_place_are_an_error(tmp_path: Path, answers: Any) -> N
     with pytest.raises(
         ValueError, match=r"column 'answers' holds .*, expected answers with 'text' and 'answer_start'"
     ):
-        prepared("question_answering", train=lines(tmp_path / "a.jsonl", rows))
+        prepared_data("question_answering", train=lines(tmp_path / "a.jsonl", rows))
 
 
 def test_a_doubled_id_is_an_error(tmp_path: Path) -> None:
@@ -110,15 +97,16 @@ def test_a_doubled_id_is_an_error(tmp_path: Path) -> None:
     rows[4]["id"] = rows[2]["id"]
     file = lines(tmp_path / "a.jsonl", rows)
     with pytest.raises(ValueError, match=r"a\.jsonl, line 5: the id 'q2' is that of .*a\.jsonl, line 3 too"):
-        prepared("question_answering", train=file, doc_stride=8)
+        prepared_data("question_answering", train=file, doc_stride=8)
     assert (
-        len(prepared("question_answering", train=file, doc_stride=8, on_bad_row="skip").train.examples) == 5
+        len(prepared_data("question_answering", train=file, doc_stride=8, on_bad_row="skip").train.examples)
+        == 5
     )
     articles = [{"title": "t", "paragraphs": [{"context": CONTEXT, "qas": [
         {"id": "x", "question": "whom", "answers": [{"text": "Bo", "answer_start": 8}]}] * 2}]}]  # fmt: skip
     (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
     with pytest.raises(ValueError, match=r"the id 'x' is that of .* too"):
-        prepared("question_answering", train=str(tmp_path / "squad.json"))
+        prepared_data("question_answering", train=str(tmp_path / "squad.json"))
 
 
 @pytest.mark.parametrize(
@@ -139,17 +127,17 @@ def test_rows_of_delimiters_alone_are_empty_lines_and_counted(
 ) -> None:
     file = tmp_path / ("a.tsv" if "\t" in content else "a.csv")
     file.write_text(content)
-    data = prepared("classification", train=str(file))
+    data = prepared_data("classification", train=str(file))
     assert [example.text for example in data.train.examples] == ["a b", "c d"]
     counted = data.decided().get("left_out", {}).get("train", {}).get("empty line", {"rows": 0})
     assert counted["rows"] == blank
     file.write_text(content.replace("c d", "", 1))
     with pytest.raises(ValueError, match="the text in column 'text' is empty"):
-        prepared("classification", train=str(file))
+        prepared_data("classification", train=str(file))
 
 
 def test_questions_without_an_id_are_told_apart_by_their_numbers() -> None:
     rows = [{**row, "id": gap} for row, gap in zip(questions(4), (None, "", None, "x"), strict=True)]
-    data = prepared("question_answering", train=rows, doc_stride=8)
+    data = prepared_data("question_answering", train=rows, doc_stride=8)
     assert {one[0] for one in data.train.examples} <= {"0", "1", "2", "x"}
     assert len(data.train.examples) >= 3

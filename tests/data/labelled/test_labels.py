@@ -34,20 +34,6 @@ def test_text_makes_classes_sorted_by_name() -> None:
     assert target(made, None) == UNLABELLED
 
 
-def test_integers_from_zero_stay() -> None:
-    made = learnt(3, 1, 2, 1, np.int64(0))
-    assert (made.problem_type, made.names) == (SINGLE, ["0", "1", "2", "3"])
-    assert [target(made, i) for i in (3, 1)] == [3, 1]
-    assert made.decision == ""
-
-
-def test_numbers_with_a_fraction_are_regressed() -> None:
-    made = learnt(0.5, 2, 3.25)
-    assert made.problem_type == REGRESSION
-    assert target(made, 7) == 7.0
-    assert np.isnan(target(made, None))
-
-
 def test_lists_are_several_labels() -> None:
     made = learnt(["b", "a"], [], ["c"])
     assert (made.problem_type, made.names) == (MULTI, ["a", "b", "c"])
@@ -122,13 +108,6 @@ def test_labels_that_cannot_be_learnt(labels: list[Any], expected: str) -> None:
 def test_label_that_training_does_not_have(train: list[Any], label: Any, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         target(learnt(*train), label)
-
-
-def test_decimal_commas_are_told_and_may_be_classes() -> None:
-    with pytest.raises(ValueError, match=r"row 1: the labels look like numbers .*: '6,63'. Write 6.63;"):
-        learnt("2", "6,63", "0,5", textual=True)
-    assert learnt("2", "6,63", textual=True, problem="single_label").names == ["2", "6,63"]
-    assert learnt("2", "6,63", "two", textual=True).names == ["2", "6,63", "two"]
 
 
 def test_unknown_kind_of_problem() -> None:

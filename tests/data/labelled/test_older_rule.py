@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.labelled.tasks import data_module
+from tests.data.labelled.tasks import prepared_data
 from tests.data.labelled.test_cards import CARD
 from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, Labels
@@ -162,9 +162,7 @@ def test_class_names_of_a_file_count_where_the_model_has_them(rule: LabelRule, s
 @pytest.mark.parametrize("began", [{"layout": "packed"}, AS_WRITTEN.record, {}])
 def test_a_model_is_exported_with_the_rule_of_its_run(began: dict[str, Any]) -> None:
     rows = [{"text": f"heron {i}", "label": label} for i, label in enumerate((1, 3, 1))]
-    data = data_module("classification", train=rows, validation_documents=0)
-    data.take_over(began)
-    data.prepare_data()
+    data = prepared_data("classification", began, train=rows)
     rule = LabelRule.of(began) if began else AS_NAMED
     assert rule.record.items() <= data.known_task().items()
     assert rule.record.items() <= data.decided().items()
@@ -180,10 +178,7 @@ def test_a_run_of_0_3_goes_on_without_cards_and_without_refusals_of_later(tmp_pa
     record = {"tables": {}, "labels": "as written", "layout": "packed"}
 
     def prepared(began: dict[str, Any], option: str = "classification", **fields: Any) -> Any:
-        data = data_module(option, validation_documents=0, **fields)
-        data.take_over(began)
-        data.prepare_data()
-        return data
+        return prepared_data(option, began, **fields)
 
     train, topics = str(tmp_path / "a.csv"), {"train": str(tmp_path / "b.csv"), "label_column": "topics"}
     older = prepared(record, train=train)
@@ -213,10 +208,7 @@ def test_a_run_of_0_3_keeps_its_entities_and_its_answers(tmp_path: Path) -> None
     (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
     def examples(option: str, name: str, began: dict[str, Any], **fields: Any) -> Any:
-        data: Any = data_module(option, train=str(tmp_path / name), validation_documents=0, **fields)
-        data.take_over(began)
-        data.prepare_data()
-        return data.train.examples
+        return prepared_data(option, began, train=str(tmp_path / name), **fields).train.examples
 
     def answers(began: dict[str, Any]) -> list[Any]:
         read = examples("question_answering", "answers.jsonl", began, doc_stride=8)
@@ -236,11 +228,8 @@ def test_names_of_a_file_are_those_of_the_numbers(tmp_path: Any) -> None:
     made = Dataset.from_dict({"text": ["a", "b", "c"], "label": [1, 0, 1]}, features=kinds)
     made.save_to_disk(str(tmp_path / "s"))
     for labels, names in ((None, ["pos", "neg", "odd"]), (["good", "bad"], ["good", "bad"])):
-        data = data_module("classification", train=str(tmp_path / "s"), validation_documents=0, labels=labels)
-        data.take_over({"layout": "packed"})
-        data.prepare_data()
-        sequences: Any = data.train
-        assert (data.reader.state_dict()["labels"], sequences.labels.tolist()) == (names, [1, 0, 1])
+        data = prepared_data("classification", {"layout": "packed"}, train=str(tmp_path / "s"), labels=labels)
+        assert (data.reader.state_dict()["labels"], data.train.labels.tolist()) == (names, [1, 0, 1])
 
 
 @pytest.mark.parametrize(("column", "expected"), [("words", "Bo"), ("body", "Ada")])

@@ -38,6 +38,7 @@ CODES = [
     (("1.", "a", "b"), ["1.", "a", "b"]),
     (("True", "1"), ["1", "True"]),
     (("10%", "20%"), ["10%", "20%"]),
+    (("2", "6,63", "two"), ["2", "6,63", "two"]),
 ]
 
 
@@ -234,25 +235,6 @@ def test_one_rule_for_all_sets_whatever_their_format(tmp_path: Path) -> None:
     other.write_text('{"text": "one", "label": 2}\n')
     with pytest.raises(ValueError, match="the label 2 does not occur in the training data, which has 10115"):
         read(tmp_path / "a.csv", train, validation=str(other))
-
-
-def test_a_run_that_began_under_the_older_rule_goes_on_under_it(tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
-    file.write_text("text,label\nlive horses,01\nlive mules,1\nfresh milk,03\n")
-
-    def prepared(began: dict[str, Any]) -> Any:
-        data = data_module("classification", train=str(file), validation_documents=0)
-        data.take_over(began)
-        data.prepare_data()
-        return data
-
-    older = prepared({"layout": "packed"})
-    assert older.reader.labels.names == ["0", "1", "2", "3"]
-    assert older.train.labels.tolist() == [1, 1, 3]
-    assert older.decided()["labels"] == "from zero"
-    new = prepared({})
-    assert new.reader.labels.names == ["01", "03", "1"]
-    assert prepared(new.decided()).fingerprint() == new.fingerprint() != older.fingerprint()
 
 
 def test_ids_groups_and_choices_keep_their_spelling(tmp_path: Path) -> None:

@@ -10,18 +10,11 @@ import pytest
 import torch
 from sklearn.metrics import ndcg_score
 
-from tests.models.tiny import tiny
 from tests.modules.conftest import NEW
-from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tiryns.conf.data.pairs import Retrieval
 from tiryns.runner.data.labelled.retrieval import RetrievalPairs
-from tiryns.runner.evaluation.frozen.neighbours import unit
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
-from tiryns.runner.inference.frozen.encoder import FrozenEncoder
-from tiryns.runner.inference.frozen.probes import probe
-from tiryns.runner.inference.passes import Computation
-from tiryns.runner.models.embedding.folder import Embedding
 
 PASSAGES = 130
 WORDS = ["heron", "river", "bridge", "winter", "reeds", "water", "stands", "old", "closed"]
@@ -123,48 +116,6 @@ def test_a_passage_that_is_not_ranked_stands_behind_the_others() -> None:
     found = rank(torch.eye(2), torch.eye(2), [[0], [1]], None, [0, -1], DEEP)
     assert found.first.tolist() == [[1, -1], [1, 0]]
     assert found.figures["mrr_at_10"].tolist() == [0, 1]
-
-
-class Given:
-    """What an evaluator asks of a model, with vectors that are given."""
-
-    def __init__(self, vectors: torch.Tensor) -> None:
-        self.vectors = vectors
-
-    def encode_query(self, *_: Any, **options: Any) -> torch.Tensor:
-        return self.vectors
-
-
-@pytest.mark.slow
-def test_figures_of_vectors_are_those_of_sentence_transformers(tmp_path: Path) -> None:
-    needs.package("sentence_transformers")
-    from sentence_transformers.sentence_transformer.evaluation import InformationRetrievalEvaluator
-
-    folder = beir(tmp_path / "beir")
-    corpus = (folder / "corpus.jsonl").read_text().splitlines(keepends=True)
-    (folder / "corpus.jsonl").write_text("".join(corpus[:-1]))  # the library ranks the query's own id too
-    data = prepared(test=str(folder), train=str(folder))
-    model: Any = tiny().base_model
-    encoder = FrozenEncoder(model, data.tokenizer, Embedding("mean", max_length=40), Computation())
-    entry, given = probe(data, encoder).sets["test/test"], data.sets["test/test"]
-    queries, passages = encoder.embed(given.queries), encoder.embed(given.passages)
-    theirs = InformationRetrievalEvaluator(
-        {str(q): text for q, text in enumerate(given.queries)},
-        {f"{n:04}": text for n, text in enumerate(given.passages)},  # ties in the order of the names
-        {str(q): {f"{n:04}" for n in own} for q, own in enumerate(given.relevant)},
-        precision_recall_at_k=[10, 100],
-        score_functions={"cosine": lambda left, right: unit(left) @ unit(right).T},
-    )
-    model_given: Any = Given(queries)
-    found: Any = theirs.compute_all_metrics(model_given, corpus_embeddings=passages)["cosine"]
-    for name in ("mrr_at_10", "map_at_100", "recall_at_10", "recall_at_100"):
-        figure, _, depth = name.rpartition("_at_")
-        assert entry["metrics"][name] == pytest.approx(np.mean(found[f"{figure}@k"][int(depth)]), abs=1e-9)
-    alike = rank(queries, passages, given.relevant).figures["ndcg_at_10"].mean()
-    assert alike == pytest.approx(np.mean(found["ndcg@k"][10]), abs=1e-9)
-    assert entry["metrics"]["ndcg_at_10"] != pytest.approx(alike, abs=1e-4), "grades count"
-    assert entry["intervals"].keys() == entry["metrics"].keys()
-    assert entry["queries_left_out"] == 2
 
 
 SHORT = [*NEW, "trainer=cpu", "data.max_length=32", "data.vocab_size=120"]

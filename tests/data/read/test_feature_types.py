@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.labelled.test_hub_habits import prepared
+from tests.data.labelled.tasks import prepared_data
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.rows import read_rows
 
@@ -83,7 +83,7 @@ def test_type_beside_the_text_does_no_harm(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "rows.parquet", name)
     assert documents(path, "text") == TEXTS
     assert [row.values["text"] for row in read_rows(path).rows] == TEXTS
-    assert prepared("classification", train=str(path), validation_documents=2).train.examples
+    assert prepared_data("classification", train=str(path), validation_documents=2).train.examples
     if name in FEATURES:
         saved = path.with_suffix("")
         assert documents(saved, "text") == TEXTS
@@ -96,7 +96,7 @@ def test_type_as_a_text_or_a_label_is_refused_in_one_line(tmp_path: Path, name: 
     told = [refusal(lambda: documents(path, "extra"))]
     for setting in ("text_column", "label_column"):
         fields = {"train": str(path), "validation_documents": 2, setting: "extra"}
-        told.append(refusal(lambda fields=fields: prepared("classification", **fields)))  # type: ignore[misc]
+        told.append(refusal(lambda fields=fields: prepared_data("classification", **fields)))  # type: ignore[misc]
     assert "column 'extra' holds" in told[0]
     named = ("extra", "rows.parquet, row 0", "one label only")
     assert all(any(word in one for word in named) or (not one and name in SPELLED) for one in told), told

@@ -59,21 +59,6 @@ def test_encoding_that_is_set_is_said_at_the_start(tmp_path: Path) -> None:
     assert found(tmp_path / "a.csv", ("text;label\n" + content).encode("utf-8-sig")).encoding == "utf-8-sig"
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "cp1251", "shift_jis", "koi8_r"])
-def test_other_bytes_are_an_error_with_the_choices(tmp_path: Path, encoding: str) -> None:
-    word = (
-        "\u3053\u3093\u306b\u3061\u306f"
-        if encoding == "shift_jis"
-        else "caf\xe9"
-        if encoding == "cp1252"
-        else "\u043f\u0440\u0438\u0432\u0435\u0442"
-    )
-    content = ("text,label\n" + f"{word},order\n" * 9).encode(encoding)
-    with pytest.raises(ValueError, match=rf"is not UTF-8 \(byte 0x.*\): set .*data\.encoding={encoding}\b"):
-        found(tmp_path / "a.csv", content)
-    assert found(tmp_path / "a.csv", content, Reading(encoding=encoding)).encoding == encoding
-
-
 def test_a_wrong_byte_among_utf8_is_a_bad_row_and_no_other_encoding(tmp_path: Path) -> None:
     content = "text,label\ncaf\xe9,order\n".encode() + b"bad \xff,order\nherons,refund\n"
     rows = skipped(tmp_path / "a.csv", content)

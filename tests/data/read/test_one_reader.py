@@ -240,17 +240,6 @@ def test_settings_that_change_what_is_read_change_the_fingerprint(tmp_path: Path
     assert all(a != b for i, a in enumerate(found) for b in found[:i])
 
 
-def test_class_names_of_saved_data_sets_are_kept_with_several_folders(tmp_path: Path) -> None:
-    kind = datasets.ClassLabel(names=["no", "yes"])
-    features = datasets.Features({"text": datasets.Value("string"), "label": kind})
-    made = datasets.Dataset.from_dict({"text": ["a", "b"], "label": [1, 0]}, features=features)
-    for name in ("one", "two"):
-        made.save_to_disk(str(tmp_path / name))
-    found = read_rows([str(tmp_path / "one"), str(tmp_path / "two")])
-    assert len(found.rows) == 4
-    assert found.class_names == {"label": ["no", "yes"]}
-
-
 def test_one_object_in_a_json_file_is_a_row_of_lists_or_columns_of_documents(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"text": ["herons", "fly"], "labels": ["X", "Y"]}))
     assert rows(tmp_path / "a.json") == [{"text": ["herons", "fly"], "labels": ["X", "Y"]}]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tiryns.runner.data.text import chunking
 from tiryns.runner.data.text.chunking import Chunker, TextEncoder, WordEncoder, cut, encoder_for
 from tiryns.runner.data.text.tokenizer import train_tokenizer
-from tiryns.runner.order.ranges import ranges
 
 TEXT = (
     'The river runs under the old bridge. "Seven herons watch it!" he said. Nobody spoke of winter again?\n\n'
@@ -170,26 +169,6 @@ def test_special_tokens_are_those_the_tokenizer_puts_around(tokenizers: dict[str
     bare = Tokenizer(WordLevel({"a": 0}, unk_token="a"))
     bare.pre_tokenizer = Whitespace()
     assert chunking.surrounding_tokens(bare) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("max_length", "long_documents", "message"),
-    [
-        (2, "tokens", "data.max_length=2 leaves no room for text beside the 2 special tokens"),
-        (-5, "tokens", "data.max_length must be at least 1 token, not -5"),
-        (64, "paragraphs", "data.long_documents='paragraphs'; there are: truncate, sentences, tokens"),
-    ],
-)
-def test_wrong_settings_are_errors(
-    tokenizers: dict[str, Any], max_length: int, long_documents: str, message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        Chunker(tokenizers["bpe"].backend_tokenizer, max_length, long_documents)
-
-
-def test_ranges_are_the_spans_end_to_end() -> None:
-    assert ranges(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
-    assert ranges(np.array([], np.int64), np.array([], np.int64)).tolist() == []
 
 
 words = st.sampled_from(

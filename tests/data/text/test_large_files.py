@@ -1,4 +1,4 @@
-"""A text of 2 GB and lines of 1 GB: they take the memory of a small one, or are refused in one line."""
+"""A text of 2 GB takes the memory of a small one."""
 
 import time
 from pathlib import Path
@@ -7,23 +7,10 @@ import pytest
 
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
-from tests.support.processes import process, start
+from tests.support.processes import start
 from tests.support.processes.memory import of_proc
 
 GIGABYTE = 10**9
-BLOCK = 10**7
-
-READ = """
-import sys
-from tests.support.processes.memory import peak_kilobytes
-from tiryns.runner.data.read.documents import open_source
-try:
-    print(sum(map(len, open_source(sys.argv[1], "text", "train", sys.argv[2]).documents())))
-except ValueError as error:
-    print(error)
-print(peak_kilobytes() // 1024)
-"""
-"""Reads the documents of a file; prints their characters or the error, and the megabytes at the peak."""
 
 pytestmark = [pytest.mark.slow, of_proc]
 
@@ -64,24 +51,3 @@ def anonymous_megabytes(cwd: Path) -> int:
         except OSError:
             continue
     return total // 1024
-
-
-LONG = {"txt": "", "jsonl": '{"text": "', "json": '[{"text": "', "csv": 'text,label\n"'}
-"""Endings of files and how they begin."""
-
-
-@pytest.mark.parametrize(
-    ("ending", "unit"),
-    [*(("txt", unit) for unit in ("paragraph", "line", "file")), *((e, "line") for e in LONG if e != "txt")],
-)
-def test_line_of_a_gigabyte_is_refused_in_little_memory(tmp_path: Path, ending: str, unit: str) -> None:
-    path = tmp_path / f"long.{ending}"
-    with open(path, "w") as file:
-        file.write(LONG[ending])
-        for _ in range(GIGABYTE // BLOCK):
-            file.write("heron " * (BLOCK // 6))
-    done = process("-c", READ, str(path), unit, cwd=tmp_path, timeout=900)
-    assert done.returncode == 0, done.stderr
-    told, megabytes = done.stdout.splitlines()
-    assert str(path) in told
-    assert int(megabytes) < 1500

@@ -102,12 +102,6 @@ def test_validation_sources_are_kept_by_name(prepared: Callable[..., PreparedTex
     assert TokenStore(found.validation["a"]).fingerprint != TokenStore(found.validation["b"]).fingerprint
 
 
-def test_without_validation_there_is_none(prepared: Callable[..., PreparedText]) -> None:
-    found = prepared(validation_documents=0)
-    assert found.validation == {}
-    assert found.documents == {"train": 100}
-
-
 CHANGES: dict[str, Any] = {
     "validation_documents": 11,
     "tokenizer_kind": "bpe",
@@ -161,14 +155,6 @@ def test_another_tokenizer_under_the_same_name_never_takes_stale_tokens(
     assert first.tokenizer != second.tokenizer
 
 
-def test_a_second_call_reads_nothing(
-    prepared: Callable[..., PreparedText], source: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = prepared()
-    monkeypatch.setattr(type(source), "documents", lambda self: pytest.fail("read again"))
-    assert prepared() == first
-
-
 def test_a_moved_cache_is_still_of_use(
     prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,16 +189,6 @@ def test_it_says_how_far_it_is(
     lines = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("tokenising train: 40 of 100 documents, ") for line in lines)
     assert any("100 documents (train 100)" in line for line in lines)
-
-
-def test_batches_change_nothing(
-    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = prepared()
-    fingerprint = TokenStore(first.train).fingerprint
-    shutil.rmtree(first.train)
-    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 7)
-    assert TokenStore(prepared().train).fingerprint == fingerprint
 
 
 @pytest.mark.rows(1)

@@ -35,16 +35,6 @@ def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., Prep
     AutoTokenizer.from_pretrained(found.tokenizer)
 
 
-def test_a_damaged_store_is_an_error_that_says_what_to_delete(prepared: Callable[..., PreparedText]) -> None:
-    found = prepared()
-    os.truncate(found.train / "tokens.bin", 100)
-    with pytest.raises(ValueError, match=r"damaged .*: delete that folder") as error:
-        prepared()
-    assert str(found.train) in str(error.value)
-    shutil.rmtree(found.train)
-    assert prepared() == found
-
-
 def alter_tokens(store: Path) -> None:
     """Changes the first ids of a store, as a user's own script might."""
     with open(store / "tokens.bin", "r+b") as file:
@@ -116,11 +106,6 @@ def test_a_wrong_setting_is_one_message(
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         prepared(**changed)
     assert not list(tmp_path.glob("cache/text/*/*"))
-
-
-def test_no_text_is_an_error(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"blank.txt holds no documents"):
-        prepared(text_source(tmp_path / "blank.txt", ["", "  "]))
 
 
 def test_tokenizers_use_all_cores_while_preparing_and_forked_processes_afterwards(

@@ -31,10 +31,6 @@ class Tag(NamedTuple):
     letter: str
     kind: str
 
-    def continues(self, before: "Tag") -> bool:
-        """Whether it is of the type of the tag before."""
-        return self.kind == before.kind
-
 
 Rule = Callable[[Tag, Tag], bool]
 """Whether a tag may come right after another; a sentence begins after an `O`, and ends before one."""
@@ -42,18 +38,18 @@ Rule = Callable[[Tag, Tag], bool]
 
 def _closed(before: Tag, tag: Tag) -> bool:
     if before.letter in "BI":
-        return tag.letter in "IE" and tag.continues(before)
+        return tag.letter in "IE" and tag.kind == before.kind
     return tag.letter not in "IE"
 
 
 def _after(letter: str, before: Tag, tag: Tag) -> bool:
     """A tag of this letter comes right after one that begins or continues its entity."""
-    return tag.letter != letter or (before.letter in "BI" and tag.continues(before))
+    return tag.letter != letter or (before.letter in "BI" and tag.kind == before.kind)
 
 
 def _until(letter: str, before: Tag, tag: Tag) -> bool:
     """After a tag of this letter comes one that continues or ends its entity."""
-    return before.letter != letter or (tag.letter in "IE" and tag.continues(before))
+    return before.letter != letter or (tag.letter in "IE" and tag.kind == before.kind)
 
 
 SCHEMES: dict[str, tuple[str, Rule]] = {
@@ -135,7 +131,7 @@ class Tagging:
         """Returns the tags of a sentence in IOB2, with the entities that seqeval finds, also of broken ones."""
         found, before = [], Tag(OUTSIDE, "")
         for tag in map(self.tag, labels):
-            inside = tag.letter in "IE" and before.letter in "BI" and tag.continues(before)
+            inside = tag.letter in "IE" and before.letter in "BI" and tag.kind == before.kind
             found.append(OUTSIDE if tag.letter == OUTSIDE else f"{'I' if inside else 'B'}-{tag.kind}")
             before = tag
         return found

@@ -117,9 +117,7 @@ def test_a_run_of_before_goes_on_counting_characters(
     marks = [(text * 3, marks_of(text, ("北京", "上海"), unit)) for text in CHINESE]
     path = tmp_path / "a.json"
     path.write_text(json.dumps([FORMS[form](*both) for both in marks]))
-    data = data_module("token_classification", train=str(path), validation_documents=0)
-    data.take_over({"layout": "packed"})
-    data.prepare_data()
+    data = prepared_data("token_classification", {"layout": "packed"}, train=str(path))
     read = data.reader.examples(data.reader.arranged(read_rows(str(path))), labelled=True)
     for one, (text, places) in zip(read, marks, strict=True):
         assert entities(one) == [text[start:end] for start, end, _ in places]
@@ -152,9 +150,7 @@ def test_answers_of_a_run_of_before_are_placed_by_characters(tmp_path: Path) -> 
         for text, start in answers
     ]
     for began, expected in (({}, [(2, 5), (6, 10), (7, 10)]), ({"layout": "packed"}, [(6, 10)])):
-        data = data_module("question_answering", train=rows, validation_documents=0, doc_stride=16)
-        data.take_over(began)
-        data.prepare_data()
+        data = prepared_data("question_answering", began, train=rows, doc_stride=16)
         assert [one.span for one in data.train_set.examples] == expected
 
 

@@ -12,6 +12,7 @@ from transformers import AutoTokenizer, GemmaTokenizer, PreTrainedTokenizerFast,
 from tests.data.labelled.tasks import data_module, sentences, tags
 from tests.data.labelled.words.word_tokenizers import AS_TEXT, FORMS, UNMARKED, word_tokenizer
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
+from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.data.text.vocabulary import read_words_as_text
 
 SENTENCE = ["Ada", "Lovelace", "watch", "seven", "herons", ",", "12", "rivers", "."]
@@ -109,7 +110,7 @@ def test_a_model_that_was_trained_without_the_space_keeps_its_ways() -> None:
     for known, spaces in ((state, False), ({**state, "words_as_text": True}, True)):
         tokenizer, restored = word_tokenizer("Llama 3"), reader()
         restored.restore(known)
-        (example,) = restored.examples(rows_of([{"words": SENTENCE}]), labelled=False)
+        (example,) = restored.examples(read_rows([{"words": SENTENCE}]), labelled=False)
         restored.tokenize([example], tokenizer, 64, training=False)
         assert (tokens_of(tokenizer, SENTENCE)[0][0] == "Ġ") == spaces
         assert restored.state_dict() == known
@@ -117,12 +118,6 @@ def test_a_model_that_was_trained_without_the_space_keeps_its_ways() -> None:
     fresh.restore({"labels": ["O", "B-X"], "default_label": 0})  # a model of another library
     fresh.tokenize([example], tokenizer := word_tokenizer("Gemma"), 64, training=False)
     assert tokens_of(tokenizer, SENTENCE)[0][0] == "▁"
-
-
-def rows_of(rows: list[dict[str, Any]]) -> Any:
-    from tiryns.runner.data.read.rows import read_rows
-
-    return read_rows(rows)
 
 
 def test_a_tokenizer_that_cannot_read_words_so_is_named(caplog: pytest.LogCaptureFixture) -> None:

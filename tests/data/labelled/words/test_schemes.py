@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from seqeval import scheme as strict
 from seqeval.metrics import f1_score
 from seqeval.metrics.sequence_labeling import get_entities
@@ -216,31 +214,6 @@ def test_what_is_nearly_a_scheme_is_said(caplog: pytest.LogCaptureFixture, names
     assert kept_scheme(names.split(), []) is None
     (line,) = caplog.messages
     assert line.startswith(f"{expected}: words are measured, and no entities. Schemes are IOB2, IOB1, ")
-
-
-DECODED = {
-    **{name: (name, labels_of(name, "prefix")) for name in SCHEMES},
-    "no O": ("BMES", ["B", "M", "E", "S"]),
-}
-
-
-@pytest.mark.parametrize("name", DECODED)
-@settings(max_examples=25)
-@given(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 2**32 - 1))
-def test_decoded_tags_are_the_best_of_all_valid_ones(name: str, lengths: list[int], seed: int) -> None:
-    scheme, names = DECODED[name]
-    tagging, starts = known(names), np.cumsum([0, *lengths])
-    scores = np.random.default_rng(seed).normal(size=(starts[-1], len(names))).astype(np.float32)
-    found = most_probable_tags(scores, starts, tagging.steps(names, scheme))
-    for begin, length in zip(starts, lengths, strict=False):
-        words = scores[begin : begin + length].astype(np.float64)
-        possible = {
-            path: sum(words[i, tag] for i, tag in enumerate(path))
-            for path in product(range(len(names)), repeat=length)
-            if not tagging.breaks(scheme, [names[tag] for tag in path])
-        }
-        chosen = tuple(found[begin : begin + length].tolist())
-        assert possible[chosen] == pytest.approx(max(possible.values()), abs=1e-9)
 
 
 def test_where_no_tags_are_valid_as_few_as_possible_are_not() -> None:

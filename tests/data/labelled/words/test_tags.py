@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tiryns.runner.data.labelled.words.tags import SCHEMES, entities, most_probable_tags, tagging_of
 
 NAMES = ["O", "B-X", "I-X", "B-Y", "I-Y"]
-TAGS = st.sampled_from(NAMES)
 
 
 @pytest.mark.parametrize(
@@ -30,13 +29,6 @@ TAGS = st.sampled_from(NAMES)
 )
 def test_entities_are_conlls(tags: str, expected: set[Any]) -> None:
     assert entities(tags.split()) == expected
-
-
-@given(st.lists(TAGS, max_size=12))
-def test_entities_cover_exactly_the_tagged_words(tags: list[str]) -> None:
-    covered = [i for begin, end, _ in entities(tags) for i in range(begin, end)]
-    assert sorted(covered) == [i for i, tag in enumerate(tags) if tag != "O"]
-    assert all({tags[i][2:] for i in range(begin, end)} == {kind} for begin, end, kind in entities(tags))
 
 
 def test_many_sentences_are_decoded_each_by_itself() -> None:
