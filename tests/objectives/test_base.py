@@ -172,6 +172,28 @@ def test_a_loss_is_compared_with_the_unigram_entropy_where_its_objective_says_so
     assert baselines_of(data, outspoken) == data.baselines() | data.token_baselines()
 
 
+@pytest.mark.parametrize(
+    ("objective", "fields", "problem"),
+    [
+        ("mlm", {"mlm_probability": 0.0}, r"mlm_probability must be a number in \(0, 1\], not 0.0"),
+        ("mlm", {"mlm_probability": 1.5}, r"mlm_probability must be a number in \(0, 1\], not 1.5"),
+        ("enhanced_mlm", {"encoder_loss_weight": -1.0}, "encoder_loss_weight must be"),
+        ("enhanced_mlm", {"pooling": "max"}, "pooling must be"),
+        ("clm", {"z_loss": -1.0}, "z_loss must be"),
+        ("hybrid", {"causal_share": 1.5}, "causal_share must be"),
+        ("diffusion", {"num_steps": 1}, "num_steps must be"),
+        (
+            "diffusion",
+            {"min_masked": 5, "max_masked": 3},
+            r"min_masked=5 is more than objective\.max_masked=3",
+        ),
+    ],
+)
+def test_a_setting_out_of_range_is_named(objective: str, fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=rf"objective\.{problem}"):
+        collator(objective, **fields)
+
+
 def test_misspelt_argument_is_named_with_the_one_that_was_meant() -> None:
     with pytest.raises(ValueError, match=r"'mlm_probabilty'\. Did you mean 'mlm_probability'\?"):
         get_collator_cls("mlm")(PAD, MASK, VOCABULARY, mlm_probabilty=0.2)

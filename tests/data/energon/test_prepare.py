@@ -102,10 +102,7 @@ def spoil(rows: Path, number: int, **values: Any) -> None:
     ("values", "message"),
     [
         ({"image": "../secret.png"}, r"line 3.*'\.\./secret\.png' leaves the folder"),
-        ({"image": "/etc/hostname"}, r"line 3.*leaves the folder"),
-        ({"image": "deep/99.PNG"}, r"line 3.*there is no image 'deep/99\.PNG'"),
         ({"image": "deep/broken.png"}, r"line 3.*'deep/broken\.png' cannot be decoded"),
-        ({"statement": "<image> or <image>?"}, r"line 3.*2 <image> places for 1 images"),
         ({"answer": []}, r"line 3.*holds no answer"),
     ],
 )
