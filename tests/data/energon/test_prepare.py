@@ -123,19 +123,11 @@ def test_command_counts_its_samples_as_json(rows: Path) -> None:
     assert sum(found["samples"].values()) == len(rows.read_text().splitlines())
 
 
-def test_command_names_the_line_that_is_no_json(rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_names_the_line_that_is_no_json(rows: Path) -> None:
     rows.write_text(rows.read_text() + "{oh no\n")
+    words = [str(rows), f"{rows.parent}/images", f"{rows.parent}/out", "--column", "question=statement"]
     with pytest.raises(SystemExit, match=r"rows\.jsonl, line 34: no valid JSON"):
-        main(
-            [
-                "prepare",
-                str(rows),
-                str(rows.parent / "images"),
-                str(rows.parent / "out"),
-                "--column",
-                "question=statement",
-            ]
-        )
+        main(["prepare", *words])
 
 
 def test_folder_in_the_way_is_left_alone(rows: Path) -> None:

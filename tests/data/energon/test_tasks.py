@@ -229,22 +229,18 @@ def test_truncated_shard_is_named_or_its_samples_are_left_out(
     assert len(data.skip_budget.bad) in (2, 3, 4)
 
 
-def test_shard_of_which_nothing_can_be_read_does_not_spin(tmp_path: Path, vision: VisionProcessor) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_shard_of_which_nothing_can_be_read_does_not_spin(
+    tmp_path: Path, vision: VisionProcessor, workers: int
+) -> None:
     folder = written(tmp_path / "set", [row(i) for i in range(4)])
     (folder / "train-000000.tar").unlink()
-    with pytest.raises(ValueError, match=r"train-000000\.tar'.*cannot be read"):
-        next(module(folder, vision).stream())
-    with pytest.raises(ValueError, match=r"More than data\.max_bad_samples=2"):
-        next(module(folder, vision, max_bad_samples=2).stream())
-
-
-def test_error_of_a_worker_keeps_its_message(tmp_path: Path, vision: VisionProcessor) -> None:
-    folder = written(tmp_path / "set", [row(i) for i in range(4)])
-    (folder / "train-000000.tar").unlink()
-    data = module(folder, vision, num_workers=1)
+    data = module(folder, vision, num_workers=workers)
     with pytest.raises(ValueError, match=r"train-000000\.tar'.*cannot be read"):
         next(data.stream())
     data.teardown("fit")
+    with pytest.raises(ValueError, match=r"More than data\.max_bad_samples=2"):
+        next(module(folder, vision, max_bad_samples=2).stream())
 
 
 def test_validation_is_one_pass_in_order_each_time(tmp_path: Path, vision: VisionProcessor) -> None:

@@ -53,13 +53,13 @@ def collated(sequences: Any, collator: Collator, indices: Sequence[int], **flags
 
 
 def model(collator: Collator, **config: Any) -> torch.nn.Module:
-    """The task's model: a tiny BERT without dropout."""
+    """The task's model: a tiny BERT, by default without dropout."""
     torch.manual_seed(0)
-    fields: dict[str, Any] = {
+    fields = {
         "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
-        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "vocab_size": collator.vocab_size,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "vocab_size": collator.vocab_size, **config,
     }  # fmt: skip
-    made = collator.model_arguments()["head"].build(BertConfig(**fields, **config))
+    made = collator.model_arguments()["head"].build(BertConfig(**fields))
     return collator.task_model(made)
 
 
