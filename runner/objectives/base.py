@@ -56,6 +56,9 @@ class Collator(RunObjective, ABC):
     """The class of transformers that gives a model the head to train, such as `AutoModelForTokenClassification`; None
     leaves the model the head that it has."""
 
+    predicts_with: ClassVar[tuple[str, ...]] = ()
+    """The settings that predictions depend on."""
+
     new_head = False
     """Whether a head that the model was trained with starts anew."""
 
@@ -198,7 +201,7 @@ class Collator(RunObjective, ABC):
 
     def settings(self) -> dict[str, object]:
         """The objective's settings that predictions depend on."""
-        return {}
+        return {name: getattr(self.options, name) for name in self.predicts_with}
 
     def weight(self, labelled: FlatSamples) -> float:
         """The divisor of the sum of the losses, summed over the global batch: here the number of targets."""
@@ -284,12 +287,7 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
-
-    Example:
-        >>> get_collator_cls("mlm").__name__
-        'MaskedLanguageModelingCollator'
-    """
+    """The collator class of an objective by its config name. Raises ValueError for an unknown one, naming all."""
     options = OPTIONS["objective"]
     if objective not in options:
         raise ValueError(

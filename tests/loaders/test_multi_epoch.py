@@ -1,6 +1,5 @@
 import itertools
 import math
-import random
 import tracemalloc
 from dataclasses import dataclass
 from typing import Any
@@ -41,11 +40,6 @@ class Echo:
 def orders(length: int, num_seeds: int) -> np.ndarray:
     """The orders of many seeds, int64 [seeds, length]."""
     return np.stack([permute_block(0, length, length, seed) for seed in range(num_seeds)])
-
-
-@given(SMALL, SEEDS)
-def test_every_permutation_is_a_bijection(length: int, seed: int) -> None:
-    assert np.array_equal(np.sort(permute_block(0, length, length, seed)), np.arange(length))
 
 
 @pytest.mark.parametrize("length", [*range(1, 20), 255, 256, 257, 289, 290, 65_536, 65_537, 1_000_003])
@@ -191,36 +185,9 @@ def test_the_number_of_samples_cuts_the_last_epoch() -> None:
     cut = MultiEpochDatasetResampler(Echo(10), num_samples=25)
     assert (len(cut), cut.num_epochs) == (25, 3)
     assert [cut[i] for i in range(25)] == [whole[i] for i in range(25)]
-    assert len(MultiEpochDatasetResampler(Echo(10))) == 10
-
-
-def test_reading_in_any_order_and_with_numpy_indices_gives_the_same() -> None:
-    data = MultiEpochDatasetResampler(Echo(100), num_epochs=50)
-    places = list(range(len(data)))
-    random.Random(0).shuffle(places)
-    drawn = {place: data[np.int64(place)] for place in places}
-    assert all(drawn[place] == data[place] for place in range(len(data)))
+    assert cut[np.int64(7)] == cut[7]
     with pytest.raises(TypeError):
-        data[1.0]  # type: ignore[index]
-
-
-def test_an_epoch_of_a_trillion_samples_starts_at_once() -> None:
-    data = MultiEpochDatasetResampler(Echo(10**12), num_epochs=3)
-    assert data[2 * 10**12].epoch == 2
-    assert len({data[i].idx for i in range(1000)}) == 1000
-
-
-class Crop(MultiEpochDatasetWrapper):
-    """Cuts a text at a place that depends on epoch and index."""
-
-    def apply_transform(self, sample: str, index: EpochIndex) -> str:
-        return sample[(index.epoch + index.idx) % 3 :]
-
-
-def test_wrappers_transform_by_epoch_and_index() -> None:
-    texts = ["abcdef", "ghijkl"]
-    crops = MultiEpochDatasetResampler(Crop(texts), num_epochs=2, shuffle=False)
-    assert [crops[i] for i in range(4)] == ["abcdef", "hijkl", "bcdef", "ijkl"]
+        cut[1.0]  # type: ignore[index]
 
 
 def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:

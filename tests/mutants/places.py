@@ -27,8 +27,8 @@ REFUSED = (
 
 NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/base.py": SAMPLERS,
-    "runner/samplers/shuffled.py": ("tests/samplers/test_length_grouped.py", *SAMPLERS),
-    "runner/samplers/split_modality.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
+    "runner/samplers/shuffled.py": ("tests/samplers/test_whole_epochs.py", *SAMPLERS),
+    "runner/samplers/split_modality.py": ("tests/samplers/test_whole_epochs.py", *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/order/keyed.py": ("tests/order/test_keyed.py",),
     "runner/loaders/multi_epoch.py": (

@@ -116,17 +116,3 @@ def test_the_same_samples_are_causal_on_any_number_of_ranks(ranks: int, size: in
 
     assert causal(ranks, size) == causal(1, None)
     assert len(causal(1, None)) == 8
-
-
-@pytest.mark.parametrize(
-    ("objective", "field", "value"),
-    [
-        ("clm", "z_loss", -1.0),
-        ("hybrid", "causal_share", 1.5),
-        ("hybrid", "z_loss", -1.0),
-        ("hybrid", "max_span", 0),
-    ],
-)
-def test_a_setting_out_of_range_is_named(objective: str, field: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"objective.{field}"):
-        collator(objective, **{field: value})

@@ -48,15 +48,6 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(
     assert_bitwise(weights(whole(name), 12), weights(cut, 12))
 
 
-@pytest.mark.slow
-def test_padded_rows_train_the_same(whole: Whole, text_file: Path) -> None:
-    name = "hybrid"
-    words = [*DROPPED, *OBJECTIVES[name], f"data.source={text_file}", "data.layout=padded"]
-    padded = train_as(whole(name).path.with_name(f"{name}_padded"), words)
-    assert audit.compare(whole(name).path, padded.path) is None
-    assert losses(padded) == pytest.approx(losses(whole(name)), rel=rounding(1e-4, 2e-2))
-
-
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_of_validation(whole: Whole, name: str) -> None:
     results = whole(name).status["results"]

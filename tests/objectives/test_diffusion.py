@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tests.objectives.samples import MASK, SPECIAL, collator, documents, flat
 from tiryns.runner.data.micro_batch import FlatSamples
-from tiryns.runner.objectives.masking import lowest
 from tiryns.runner.objectives.rows import IGNORED
 
 LENGTHS = [5, 9, 3, 12, 2, 7, 7, 4]
@@ -110,13 +109,6 @@ def test_bounds_hold_per_sequence_and_never_touch_special_tokens(least: int, ext
     assert not np.isin(tokenized["input_ids"][out["labels"] != IGNORED], SPECIAL).any()
 
 
-def test_a_bound_that_does_not_bind_changes_nothing() -> None:
-    tokenized = flat(documents(LENGTHS * 5))
-    free = collator("diffusion").flat_labels(tokenized)
-    loose = collator("diffusion", max_masked=64).flat_labels(tokenized)
-    assert (free["input_ids"] == loose["input_ids"]).all()
-
-
 def test_evaluation_masks_every_number_of_tokens_alike_and_weighs_it_so() -> None:
     tokenized = flat(documents([10] * 4000), evaluation=True)
     out = collator("diffusion", evaluation_copies=4).flat_labels(tokenized)
@@ -142,38 +134,3 @@ def test_evaluation_depends_on_the_sample_alone(order: list[int]) -> None:
         for row, i in enumerate(order[:4]):
             ours, theirs = part["input_ids"][copy * 4 + row], whole["input_ids"][copy * len(LENGTHS) + i]
             assert ours[: LENGTHS[i]].equal(theirs[: LENGTHS[i]])
-
-
-@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8)), min_size=1, max_size=6), st.integers(0, 99))
-def test_lowest_marks_as_many_as_asked_and_the_lowest(shape: list[tuple[int, int]], seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    lengths, number = np.array(shape).T
-    values = draw.random(lengths.sum(), dtype=np.float32)
-    among = draw.random(lengths.sum()) < 0.7
-    document = np.repeat(np.arange(len(lengths)), lengths)
-    marked = lowest(values, among, document, number)
-    for d, asked in enumerate(number):
-        mine = document == d
-        allowed = np.sort(values[mine & among])
-        assert np.sort(values[mine & marked]).tolist() == allowed[:asked].tolist()
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("num_steps", 1),
-        ("sampling_eps", 0.0),
-        ("noise_eps", 1.0),
-        ("min_masked", 0),
-        ("max_masked", -1),
-        ("evaluation_copies", 0),
-    ],
-)
-def test_a_setting_out_of_range_is_named(field: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"objective.{field}"):
-        collator("diffusion", **{field: value})
-
-
-def test_bounds_that_exclude_each_other_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"min_masked=5 is more than objective\.max_masked=3"):
-        collator("diffusion", min_masked=5, max_masked=3)

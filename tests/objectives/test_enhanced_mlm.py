@@ -38,11 +38,6 @@ def test_the_encoder_has_a_rate_of_its_own_in_validation() -> None:
     assert not any(name.startswith("encoder") for name in unmasked)
 
 
-def test_without_masking_the_encoder_reads_the_input() -> None:
-    batch = collator("enhanced_mlm", encoder_mlm_probability=0.0)(flat(documents(LENGTHS)))
-    assert not any(name.startswith("encoder") for name in batch)
-
-
 @given(st.permutations(range(len(LENGTHS))), st.integers(1, len(LENGTHS)))
 def test_seeds_and_masks_follow_the_sample_whatever_the_grouping(order: list[int], size: int) -> None:
     texts, make = documents(LENGTHS), collator("enhanced_mlm")
@@ -81,17 +76,3 @@ def test_seeds_differ_between_tokens_samples_and_epochs() -> None:
     texts, make = documents([50] * 40), collator("enhanced_mlm")
     seeds = np.concatenate([make(flat(texts, epoch=e))["row_seeds"].numpy().ravel() for e in range(3)])
     assert len(np.unique(seeds)) == len(seeds)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("decoder_masking", 1.5),
-        ("encoder_mlm_probability", -0.1),
-        ("encoder_loss_weight", -1.0),
-        ("pooling", "max"),
-    ],
-)
-def test_a_setting_out_of_range_is_named(field: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"objective.{field}"):
-        collator("enhanced_mlm", **{field: value})

@@ -98,10 +98,13 @@ def test_tokens_of_a_word_are_targets_together_and_those_of_two_are_not(
     assert not all(expected), "some words have several tokens"
 
 
+def inner_pieces() -> list[int]:
+    """The tokens of the wordpieces that begin no word."""
+    return [number for token, number in tokenizer("wordpiece").get_vocab().items() if token.startswith("##")]
+
+
 def test_words_of_two_samples_and_those_around_special_tokens_are_apart() -> None:
-    inside = [
-        number for token, number in tokenizer("wordpiece").get_vocab().items() if token.startswith("##")
-    ]
+    inside = inner_pieces()
     one, two = np.array(inside[:4]), np.array([inside[0], UNKNOWN, inside[1]])
     make = masker("wordpiece", masking="words", mlm_probability=0.5)
     found = np.array([targets(make, flat([one, one, two], epoch=epoch)) for epoch in range(60)])
@@ -240,10 +243,7 @@ def test_a_special_token_ends_a_span() -> None:
 @pytest.mark.parametrize(("unit", "together"), [("words", 0.8 * 0.8 + 0.1 * 0.1), ("spans", 0.8 + 0.1)])
 def test_replacement_is_drawn_for_each_token_of_a_word_and_for_each_span(unit: str, together: float) -> None:
     """As in BERT's whole words, and in GPT-BERT: whether two neighbours of a unit are masked or kept alike."""
-    inside = [
-        number for token, number in tokenizer("wordpiece").get_vocab().items() if token.startswith("##")
-    ]
-    texts = [np.array(inside[:2]) for _ in range(6000)]
+    texts = [np.array(inner_pieces()[:2])] * 6000
     make = masker("wordpiece", masking=unit, max_span=2, mlm_probability=1.0)
     out, seed = make.flat_labels(flat(texts)), np.concatenate(texts).reshape(-1, 2)
     pairs = out["input_ids"].reshape(-1, 2)

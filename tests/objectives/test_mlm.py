@@ -126,9 +126,3 @@ def test_no_target_weighs_nothing_and_loses_nothing() -> None:
     assert all(g is not None and torch.isfinite(g).all() for g in grads), (
         "no process waits for a missing gradient"
     )
-
-
-@pytest.mark.parametrize("probability", [0.0, -0.1, 1.5])
-def test_a_share_outside_zero_to_one_is_refused(probability: float) -> None:
-    with pytest.raises(ValueError, match=r"objective\.mlm_probability must be a number in \(0, 1\], not"):
-        collator("mlm", mlm_probability=probability)

@@ -159,28 +159,6 @@ def test_shuffled_is_the_order_of_the_resampler() -> None:
     assert [tuple(row) for row in stream.tolist()] == [tuple(resampler.epoch_index(i)) for i in range(3 * 37)]
 
 
-def test_sequential_counts() -> None:
-    sampler = Sequential(sequences(5), 2, None, 4, 0)
-    assert [[tuple(i) for i in batch] for batch in sampler] == [
-        [(0, 0), (0, 1), (0, 2), (0, 3)],
-        [(0, 4), (1, 0), (1, 1), (1, 2)],
-        [(1, 3), (1, 4)],
-    ]
-
-
-def test_a_trillion_samples_cost_nothing() -> None:
-    class Endless:
-        def __len__(self) -> int:
-            return 10**12
-
-        def lengths(self, indices: np.ndarray) -> np.ndarray:
-            raise AssertionError("the order of shuffled batches needs no lengths")
-
-    sampler = Shuffled(Endless(), 5, None, 256, 0)
-    assert len(sampler) == -(-5 * 10**12 // 256)
-    assert sampler.global_batch(len(sampler) - 1)[-1, 0] == 4
-
-
 @every_sampler
 @pytest.mark.parametrize(
     ("arguments", "message"),

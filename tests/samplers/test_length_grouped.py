@@ -32,32 +32,6 @@ def test_long_and_short_batches_come_in_any_order() -> None:
     assert abs(np.corrcoef(means[1:], means[:-1])[0, 1]) < 0.4
 
 
-def test_batches_differ_between_epochs() -> None:
-    data = sequences(640)
-    sampler = LengthGrouped(data, 2, None, 32, 0, 5)
-    batches = [frozenset(index.idx for index in batch) for batch in sampler]
-    shared = [len(one & other) for one in batches[:20] for other in batches[20:]]
-    assert max(shared) < 32
-    assert len(set(batches)) == 40
-
-
-def test_only_the_batch_between_epochs_is_of_any_length() -> None:
-    data = Sequences(np.arange(1, 1001), np.zeros(1000))
-    sampler = LengthGrouped(data, 3, None, 64, 0, 100)
-    batches = [sampler.global_batch(step) for step in range(len(sampler) - 1)]
-    spreads = np.array([np.ptp(batch[:, 1]) for batch in batches])
-    across = np.array([np.ptp(batch[:, 0]) == 1 for batch in batches])
-    assert across.sum() == 2
-    assert spreads[~across].max() < 100
-    assert spreads[across].min() > 500
-
-
-def test_no_pool_is_left_much_smaller_than_the_others() -> None:
-    # 8 batches in pools of 7 are two pools of 4, not one of 7 and a batch of its own.
-    data = sequences(8 * 64)
-    assert list(LengthGrouped(data, 1, None, 64, 0, 7)) == list(LengthGrouped(data, 1, None, 64, 0, 4))
-
-
 def test_pools_of_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="pool_batches is 0"):
         LengthGrouped(sequences(10), 1, None, 2, 0, 0)

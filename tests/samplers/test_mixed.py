@@ -7,7 +7,7 @@ import pytest
 
 from tiryns.runner.samplers import Growing, Sequential, Shuffled
 from tiryns.runner.samplers.base import SeamlessSampler
-from tiryns.runner.samplers.mixed import Mixed, Remaining
+from tiryns.runner.samplers.mixed import Mixed
 
 SIZES = {"few": 7, "some": 40, "many": 300}
 PARTS = [2, 3, 5]
@@ -122,10 +122,3 @@ def test_shares_are_part_of_the_order() -> None:
     mixed().load_state_dict(saved)
     with pytest.raises(ValueError, match=r"mixture was \{'few': '2/10'.*\} and is \{'few': '1/10'"):
         mixed(parts=[1, 4, 5]).load_state_dict(saved)
-
-
-def test_batches_can_be_left_out() -> None:
-    remaining = Remaining(mixed(), [[2, 4]], num_batches=20)
-    assert [remaining.global_batch(step).tolist() for step in (0, 1)] == [
-        mixed().global_batch(step).tolist() for step in (0, 4)
-    ]

@@ -88,24 +88,6 @@ def test_batches_of_one_modality_are_those_of_the_table(
         assert [sampler.global_batch(step)[:, 1].tolist() for step in steps] == expected
 
 
-class Endless:
-    """So many samples that no table of them fits into the memory of a test; a third of them has images."""
-
-    def __len__(self) -> int:
-        return 1 << 32
-
-    def lengths(self, indices: np.ndarray) -> np.ndarray:
-        return (indices * 37 % 509 + 1).astype(np.int32)
-
-
-def test_a_batch_of_four_billion_samples_needs_its_pool_alone() -> None:
-    sampler = LengthGrouped(Endless(), None, 10**9, 64, 0, 50)
-    batches = [sampler.global_batch(step)[:, 1] for step in (0, 1, 10**7, 67_108_863, 10**9 - 1)]
-    assert len(np.unique(np.concatenate(batches))) == 5 * 64
-    assert all(np.ptp(Endless().lengths(batch)) < 40 for batch in batches)
-    assert sum(pool.nbytes for pool in sampler._pools.values()) <= 5 * 50 * 64 * 8
-
-
 @pytest.mark.parametrize(
     "sampler",
     [

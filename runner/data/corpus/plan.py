@@ -123,10 +123,7 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
         infos = {path: system.info(path) for path in paths}
     else:
         system, path = fsspec.core.url_to_fs(source)
-        if has_magic(path):
-            infos = system.glob(path, detail=True)
-        else:
-            infos = system.find(path, detail=True)
+        infos = (system.glob if has_magic(path) else system.find)(path, detail=True)
         infos = {
             system.unstrip_protocol(name): info
             for name, info in sorted(infos.items())

@@ -59,12 +59,12 @@ class Local(LocalPipelineExecutor):
                     "--workers; what is complete is kept"
                 )
         for rank in left:
-            _run_here(self, rank)
+            _run(rank, self)
 
     def _run_in_processes(self, ranks: list[int]) -> None:
         own = (os.getpid(), dill.dumps(self))
         with ProcessPoolExecutor(self.workers, get_context("spawn"), _start_worker, own) as pool:
-            futures = [pool.submit(_run_task, rank) for rank in ranks]
+            futures = [pool.submit(_run, rank) for rank in ranks]
             try:
                 for future in as_completed(futures):
                     future.result()
@@ -83,14 +83,10 @@ def _start_worker(parent: int, executor: bytes) -> None:
     _executor = dill.loads(executor)
 
 
-def _run_task(rank: int) -> None:
-    _run_here(_executor, rank)
-
-
-def _run_here(executor: Local, rank: int) -> None:
-    """Runs a task, with steps of its own, as they count what they do."""
+def _run(rank: int, executor: Local | None = None) -> None:
+    """Runs a task, by default of this worker's executor, with steps of its own, as they count what they do."""
     with contextlib.redirect_stderr(io.StringIO()):
-        run_task(deepcopy(executor), rank)
+        run_task(deepcopy(executor or _executor), rank)
 
 
 EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineExecutor}
@@ -125,10 +121,8 @@ def run(executors: list[PipelineExecutor]) -> bool:
 
     Returns whether they are complete, which submitted ones are not. Raises ChildProcessError where tasks failed.
     """
-    if isinstance(executors[-1], SlurmPipelineExecutor):
-        last = executors[-1]
-        left = last.get_incomplete_ranks()
-        if left:
+    if isinstance(last := executors[-1], SlurmPipelineExecutor):
+        if left := last.get_incomplete_ranks():
             last.run()
         return not left
     for executor in executors:
@@ -169,7 +163,14 @@ def prepare_corpus(
         ChildProcessError: tasks failed.
     """
     logger.remove()  # datatrove's messages are in the logs of its tasks
-    _check(tasks, workers, validation)
+    if tasks < 1 or workers < 0:
+        problem = f"--tasks {tasks} --workers {workers}: expected at least one task, and 0 workers or more"
+        raise ValueError(problem)
+    if not 0 <= validation < 1:
+        raise ValueError(
+            f"--validation {validation}: expected a share from 0 to below 1; a number of documents cannot be held out, "
+            "as each task decides by a document's content alone"
+        )
     check_chunking(max_length, long_documents)
     files = find_files(source, format != "auto")
     loaded = load_tokenizer(tokenizer, needed=("pad",))
@@ -201,17 +202,6 @@ def prepare_corpus(
             loaded.save_pretrained(temporary)
             store.take(Path(temporary), "tokenizer")
     return read_index(store) if run(executors) else None
-
-
-def _check(tasks: int, workers: int, validation: float) -> None:
-    if tasks < 1 or workers < 0:
-        problem = f"--tasks {tasks} --workers {workers}: expected at least one task, and 0 workers or more"
-        raise ValueError(problem)
-    if not 0 <= validation < 1:
-        raise ValueError(
-            f"--validation {validation}: expected a share from 0 to below 1; a number of documents cannot be held out, "
-            "as each task decides by a document's content alone"
-        )
 
 
 class WriteIndex(PipelineStep):

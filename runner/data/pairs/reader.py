@@ -5,6 +5,7 @@ Letters in shapes: D rows, X texts of all of them, N tokens.
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -82,29 +83,26 @@ class PairSequences(TaskSequences):
         return ids
 
 
+@dataclass(eq=False)
 class PairsReader(ExampleReader[Pair]):
     """Columns of pairs; nothing is learnt from them but how many hard negatives a row has."""
 
     rows_hold = "pairs"
 
-    def __init__(
-        self,
-        text_column: str,
-        pair_column: str,
-        negative_columns: Sequence[str] | str | None,
-        label_column: str | None,
-        match_column: str | None,
-        id_column: str | None,
-        query_prompt: str | None,
-        passage_prompt: str | None,
-        max_query_length: int | None,
-    ) -> None:
-        self.text_column, self.pair_column, self.id_column = text_column, pair_column, id_column
-        self.negative_columns = (
-            [negative_columns] if isinstance(negative_columns, str) else negative_columns or []
-        )
-        self.label_column, self.match_column = label_column, match_column
-        self.prompts, self.max_query_length = (query_prompt or "", passage_prompt or ""), max_query_length
+    text_column: str
+    pair_column: str
+    negative_columns: Sequence[str] | str | None
+    label_column: str | None
+    match_column: str | None
+    id_column: str | None
+    query_prompt: str | None
+    passage_prompt: str | None
+    max_query_length: int | None
+
+    def __post_init__(self) -> None:
+        given = self.negative_columns
+        self.negatives = [given] if isinstance(given, str) else list(given or ())
+        self.prompts = (self.query_prompt or "", self.passage_prompt or "")
         self.most_negatives = 0
         """Hard negatives of the row that has the most, in all sets that were read."""
         self.in_training = True
@@ -117,7 +115,7 @@ class PairsReader(ExampleReader[Pair]):
     def columns(self) -> tuple[str, ...]:
         """All that are named."""
         named = (name for name in (self.label_column, self.match_column) if name)
-        return (self.text_column, self.pair_column, *self.negative_columns, *named)
+        return (self.text_column, self.pair_column, *self.negatives, *named)
 
     def label_names(self) -> tuple[str, ...]:
         """Those that a query or a passage alone does not have."""
@@ -130,7 +128,7 @@ class PairsReader(ExampleReader[Pair]):
             with rows.bad.row():
                 query = text_of(row, self.text_column, "data.text_column")
                 passage = text_of(row, self.pair_column, "data.pair_column")
-                known = [n for n in self.negative_columns if self.in_training or n in row.values]
+                known = [n for n in self.negatives if self.in_training or n in row.values]
                 texts = (text for n in known for text in texts_in(row, n, "data.negative_columns"))
                 negatives = [text for text in texts if text.strip()]
                 match = self.match_column and column(row, self.match_column, "data.match_column")
@@ -218,12 +216,7 @@ def texts_in(row: Row, name: str, setting: str) -> list[str]:
 
 
 def finite_number(value: object) -> float:
-    """The number of a score or a grade; NaN for anything else, and for infinity.
-
-    Example:
-        >>> [finite_number(value) for value in ("0.5", 2, "good", "inf")]
-        [0.5, 2.0, nan, nan]
-    """
+    """The number of a score or a grade; NaN for anything else, and for infinity."""
     with suppress(TypeError, ValueError, OverflowError):
         if np.isfinite(number := float(parsed(value))):
             return number
@@ -231,10 +224,5 @@ def finite_number(value: object) -> float:
 
 
 def number_of(text: str) -> int:
-    """A number for a text, the same for equal ones, never 0, in 64 bits.
-
-    Example:
-        >>> number_of("heron") == number_of("heron") != number_of("gull")
-        True
-    """
+    """A number for a text, the same for equal ones, never 0, in 64 bits."""
     return int(np.uint64(digest(text) | 1).astype(np.int64))

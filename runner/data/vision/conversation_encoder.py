@@ -3,7 +3,7 @@
 Letters in shapes: L tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -169,13 +169,10 @@ class ConversationEncoder:
     def _render(self, conversation: Conversation, turns: Sequence[Turn], generate: bool) -> str:
         messages = [{"role": turn.role, "content": self._content(turn)} for turn in turns]
         try:
-            return self._written(messages, generate)
+            return render_chat(self.template, messages, self.tokenizer.special_tokens_map, generate)
         except ValueError as error:
             problem = f"{conversation.name()}: the tokenizer's chat template refuses it: {error}"
             raise ValueError(problem) from error
-
-    def _written(self, messages: Sequence[Mapping[str, object]], generate: bool) -> str:
-        return render_chat(self.template, messages, self.tokenizer.special_tokens_map, generate)
 
     def _content(self, turn: Turn) -> str | list[dict[str, str]]:
         """A turn's text with the model's token for images, or in parts if the template needs them."""
@@ -194,7 +191,7 @@ class ConversationEncoder:
         """Whether the chat template needs a turn in parts, each with its type, as those of processors do."""
         probe = [{"role": USER, "content": [{"type": "text", "text": "probe"}]}]
         try:
-            text = self._written(probe, generate=False)
+            text = render_chat(self.template, probe, self.tokenizer.special_tokens_map, generate=False)
         except ValueError:  # a template for plain text meets a list
             return False
         return "probe" in text and "'type'" not in text and '"type"' not in text

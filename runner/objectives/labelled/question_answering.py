@@ -42,6 +42,7 @@ class QuestionAnsweringCollator(FlatCollator):
     packs = True
     options: QuestionAnswering
     built_with = ("max_answer_tokens",)
+    predicts_with = ("max_answer_tokens", "null_threshold")
     auto = "AutoModelForQuestionAnswering"
     columns = ("offset_mapping", "token_type_ids", "sequence_ids")
 
@@ -108,11 +109,6 @@ class QuestionAnsweringCollator(FlatCollator):
             in_row = places[first + position] % shape[1]
             rows[name] = torch.from_numpy(np.where(labelled["ends"] > 0, in_row, 0))
         return rows
-
-    def settings(self) -> dict[str, object]:
-        """The settings of decoding."""
-        names = ("max_answer_tokens", "null_threshold")
-        return {name: getattr(self.options, name) for name in names}
 
     def weight(self, labelled: FlatSamples) -> float:
         """The number of questions: the sum of the weights of the windows."""

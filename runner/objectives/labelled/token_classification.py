@@ -38,6 +38,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
 
     options: TokenClassification
     built_with = SETTINGS
+    predicts_with = ("constrained_decoding",)
 
     @takes_options(TokenClassification, label_column="labels")
     def __init__(self, **shared: Any) -> None:
@@ -66,10 +67,6 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         """The number of targets; in training the sum of the weights of their labels."""
         targets = labelled["labels"][labelled["labels"] != IGNORED]
         return float(len(targets)) if labelled.get("evaluation") else self.weights_of(targets)
-
-    def settings(self) -> dict[str, object]:
-        """The settings of decoding."""
-        return {"constrained_decoding": self.options.constrained_decoding}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head and loss."""

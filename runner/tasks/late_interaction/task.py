@@ -33,6 +33,7 @@ class LateInteractionCollator(PairsCollator):
     auto = "AutoModel"
     options: Options
     similarity: ClassVar[DotProduct] = MaxSim()
+    predicts_with = ("token_dimensions", "skip_punctuation", "query_expansion")
     built_with = tuple(f.name for f in fields(Options) if f.name not in ("_target_", "validation_batch_size"))
     __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
 
@@ -49,11 +50,6 @@ class LateInteractionCollator(PairsCollator):
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """As `PairsCollator.micro_batch`, with expanded queries."""
         return super().micro_batch(self.expanded(tokenized) if self.options.query_expansion else tokenized)
-
-    def settings(self) -> dict[str, object]:
-        """How vectors are made of a text."""
-        names = ("token_dimensions", "skip_punctuation", "query_expansion")
-        return {name: getattr(self.options, name) for name in names}
 
     @property
     def skipped(self) -> dict[str, int]:

@@ -121,12 +121,7 @@ def mean_activation(vectors: Tensor, text_ids: Tensor) -> Tensor:
 
 
 def groups(lengths: Sequence[int], size: int) -> list[list[int]]:
-    """Lengths one after the other in groups of at most `size` together, but for one that is longer by itself.
-
-    Example:
-        >>> groups([3, 4, 9, 1, 1], 8)
-        [[3, 4], [9], [1, 1]]
-    """
+    """Lengths one after the other in groups of at most `size` together, but for one that is longer by itself."""
     found: list[list[int]] = [[]]
     for length in lengths:
         if found[-1] and sum(found[-1]) + length > size:

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from tests.data.corpus.conftest import REPEATED, write_texts
+from tests.data.corpus.conftest import REPEATED
 from tests.data.text.conftest import SETTINGS
 from tests.support import needs
 from tiryns.runner.data.corpus.plan import Step
@@ -171,14 +171,6 @@ def test_wrong_words_are_answered_in_one_line(prepare: Prepare, tmp_path: Path) 
     refused("--validation 20.0: expected a share", validation=20.0)
     refused("--tasks 0", tasks=0)
     refused("data.long_documents='words'", long_documents="words")
-
-
-def test_wrong_document_ends_the_command_with_its_place(prepare: Prepare, tmp_path: Path) -> None:
-    texts = write_texts(tmp_path / "texts", 3)
-    with open(texts / "part-1.jsonl", "a") as file:
-        file.write("{")
-    with pytest.raises(ValueError, match=r"part-1.jsonl, line \d+: no valid JSON"):
-        prepare(source=str(texts), tasks=3)
 
 
 @pytest.mark.slow

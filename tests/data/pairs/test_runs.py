@@ -9,7 +9,7 @@ from tests.conftest import Command, train_as
 from tests.data.pairs.rows import TINY, pairs, scored, write
 from tests.launch.test_kill import without_trace
 from tests.modules.test_finetuning import predictions
-from tests.runs.test_train import assert_same_run, continued, losses, rows, weights
+from tests.runs.test_train import losses, rows
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
 
@@ -73,37 +73,6 @@ def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
 
 
 CUT = ["objective.learn_temperature=true", "objective.symmetric=true", "model.dropout=0.1"]
-
-
-@pytest.mark.slow
-def test_resumed_run_is_bitwise_the_undisturbed_one(trained: Trained) -> None:
-    whole = trained(*CUT)
-    continued(whole, 4, "copy")
-    resumed = trained(*CUT, folder="copy")
-    assert_same_run(whole, resumed, 8)
-    assert "model.log_temperature" in weights(whole, 8)
-
-
-@pytest.mark.slow
-def test_loss_does_not_depend_on_micro_batches_or_layout(trained: Trained) -> None:
-    """Each step begins where the one before has ended, so gradients are equal too."""
-    short = [*CUT, "trainer.max_steps=4"]
-    one = trained(*short, "data.micro_batch_tokens=null", folder="one")
-    for name, words in {"many": ["data.micro_batch_size=2"], "padded": ["data.layout=padded"]}.items():
-        other = trained(*short, *words, folder=name)
-        for ours, theirs in zip(rows(one), rows(other), strict=True):
-            for figure in ("train/loss", "val/validation/loss", "val/validation/temperature"):
-                if ours[figure]:
-                    assert float(ours[figure]) == pytest.approx(
-                        float(theirs[figure]), rel=rounding(1e-4, 0.05)
-                    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [["objective.temperature=0.1"], ["seed=7"], ["data.negative_columns=null"]])
-def test_other_settings_give_another_loss(trained: Trained, words: list[str]) -> None:
-    base, other = trained("trainer.max_steps=1"), trained("trainer.max_steps=1", *words, folder="other")
-    assert losses(base)[1] != pytest.approx(losses(other)[1], rel=1e-3)
 
 
 @pytest.mark.slow

@@ -63,11 +63,6 @@ def test_folders_here_and_elsewhere_are_written_and_read_alike(place: str, tmp_p
     assert Folder(folder.at("taken")).read("deep/new") == b"new"
 
 
-def test_unknown_protocol_is_named() -> None:
-    with pytest.raises(ValueError, match="nowhere"):
-        Folder("nowhere://bucket")
-
-
 def test_remote_store_is_copied_once_and_after_a_kill_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

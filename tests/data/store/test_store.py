@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,12 +106,6 @@ def test_the_fingerprint_is_of_content_and_attributes_not_of_batches(tmp_path: P
     assert len({whole.fingerprint, *(other.fingerprint for other in others)}) == 4
 
 
-def test_a_store_travels_to_other_processes_as_its_folder(make: Callable[..., TokenStore]) -> None:
-    store = make([list(range(250))] * 4000)
-    assert len(pickle.dumps(store)) < 1000
-    assert pickle.loads(pickle.dumps(store))[3].tolist() == store[3].tolist()
-
-
 @of_proc
 def test_a_hundred_million_sequences_open_at_once_in_constant_memory(tmp_path: Path) -> None:
     size, folder = 10**8, tmp_path / "s"
@@ -176,11 +169,6 @@ def test_changed_content_is_found_by_verify(tmp_path: Path) -> None:
     (tmp_path / "s/tokens.bin").write_bytes(content)
     with pytest.raises(ValueError, match="does not match its fingerprint"):
         TokenStore(store.folder).verify()
-
-
-def test_no_store_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=f"no token store in {tmp_path}"):
-        TokenStore(tmp_path)
 
 
 def test_unigram_entropy_is_that_of_ordinary_tokens(make: Callable[..., TokenStore]) -> None:

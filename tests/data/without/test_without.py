@@ -124,11 +124,16 @@ def test_substitute_is_the_next_sample_that_stays(text_file: Path) -> None:
     assert wrapped.substitutes.tolist() == [0]
 
 
+def words_of_pairs(folder: Path) -> list[str]:
+    """The words of a run on rows in their order."""
+    file = pairs.write(folder / "train.jsonl", pairs.pairs(negatives=2))
+    words = [*pairs.TINY, FP32, f"data.train={file}", "data.validation_documents=0", "sampler=sequential"]
+    return [*words, "trainer.validate_every=0", "checkpoint.monitor=null", "data.negative_columns=[negative]"]
+
+
 def test_batch_of_pairs_is_one_of_the_other_rows(tmp_path: Path) -> None:
     """Left-out rows are neither queries nor negatives."""
-    file = pairs.write(tmp_path / "train.jsonl", pairs.pairs(negatives=2))
-    words = [*pairs.TINY, FP32, f"data.train={file}", "data.validation_documents=0", "sampler=sequential"]
-    words += ["trainer.validate_every=0", "checkpoint.monitor=null", "data.negative_columns=[negative]"]
+    words = words_of_pairs(tmp_path)
     whole = assemble(composed([*words, "data.micro_batch_tokens=null"]))
     rest = assemble(composed([*words, without([1, 4])]))
     (batch,) = whole.data.train_batches(0, 1)[0]["micro_batches"]
@@ -145,10 +150,7 @@ def test_batch_of_pairs_is_one_of_the_other_rows(tmp_path: Path) -> None:
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["contrastive", "sparse", "late_interaction"])
 def test_batch_of_no_pair_that_stays_has_no_loss(objective: str, tmp_path: Path) -> None:
-    file = pairs.write(tmp_path / "train.jsonl", pairs.pairs(negatives=2))
-    words = [*pairs.TINY, FP32, f"data.train={file}", "data.validation_documents=0", "sampler=sequential"]
-    words += ["trainer.validate_every=0", "checkpoint.monitor=null", "data.negative_columns=[negative]"]
-    words += [f"objective={objective}"]
+    words = [*words_of_pairs(tmp_path), f"objective={objective}"]
     words += ["data.task=" + objective] if objective != "contrastive" else []
     rest = assemble(composed([*words, without([*range(12)])]))
     share = rest.data.train_batches(0, 1)[0]

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from tests.data.labelled.tasks import prepared_data, tags
 from tests.objectives.labelled.test_finetuning import collated, model
@@ -83,24 +82,6 @@ def test_each_head_is_a_token_classification_model_on_the_same_encoder() -> None
         total += alone.pretrained.bert.encoder.layer[0].output.dense.weight.grad
         start += len(labels)
     assert_close(joint.pretrained.bert.encoder.layer[0].output.dense.weight.grad, total, atol=1e-4, rtol=1e-2)
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.5])
-def test_a_column_of_weight_0_changes_nothing(weight: float) -> None:
-    sequences, collator = made(partly(tags(12)), column_weights={"part": weight})
-    joint: Any = model(collator)
-    batch = collated(sequences, collator, EVERY)
-    joint(batch)["loss"].backward()
-    expected = {name: grad.clone() for name, grad in gradients(joint).items() if grad is not None}
-    joint.zero_grad()
-    size = len(collator.column_labels["kind"])
-    chosen = joint.token_logits(batch).index_select(0, batch["target_positions"])[:, :size]
-    functional.cross_entropy(chosen, batch["tag_targets"][:, 0]).mul(batch["weight"]).backward()
-    if weight:
-        with pytest.raises(AssertionError):
-            assert_gradients_close(gradients(joint), expected, atol=2e-5, rtol=1e-4)
-    else:
-        assert_gradients_close(gradients(joint), expected, atol=2e-5, rtol=1e-4)
 
 
 def test_the_cut_does_not_show_where_rows_lack_columns() -> None:

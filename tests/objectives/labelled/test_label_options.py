@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional
-from transformers import BertConfig
 
-from tests.data.labelled.tasks import data_module, prepared_data, sentences, texts
+from tests.data.labelled.tasks import prepared_data, sentences, texts
+from tests.objectives.labelled import test_finetuning
 from tests.objectives.labelled.test_finetuning import collated
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -38,12 +38,8 @@ def parts(task: str, **settings: Any) -> tuple[Any, Any]:
 
 
 def model(collator: Collator, dropout: float = 0.1, alpha: float = 0.0) -> Any:
-    torch.manual_seed(0)
-    config = BertConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout, vocab_size=collator.vocab_size,
-    )  # fmt: skip
-    made: Any = collator.task_model(collator.model_arguments()["head"].build(config)).train()
+    rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    made: Any = test_finetuning.model(collator, **rates).train()
     made.pretrained.classifier.weight.data.mul_(30)  # or all labels would be as likely
     if alpha:
         add_embedding_noise(made.pretrained, alpha)
@@ -173,12 +169,7 @@ def test_wrong_settings_are_one_line(task: str, settings: dict[str, Any], messag
 
 
 def test_numbers_have_no_labels_to_weigh() -> None:
-    data = data_module(
-        "classification",
-        train=[{**r, "label": i / 4} for i, r in enumerate(texts(9))],
-        validation_documents=0,
-    )
-    data.prepare_data()
+    data = prepared_data("classification", train=[{**r, "label": i / 4} for i, r in enumerate(texts(9))])
     for name, value in ALL.items():
         setting: dict[str, Any] = {name: value}
         with pytest.raises(ValueError, match=r"is for labels, and this data has numbers"):
@@ -186,13 +177,8 @@ def test_numbers_have_no_labels_to_weigh() -> None:
 
 
 def test_labels_without_examples_cannot_be_balanced() -> None:
-    data = data_module(
-        "classification",
-        train=[{**r, "label": "ac"[i % 2]} for i, r in enumerate(texts(9))],
-        labels=["a", "b", "c"],
-        validation_documents=0,
-    )
-    data.prepare_data()
+    rows = [{**row, "label": "ac"[i % 2]} for i, row in enumerate(texts(9))]
+    data = prepared_data("classification", train=rows, labels=["a", "b", "c"])
     with pytest.raises(ValueError, match=r"balanced: the training data has no examples of the label 'b'"):
         get_collator_cls("classification")(**data.collator_arguments(), class_weights="balanced")
 

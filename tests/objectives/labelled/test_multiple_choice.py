@@ -47,17 +47,6 @@ def test_loss_is_the_softmax_over_the_choices_of_each_example() -> None:
     assert float(output["loss"].detach()) == pytest.approx(expected, rel=rounding(1e-5, 1e-2))
 
 
-def test_loss_is_that_of_transformers() -> None:
-    rows = [row for row in choices(60) if len(row["choices"]) == 3]
-    sequences, collator = parts("multiple_choice", rows)
-    task_model = model(collator)
-    batch = collated(sequences, collator, list(range(len(rows))))
-    fed = {name: batch[name].unflatten(0, (-1, 3)) for name in ("input_ids", "attention_mask")}
-    theirs = task_model.pretrained(**fed, labels=batch["example_labels"])  # type: ignore[operator]
-    loss = float(task_model(batch)["loss"]) / batch["weight"]
-    assert loss == pytest.approx(float(theirs.loss), rel=rounding(1e-5, 1e-3))
-
-
 def test_an_architecture_without_a_head_is_scored_by_a_classifier_of_one_label() -> None:
     sequences, collator = parts("multiple_choice", choices(12))
     head = collator.model_arguments()["head"]

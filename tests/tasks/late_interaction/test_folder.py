@@ -77,17 +77,9 @@ def test_it_is_evaluated_on_later_pairs(
     assert "mrr_at_10" in entry(capsys, run, tmp_path / "pairs.jsonl")["metrics"]
     main(["predict", str(run), "heron river", "--prompt", "query"])
     assert capsys.readouterr().out.count(";") >= 3, "start, two words or more, and end"
+    words = [f"{tmp_path}/pairs.jsonl", "data.text_column=query", "--out", f"{tmp_path}/v.npy"]
     with pytest.raises(SystemExit, match="an array holds one vector for each text"):
-        main(
-            [
-                "predict",
-                str(run),
-                f"{tmp_path}/pairs.jsonl",
-                "data.text_column=query",
-                "--out",
-                f"{tmp_path}/v.npy",
-            ]
-        )
+        main(["predict", str(run), *words])
 
 
 def test_the_next_run_begins_with_its_projection(run: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tiryns.runner.models.embedding import losses
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs, ranks
 from tiryns.runner.tasks.late_interaction import similarity
 from tiryns.runner.tasks.late_interaction.model import PROJECTION, LateInteractionModel
-from tiryns.runner.tasks.late_interaction.similarity import MaxSim, trimmed
+from tiryns.runner.tasks.late_interaction.similarity import MaxSim
 
 LATE: dict[str, Any] = {"objective": "late_interaction", "token_dimensions": 8}
 ONE = torch.tensor(1.0, dtype=torch.float64)
@@ -40,14 +40,6 @@ def by_hand(query: Tensor, passage: Tensor) -> Tensor:
     """MaxSim of two texts, token by token."""
     ours, theirs = (text[text.abs().sum(-1) > 0] for text in (query, passage))
     return torch.stack([torch.stack([token @ other for other in theirs]).max() for token in ours]).sum()
-
-
-def test_texts_are_cut_behind_the_last_token_of_the_longest() -> None:
-    vectors = torch.zeros(2, 3, 9, 4)
-    vectors[0, 1, 2, 3] = vectors[1, 2, 5, 0] = 1
-    assert trimmed(vectors).equal(vectors[:, :, :6])
-    assert trimmed(vectors[0]).equal(vectors[0, :, :3])
-    assert MaxSim().products(vectors) == 36
 
 
 @pytest.mark.parametrize("at_once", [1, 2**24])

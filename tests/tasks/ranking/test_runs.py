@@ -16,7 +16,7 @@ from tests.launch.test_kill import without_trace
 from tests.modules.conftest import NEW, RANKING, TINY, Finetune
 from tests.modules.test_finetuning import predictions
 from tests.modules.test_multiple_choice import DROPOUT
-from tests.runs.test_train import assert_same_run, continued, losses
+from tests.runs.test_train import losses
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
@@ -131,17 +131,6 @@ def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, t
     tags = "tags: [tiryns, sentence-transformers, cross-encoder, reranker]"
     for told in ("pipeline_tag: text-ranking", "library_name: sentence-transformers", tags):
         assert told in card
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", ["listwise", "margin"])
-def test_resumed_run_is_bitwise_the_undisturbed_one(finetune: Finetune, loss: str) -> None:
-    words = [*DROPOUT, f"objective.loss={loss}", "checkpoint.every_steps=1", "checkpoint.keep_last=20"]
-    whole = finetune("ranking", *words)
-    cut = continued(whole, 3, "cut")
-    finetune("ranking", *words, folder=cut.path.name)
-    assert_same_run(whole, cut, 8)
-    assert predictions(whole) == predictions(cut)
 
 
 @pytest.mark.slow
