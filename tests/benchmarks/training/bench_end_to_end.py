@@ -197,13 +197,9 @@ def prepared(
 
     `further` are overrides of the config.
     """
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
+    from tests.support.composed import composed
     from tiryns.runner.build import build
-    from tiryns.runner.launch.resume import run_folder
 
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     model = "bert_tiny" if small else options.model
     overrides = [
         f"model={model}", f"data.vocab_size={column.vocabulary}", f"data.max_length={column.longest}",
@@ -215,8 +211,7 @@ def prepared(
     ]  # fmt: skip
     if options.text:
         overrides += ["data=files", f"data.source={options.text}"]
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", [*overrides, *further])
+    config = composed([*overrides, *further])
     with silence():
         data = build(config.data)
         data.prepare_data()

@@ -231,19 +231,6 @@ def test_enhanced_input_stays_and_every_ordinary_token_is_its_own_label() -> Non
     assert made["labels"].tolist() == [[-100, 11, -100, 12, -100, -100]]
 
 
-def test_diffusion_times_are_stratified_and_labels_where_masks_are() -> None:
-    collator = MaskedDiffusionCollator(*THREE, special_token_ids=[START, END])
-    ids = torch.randint(5, 100, (50, 400))
-    made = collator.compute_labels({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-    masked = made["input_ids"] == MASK
-    assert masked.equal(made["labels"] != -100)
-    assert made["labels"][masked].equal(ids[masked])
-    shares = masked.float().mean(1).sort().values
-    expected = 0.999 * (0.1 + 0.9 * (torch.arange(50) + 0.5) / 50)
-    assert (shares - expected).abs().max() < 0.12, "one time in each of fifty strata"
-    assert not masked.float().mean(1).equal(shares), "in no order"
-
-
 @pytest.mark.parametrize(("least", "most"), [(3, 4), (1000, None), (None, 2)])
 def test_diffusion_bounds_hold_per_sequence(least: int | None, most: int | None) -> None:
     rows = samples()
