@@ -166,7 +166,10 @@ def test_error_that_the_user_has_to_mend_is_not_tried_again(arguments: list[str]
 
 @pytest.mark.slow
 def test_restarts_without_progress_end(arguments: list[str], tmp_path: Path) -> None:
-    dying = ["allowed_targets=[tests]", "+callback.die={_target_: tests.support.callbacks.Dies, step: 6}"]
+    dying = [
+        "allowed_targets=[tests]",
+        "+callback.die={_target_: tests.support.callbacks.Stop, step: 6, number: 9}",
+    ]
     process = start([*arguments, *dying, "trainer.devices=1", "trainer.max_restarts=9"], tmp_path)
     assert process.wait(timeout=200) == 1
     output = (tmp_path / "output.txt").read_text()

@@ -23,17 +23,6 @@ class Stop(Callback):
             os.kill(os.getpid(), self.number)
 
 
-class Dies(Callback):
-    """Ends the process as the OOM killer would."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
-        if trainer.global_step == self.step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 class SlowDisk(Callback):
     """Takes so many seconds for each checkpoint to reach the disk."""
 

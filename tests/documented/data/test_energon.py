@@ -201,12 +201,6 @@ def _loaded(dataset: Any) -> Any:
     return get_loader(dataset)
 
 
-def test_build_gives_two_loaders(shards: str) -> None:
-    data = module(shards)
-    train, val = data.build()
-    assert (train, val) == (data.train_dataloader(), data.val_dataloader())
-
-
 def test_train_dataloader_is_shuffled_and_endless(shards: str) -> None:
     loader = module(shards, shuffle_buffer_size=4).train_dataloader()
     assert isinstance(loader, EnergonDataloader)
