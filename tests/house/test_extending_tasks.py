@@ -69,11 +69,6 @@ def logged(run: Run, name: str) -> list[float]:
         return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
 
 
-def test_files_of_the_page_are_short() -> None:
-    sizes = {block.title: len(block.text.splitlines()) for block in SHOWN if block.title}
-    assert all(size < 60 for size in sizes.values()), sizes
-
-
 def test_own_metric_is_logged_reported_and_monitored(home: Path) -> None:
     monitor = "checkpoint.monitor=val/validation/auroc"
     run = only_run(home, classify(home, "imports=[my_metrics]", monitor))
@@ -126,13 +121,6 @@ def test_own_metric_is_that_of_the_probabilities(home: Path) -> None:
     true = torch.tensor([model.config.label2id[row["label"]] for row in rows])
     expected = float(MulticlassAUROC(3)(probabilities, true))
     assert run.status["results"]["test/test/auroc"] == pytest.approx(expected, abs=1e-4)
-
-
-@pytest.mark.slow
-def test_runs_without_the_module_are_measured_as_before(home: Path) -> None:
-    assert len(logged(only_run(home, classify(home)), "val/validation/accuracy")) == 2
-    done = classify(home, "checkpoint.monitor=val/validation/auroc")
-    assert "checkpoint.monitor=val/validation/auroc cannot be monitored" in done.stderr
 
 
 def test_metric_of_a_taken_name_and_one_of_many_numbers_are_refused(home: Path) -> None:

@@ -85,12 +85,6 @@ def test_further_package_is_needed_only_where_it_is_installed(monkeypatch: pytes
     assert not needs.is_allowed(str(skip.value.msg), ["dev", "spacy"])
 
 
-def test_tests_that_run_are_left_alone(outcomes: Outcomes) -> None:
-    body = "def test_it(): ...\n@pytest.mark.xfail\ndef test_other(): assert False"
-    found = outcomes(body, "dev")
-    assert (found["passed"], found["xfailed"]) == (1, 1)
-
-
 @pytest.mark.parametrize("can_install", [False, True])
 def test_browser_and_cluster_may_lack_only_where_they_cannot_be_installed(
     monkeypatch: pytest.MonkeyPatch, can_install: bool

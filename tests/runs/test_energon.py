@@ -1,6 +1,5 @@
 """Runs on an energon data set, killed anywhere and resumed, have the weights of one never stopped."""
 
-import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.image_text_models import save_image_text_model
 from tests.support.in_process import tiryns_here
 from tests.support.precision import PRECISION, rounding
+from tests.support.processes import process
 from tests.support.vision import SMALL, scenes_of_many_sizes
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.data.demo.scenes import Scenes
@@ -140,23 +140,11 @@ def test_ranks_that_share_a_replica_read_the_same(tmp_path: Path, scenes: Path) 
     command = [
         "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", str(program), str(scenes), str(tmp_path),
     ]  # fmt: skip
-    run_python(*command)
+    done = process(*command, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
     found = [torch.load(tmp_path / f"rank-{rank}.pt") for rank in range(4)]
     assert [f["replica"] for f in found] == [0, 0, 1, 1]
     assert found[0]["names"] == found[1]["names"]
     assert found[2]["names"] == found[3]["names"]
     assert not set(found[0]["names"]) & set(found[2]["names"])
     assert found[0]["state"] == found[3]["state"], "every rank saves the streams of all replicas"
-
-
-def run_python(*arguments: str) -> None:
-    import subprocess
-    import sys
-
-    from tests.conftest import ROOT
-
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]

@@ -4,12 +4,11 @@ import csv
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.conftest import TINY, Command
 from tests.launch.test_kill import only_run
 from tests.runs.test_data_order import FIGURES, losses, validation_figures
-from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
+from tests.runs.test_train import Train, assert_bitwise, continued, weights
 from tests.support.precision import rounding
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -92,31 +91,3 @@ def test_two_processes_train_packed_as_one(
 def test_what_cannot_be_packed_is_refused(run_here: Train, overrides: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run_here("data.layout=packed", *overrides)
-
-
-@pytest.mark.slow
-@pytest.mark.fp32
-def test_one_rank_and_two_are_equal_in_fp64(
-    run_here: Train, tiryns: Command, tmp_path: Path, text_file: Path
-) -> None:
-    words = [
-        "trainer.precision=64-true", "model.dropout=0.1", "data.layout=packed", "trainer.max_steps=8",
-        "trainer.validate_every=4", "checkpoint.every_steps=8",
-    ]  # fmt: skip
-    one, two = run_here(*words, folder="one"), Run(tmp_path / "two")
-    cut = ["trainer.devices=2", "data.micro_batch_tokens=150", f"hydra.run.dir={two.path}"]
-    tiryns(*TINY, f"data.source={text_file}", *words, *cut)
-    assert two.status["resolved"]["processes"] == 2
-    assert audit.compare(one.path, two.path) is None
-    figures = [
-        [float(row[name]) for row in rows(run) for name in ("train/loss", "optim/grad_norm") if row[name]]
-        for run in (one, two)
-    ]
-    assert figures[1] == pytest.approx(figures[0], rel=1e-12, abs=0)
-    assert validation_figures(two) == pytest.approx(validation_figures(one), rel=1e-12, abs=0)
-    ours, theirs = weights(one, 8), weights(two, 8)
-    assert {weight.dtype for weight in ours.values()} == {torch.float64}
-    for name, weight in ours.items():
-        torch.testing.assert_close(theirs[name], weight, rtol=1e-12, atol=1e-12)
-    other = run_here(*words, "seed=9", folder="other")
-    assert losses(other) != pytest.approx(losses(one), rel=1e-3)

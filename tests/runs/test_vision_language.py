@@ -116,26 +116,6 @@ def test_two_ranks_reach_the_figures_of_one(run: Any, two_ranks: Path) -> None:
 
 
 @pytest.mark.slow
-def test_resumed_run_has_the_weights_of_one_never_stopped(run: Any, tmp_path: Path) -> None:
-    run_program(
-        *CHOICE,
-        "trainer.max_steps=6",
-        "checkpoint.every_steps=2",
-        "checkpoint.keep_last=9",
-        "outputs=whole",
-        cwd=tmp_path,
-    )
-    whole = next((tmp_path / "whole").glob("*/*"))
-    later = [f"resume={whole}/checkpoints/step-00000004.ckpt", "outputs=later", "data.num_workers=2"]
-    run_program(*CHOICE, "trainer.max_steps=6", *later, cwd=tmp_path)
-    resumed = next((tmp_path / "later").glob("*/*"))
-    weights = [
-        torch.load(r / "checkpoints/last.ckpt", weights_only=True)["state_dict"] for r in (whole, resumed)
-    ]
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 def test_rates_by_part_are_killed_without_a_trace(tmp_path: Path, devices: int) -> None:
     """As nanoVLM is trained: tower and language model at one rate, what joins them at another."""

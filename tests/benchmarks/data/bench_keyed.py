@@ -38,7 +38,3 @@ def main() -> None:
     )
     print(f"One number for each of {total:,} tokens of {NUM_DOCUMENTS:,} documents\n")
     table(("", "million tokens a second"), [(name, f"{total / s / 1e6:.0f}") for name, s in seconds.items()])
-
-
-if __name__ == "__main__":
-    main()

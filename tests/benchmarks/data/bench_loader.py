@@ -12,25 +12,11 @@ from typing import Any
 
 import torch
 
+from tests.benchmarks.data.bench_permute import table
 from tests.benchmarks.training.bench_step import RUNS, compose_config
 
 LOADED, STEPPED, ROUNDS = 400, 2, 3
 GPU_TOKENS = 1e6
-
-
-def global_batches(config: Any) -> Any:
-    """The default run's training batches and its module."""
-    from tiryns.runner.data.batches import MASK_STREAM, GlobalBatches
-    from tiryns.runner.loop.assembly import assemble
-
-    parts = assemble(config)
-    data, module = parts.data, parts.module
-    batches = GlobalBatches(
-        sequences=data.train, sampler=data.sampler, collator=data.collator, seed=config.seed, stream=MASK_STREAM,
-        rank=0, num_ranks=1, micro_batch_tokens=config.data.micro_batch_tokens, micro_batch_size=None,
-        packed=data.layout == "packed",
-    )  # fmt: skip
-    return batches, module
 
 
 def loading(batches: Any, workers: int) -> float:
@@ -47,44 +33,39 @@ def loading(batches: Any, workers: int) -> float:
     return tokens / (time.perf_counter() - began)
 
 
-def stepping(batches: Any, module: Any) -> float:
+def stepping(batches: Any, model: Any, optimizer: Any) -> float:
     """Tokens per wall second of forward, backward and update."""
-    optimizer = module.make_optimizer(model=module.model)
     loaded = [batches[k] for k in range(STEPPED + 1)]
-    began, tokens = 0.0, 0
+    began = time.perf_counter()
     for k, batch in enumerate(loaded):
         for micro_batch in batch["micro_batches"]:
-            (module.model(micro_batch)["loss"] / batch["weight"]).backward()
-        torch.nn.utils.clip_grad_norm_(module.model.parameters(), 1.0)
+            (model(micro_batch)["loss"] / batch["weight"]).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        if k:
-            tokens += batch["tokens"]
-        else:
-            began = time.perf_counter()
-    return tokens / (time.perf_counter() - began)
+        began = began if k else time.perf_counter()
+    return sum(batch["tokens"] for batch in loaded[1:]) / (time.perf_counter() - began)
 
 
 def main() -> None:
     """Prints a row per number of workers."""
-    print(
-        "| global batch | workers | tokens per second | times the CPU step | of 1 M tokens/s |\n|---|---|---|---|---|"
-    )
+    from tiryns.runner.loop.assembly import assemble
+
+    rows = []
     for size in (32, 512):
         with tempfile.TemporaryDirectory() as folder:
             config = compose_config(Path(folder), RUNS["the default run"])
             config.sampler.global_batch_size = size
-            batches, module = global_batches(config)
+            parts = assemble(config)
+            batches = parts.data.train_batches(rank=0, num_ranks=1)
             found: dict[Any, list[float]] = {0: [], 1: [], "step": []}
             for _ in range(ROUNDS):
-                found["step"].append(stepping(batches, module))
+                found["step"].append(stepping(batches, parts.model, parts.optimizer))
                 for workers in (0, 1):
                     found[workers].append(loading(batches, workers))
         step = statistics.median(found["step"])
         for workers in (0, 1):
             speed = statistics.median(found[workers])
-            print(f"| {size} | {workers} | {speed:,.0f} | {speed / step:.0f} | {speed / GPU_TOKENS:.0%} |")
-
-
-if __name__ == "__main__":
-    main()
+            figures = f"{speed:,.0f}", f"{speed / step:.0f}", f"{speed / GPU_TOKENS:.0%}"
+            rows.append((f"{size}", f"{workers}", *figures))
+    table(("global batch", "workers", "tokens per second", "times the CPU step", "of 1 M tokens/s"), rows)

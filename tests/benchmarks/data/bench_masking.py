@@ -18,14 +18,19 @@ from tiryns.runner.order.keyed import sample_keys
 VOCABULARY, DOCUMENTS, AT_ONCE, SHARE = 30_522, 4_096, 128, 0.15
 
 
-def main() -> None:
-    """Prints the table."""
+def documents() -> tuple[np.ndarray, ...]:
+    """Token ids, lengths and ends of paragraphs, and their keys."""
     draw = np.random.default_rng(0)
     lengths = np.clip(draw.lognormal(3.6, 0.8, DOCUMENTS), 3, 512).astype(np.int32)
     ids = draw.integers(5, VOCABULARY, int(lengths.sum()))
     ends = np.cumsum(lengths)
     ids[ends - 1], ids[ends - lengths] = 3, 2
-    keys = sample_keys(1, np.zeros(DOCUMENTS, np.int64), np.arange(DOCUMENTS), 0)
+    return ids, lengths, ends, sample_keys(1, np.zeros(DOCUMENTS, np.int64), np.arange(DOCUMENTS), 0)
+
+
+def main() -> None:
+    """Prints the table."""
+    ids, lengths, ends, keys = documents()
     collate = MaskedLanguageModelingCollator(
         mlm_probability=SHARE, pad_token_id=0, mask_token_id=4, vocab_size=VOCABULARY,
         special_token_ids=list(range(5)), text_column="text", label_column=None, max_sequence_length=512,
@@ -77,7 +82,3 @@ def their_collator() -> Any:
             tokenizer_file=str(path), **dict(zip(names, special, strict=True))
         )
     return DataCollatorForLanguageModeling(tokenizer, mlm_probability=SHARE)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.data.bench_masking import AT_ONCE, DOCUMENTS, VOCABULARY, documents
 from tests.benchmarks.data.bench_permute import interleaved, table
 from tiryns.runner.objectives import MaskedLanguageModelingCollator
-from tiryns.runner.order.keyed import sample_keys
 
-VOCABULARY, DOCUMENTS, AT_ONCE = 30_522, 4_096, 128
 INSIDE = 0.3
 """Share of the vocabulary, and so of the tokens, that continues a word."""
 
@@ -29,13 +28,8 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     """Prints the table."""
-    draw = np.random.default_rng(0)
-    lengths = np.clip(draw.lognormal(3.6, 0.8, DOCUMENTS), 3, 512).astype(np.int32)
-    ids = draw.integers(5, VOCABULARY, int(lengths.sum()))
-    ends = np.cumsum(lengths)
-    ids[ends - 1], ids[ends - lengths] = 3, 2
+    ids, lengths, ends, keys = documents()
     epochs = np.zeros(DOCUMENTS, np.int64)
-    keys = sample_keys(1, epochs, np.arange(DOCUMENTS), 0)
     known: dict[str, Any] = {"special_token_ids": list(range(5)), "tokenizer": tokenizer_of_pieces()}
     made = {n: MaskedLanguageModelingCollator(0, 4, VOCABULARY, **known, **c) for n, c in CHOICES.items()}
 
@@ -68,7 +62,3 @@ def tokenizer_of_pieces() -> Any:
     backend = Tokenizer(WordPiece(pieces, unk_token="w1"))
     backend.decoder = decoders.WordPiece()
     return PreTrainedTokenizerFast(tokenizer_object=backend)
-
-
-if __name__ == "__main__":
-    main()

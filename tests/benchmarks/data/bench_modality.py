@@ -9,15 +9,13 @@ import statistics
 import time
 from typing import Any, NamedTuple
 
-import torch
-
 from tiryns.runner.data.micro_batch import Share
 
 STEPS = 12
 SAMPLES = 2700
 OVERRIDES = [
     "experiment=vlm_shapes", "trainer=cpu", "trainer.precision=32-true", f"data.train.size={SAMPLES}",
-    "data.validation.size=9", "data.test=null", "data.num_workers=0",
+    "data.validation.size=9", "data.test=null", "data.num_workers=0", f"trainer.max_steps={STEPS}",
 ]  # fmt: skip
 
 
@@ -26,7 +24,7 @@ class Side(NamedTuple):
 
     name: str
     batches: list[Share]
-    module: Any
+    model: Any
     optimizer: Any
 
 
@@ -53,40 +51,18 @@ def main(repeats: int = 3) -> None:
 def side(sampler: str, layout: str) -> Side:
     """The first batches of a sampler, and a fresh model."""
     from tests.support.composed import composed
-    from tiryns.runner.build import bind, build
-    from tiryns.runner.data.batches import GlobalBatches
-    from tiryns.runner.models.packed.rows import choose_layout
+    from tiryns.runner.loop.assembly import assemble
 
-    chosen = [f"sampler={sampler}", f"data.layout={layout}"]
-    config = composed([*OVERRIDES, *chosen])
-    data = build(config.data)
-    data.prepare_data()
-    torch.manual_seed(config.seed)
-    objective = build(config.objective, **data.collator_arguments())
-    pretrained = build(config.model, tokenizer=data.tokenizer, **objective.model_arguments())
-    model = objective.task_model(pretrained)
-    data.connect(bind(config.sampler), objective, STEPS, None, config.seed, accept_changes=False)
-    packed = choose_layout(layout, objective, model) == "packed"
-    batches = GlobalBatches(
-        data.train,
-        data.sampler,
-        objective,
-        config.seed,
-        1,
-        0,
-        1,
-        config.data.micro_batch_tokens,
-        None,
-        packed=packed,
-    )
-    return Side(sampler, [batches[k] for k in range(STEPS)], model, bind(config.optimizer)(model=model))
+    parts = assemble(composed([*OVERRIDES, f"sampler={sampler}", f"data.layout={layout}"]))
+    batches = parts.data.train_batches(rank=0, num_ranks=1)
+    return Side(sampler, [batches[k] for k in range(STEPS)], parts.model, parts.optimizer)
 
 
 def step(side: Side, batch: Share) -> float:
     """CPU seconds of one update."""
     began = time.process_time()
     for micro in batch["micro_batches"]:
-        (side.module(micro)["loss"] / batch["weight"]).backward()
+        (side.model(micro)["loss"] / batch["weight"]).backward()
     side.optimizer.step()
     side.optimizer.zero_grad()
     return time.process_time() - began
@@ -100,7 +76,3 @@ def line(side: Side, speed: float) -> str:
     blind = sum("images" not in m for m in micro)
     name = "of one modality" if side.name == "split_modality" else "mixed"
     return f"| {name} | {speed:,.0f} | {tokens / padded:.1%} | {images} | {blind} of {len(micro)} |"
-
-
-if __name__ == "__main__":
-    main()

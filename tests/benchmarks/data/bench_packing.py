@@ -79,7 +79,3 @@ def main() -> None:
             fill = lengths.sum() / (CAPACITY * count())
             rows.append((kind, name, f"{seconds[name] * 1e3:,.1f}", f"{fill:.2%}"))
     table(("lengths", "", "CPU ms", "fill"), rows)
-
-
-if __name__ == "__main__":
-    main()

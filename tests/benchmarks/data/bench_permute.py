@@ -1,4 +1,4 @@
-"""Shuffled indices without a table, against torch's sampler: `python -m tests.benchmarks.data.bench_permute`."""
+"""Shuffled indices without a table, against torch's sampler: `python -m tests.benchmarks permute`."""
 
 import statistics
 import time
@@ -33,14 +33,18 @@ def exhaust(items: Iterable[object]) -> None:
         pass
 
 
-def interleaved(choices: Mapping[str, Callable[[], object]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Median CPU seconds of each choice, one of each in turn; other processes weigh less on them."""
+def interleaved(
+    choices: Mapping[str, Callable[[], object]],
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = time.process_time,
+) -> dict[str, float]:
+    """Median seconds of each choice, one of each in turn; other processes weigh less on those of the CPU."""
     seconds: dict[str, list[float]] = {name: [] for name in choices}
     for _ in range(rounds):
         for name, run in choices.items():
-            start = time.process_time()
+            start = clock()
             run()
-            seconds[name].append(time.process_time() - start)
+            seconds[name].append(clock() - start)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
@@ -106,7 +110,3 @@ def main() -> None:
     """Prints both tables."""
     epoch_of_indices()
     vectorised_against_scalar()
-
-
-if __name__ == "__main__":
-    main()

@@ -201,7 +201,3 @@ def main() -> None:
     nodes = [ranks // RANKS_PER_NODE for ranks in RANKS if ranks > RANKS_PER_NODE]
     heads = ["nodes", "all have met after, s", "CPU s of all", "a heartbeat, CPU ms", "the file is busy"]
     table(heads, map(meeting, nodes))
-
-
-if __name__ == "__main__":
-    main()

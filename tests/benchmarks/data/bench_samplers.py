@@ -1,4 +1,4 @@
-"""Making global batches and cutting them: `python -m tests.benchmarks.data.bench_samplers`."""
+"""Making global batches and cutting them: `python -m tests.benchmarks samplers`."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -164,7 +164,3 @@ def main() -> None:
     data = Lengths(np.clip(draw.lognormal(5, 1, NUM_EXAMPLES), 1, 1024).astype(np.int32))
     batches(data)
     cuts(data)
-
-
-if __name__ == "__main__":
-    main()

@@ -149,7 +149,3 @@ def main() -> None:
                     f"| {found['step'] * 1e3:.2f} | {found['memory']:.0f} |",
                     flush=True,
                 )
-
-
-if __name__ == "__main__":
-    main()

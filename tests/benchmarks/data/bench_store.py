@@ -6,7 +6,6 @@ Tokenising: text to sequences of at most 128 tokens on disk, all cores; ours spl
 
 import logging
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 import datasets
 import numpy as np
 
+from tests.benchmarks.data.bench_permute import interleaved, table
 from tiryns.runner.data.demo.stdlib_text import StdlibText
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.writer import Batch, StoreWriter
@@ -25,7 +25,7 @@ from tiryns.runner.data.text.pool import rust_threads
 from tiryns.runner.data.text.tokenise import tokenise
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 
-ROUNDS, COPIES, MAX_LENGTH = 5, 6, 128
+COPIES, MAX_LENGTH = 6, 128
 NUM_SHORT, BATCH = 200_000, 4096
 
 
@@ -56,17 +56,6 @@ class Repeated:
     def describe(self) -> str:
         """What it is."""
         return "repeated documentation"
-
-
-def median_seconds(contestants: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, float]:
-    """Median wall seconds of each, run in turn."""
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
 def tokenising(folder: Path) -> None:
@@ -103,14 +92,13 @@ def tokenising(folder: Path) -> None:
     if cores > 1:
         contestants[f"datasets.map, {cores} processes"] = map_with(cores)
     with rust_threads():
-        seconds = median_seconds(contestants)
+        seconds = interleaved(contestants, clock=time.perf_counter)
     size = sum(map(len, source.texts)) / 1e6
     print(
         f"{size:.1f} MB of text in {len(source.texts):,} documents, {ours_tokens[0]:,} tokens, {cores} cores\n"
     )
-    print("| tokenising to disk | seconds | MB of text/s |\n|---|---|---|")
-    for name, value in seconds.items():
-        print(f"| {name} | {value:.2f} | {size / value:.2f} |")
+    cells = ((name, f"{value:.2f}", f"{size / value:.2f}") for name, value in seconds.items())
+    table(("tokenising to disk", "seconds", "MB of text/s"), cells)
 
 
 def gathering(folder: Path) -> None:
@@ -152,14 +140,13 @@ def gathering(folder: Path) -> None:
     }
     for batch in batches[:1]:
         assert all((a == b).all() for a, b in zip(store.gather(batch), from_table(batch), strict=True))
-    seconds = median_seconds(contestants)
+    seconds = interleaved(contestants, clock=time.perf_counter)
     disk = {name: sum(f.stat().st_size for f in (folder / name).iterdir()) for name in ("store", "saved")}
     print(
         f"\n{NUM_SHORT:,} sequences of 8 to 24 tokens; on disk ours {disk['store'] / disk['saved']:.2f} of `datasets`\n"
     )
-    print("| gathering shuffled batches | million sequences/s |\n|---|---|")
-    for name, value in seconds.items():
-        print(f"| {name} | {BATCH * len(batches) / value / 1e6:.3f} |")
+    speeds = {name: BATCH * len(batches) / value / 1e6 for name, value in seconds.items()}
+    table(("gathering shuffled batches", "million sequences/s"), ((n, f"{s:.3f}") for n, s in speeds.items()))
 
 
 def main() -> None:
@@ -170,7 +157,3 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         tokenising(Path(folder))
         gathering(Path(folder))
-
-
-if __name__ == "__main__":
-    main()

@@ -113,7 +113,3 @@ def main() -> None:
             f"| {name} | {own:.2f} | {others:.2f} | {own / (own + others):.3f} | {most:.0f} "
             f"| {min(most, 8 * worker):.0f} |"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -11,17 +11,15 @@ import argparse
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.embedding.peer_contrastive import CONTENDERS, LONGEST, Case, Measured
+from tests.benchmarks.embedding.peer_contrastive import CONTENDERS, LONGEST, Case, train
+from tests.benchmarks.fitting import alone
 from tests.benchmarks.training.bench_end_to_end import processor, silence
-from tests.benchmarks.training.bench_startup import ROOT
 
 STEPS = 6
 WORDS, VOCABULARY = 1500, 2000
@@ -48,7 +46,7 @@ def main() -> None:
             order: list[list[int]] = []
             losses: list[float] = []
             for who in CONTENDERS:
-                found = measure(Case(who, folder, batch, STEPS, order))
+                found = alone(train, Case(who, folder, batch, STEPS, order))
                 order, losses = found.order, losses or found.losses
                 apart = max(abs(a - b) for a, b in zip(losses, found.losses, strict=True))
                 told = "" if found.losses is losses else f"{apart:.1e}"
@@ -95,17 +93,6 @@ def made_pairs(number: int) -> list[dict[str, str]]:
     return rows
 
 
-def measure(case: Case) -> Measured:
-    """What a training in a process of its own gives."""
-    file = Path(case.folder) / "case.json"
-    file.write_text(json.dumps(case._asdict()))
-    command = [sys.executable, "-m", "tests.benchmarks.embedding.peer_contrastive", str(file)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=case.folder, env=env, check=False, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return Measured(**json.loads(done.stdout.splitlines()[-1]))
-
-
 if __name__ == "__main__":
+    os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1")
     main()

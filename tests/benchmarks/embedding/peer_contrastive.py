@@ -1,6 +1,5 @@
 """What `bench_contrastive` measures: a training on pairs by this project and by the trainer of sentence-transformers.
 
-`python -m tests.benchmarks.embedding.peer_contrastive CASE` trains as the file of JSON says, and prints its `Measured`.
 Both begin with the same weights, take the same rows in the same order, and step with fused AdamW at one rate.
 """
 
@@ -9,13 +8,14 @@ import io
 import json
 import os
 import resource
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+
+from tests.benchmarks.fitting import fit_as_run
 
 RATE, CLIP, TEMPERATURE, LONGEST = 1e-3, 1.0, 0.05, 64
 
@@ -73,19 +73,12 @@ def _resident() -> float:
 
 def ours(case: Case) -> Measured:
     """The objective `contrastive` with the default micro-batches, in two passes."""
-    from hydra import compose, initialize_config_module
     from lightning.pytorch import Callback
-    from omegaconf import OmegaConf
 
-    from tiryns.runner.build import build, build_all
+    from tests.support.composed import composed
     from tiryns.runner.launch.processes import keep_freed_memory
-    from tiryns.runner.launch.resume import run_folder
-    from tiryns.runner.loop.assembly import assemble
-    from tiryns.runner.loop.lightning_loop import one_epoch
-    from tiryns.runner.run.folder import Run
 
     keep_freed_memory()
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     model = f"{case.folder}/model"
     overrides = [
         "data=pairs", f"data.train={case.folder}/pairs.jsonl", f"data.tokenizer={model}", f"data.max_length={LONGEST}",
@@ -96,23 +89,13 @@ def ours(case: Case) -> Measured:
         "trainer=cpu", "trainer.precision=32-true", f"trainer.max_steps={case.steps}", "trainer.validate_every=0",
         "checkpoint.every_steps=0", f"outputs={case.folder}/outputs",
     ]  # fmt: skip
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", overrides)
-    folder = Run(Path(case.folder) / f"ours-{case.batch}")
-    folder.begin(config, overrides)
-    parts = assemble(config)
     watch = Watch()
 
     class Watching(Callback):
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
             watch.step(outputs["loss"])
 
-    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoint_dir)]
-    trainer = build(
-        config.trainer, callbacks=[*callbacks, Watching()], max_steps=case.steps, folder=folder, resumed_step=0,
-        loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(parts.data, case.steps, None),
-    )  # fmt: skip
-    trainer.fit(parts.module, parts.data)
+    parts = fit_as_run(composed(overrides), Path(case.folder) / f"ours-{case.batch}", Watching())
     order = [parts.data.sampler.global_batch(step)[:, 1].tolist() for step in range(case.steps)]
     return watch.measured(order)
 
@@ -178,9 +161,8 @@ CONTENDERS: dict[str, Callable[[Case], Measured]] = {
 }
 
 
-if __name__ == "__main__":
+def train(case: Case) -> Measured:
+    """Trains silently on one thread."""
     torch.set_num_threads(1)
-    given = Case(**json.loads(Path(sys.argv[1]).read_text()))
     with contextlib.redirect_stdout(io.StringIO()):
-        found = CONTENDERS[given.who](given)
-    print(json.dumps(found._asdict()))
+        return CONTENDERS[case.who](case)

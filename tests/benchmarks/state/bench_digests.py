@@ -59,7 +59,3 @@ def main() -> None:
         rows.append([name, f"{tensors:.2f}", f"{step:.1f}", f"{digest:.1f}", f"{digest / every / step:.2%}"])
     header = ["run", "million parameters", "CPU ms a step", "CPU ms a digest", "share of a step, one in 100"]
     table(header, rows)
-
-
-if __name__ == "__main__":
-    main()

@@ -121,7 +121,3 @@ def main() -> None:
     print("| what | CPU seconds | peak memory, MB |\n|---|---|---|")
     for what, (seconds, megabytes) in figures.items():
         print(f"| {what} | {seconds:.1f} | {megabytes:,} |")
-
-
-if __name__ == "__main__":
-    main()

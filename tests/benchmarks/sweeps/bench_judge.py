@@ -6,9 +6,6 @@ drawn from it without replacement, 8 for either side, so that no run is in two o
 """
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.training.bench_startup import ROOT
+from tests.support.processes import PROGRAM, process
 from tiryns.runner.evaluation.statistics.paired import clear_after, t_test
 
 POOL, PAIRS, DRAWS, FIRST = 800, 8, 400, 200
@@ -42,14 +39,10 @@ CHANGES = {
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "order and masks"}
 
-PROGRAM = "from tiryns.runner.cli.commands import main; main()"
-
 
 def tiryns(folder: str, *words: str) -> str:
     """What a command prints."""
-    command = [sys.executable, "-c", PROGRAM, *words]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    done = process(*PROGRAM, *words, cwd=Path(folder), timeout=None, HF_HUB_OFFLINE="1")
     assert done.returncode in (0, 3), done.stderr[-3000:]
     return done.stdout
 
@@ -113,7 +106,3 @@ def show_errors(alike: NDArray[np.float64]) -> None:
     for name, is_called in rules.items():
         called = np.array([is_called(differences) for differences in alike])
         print(f"| {name} | {called[:FIRST].sum()} ({called[:FIRST].mean():.1%}) | {called.mean():.1%} |")
-
-
-if __name__ == "__main__":
-    main()

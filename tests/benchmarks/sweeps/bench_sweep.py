@@ -35,7 +35,3 @@ def main(repeats: int = 5) -> None:
     print("| what | CPU seconds |\n|---|---|")
     for name, values in rows.items():
         print(f"| {name} | {statistics.median(values):.2f} |")
-
-
-if __name__ == "__main__":
-    main()

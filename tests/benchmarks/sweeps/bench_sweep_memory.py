@@ -1,12 +1,11 @@
 """How the memory of one process grows over the jobs of a sweep."""
 
-import os
 import re
-import subprocess
-import sys
 import tempfile
+from pathlib import Path
 
-from tests.benchmarks.training.bench_startup import FIRST_STEP, ROOT
+from tests.benchmarks.training.bench_startup import FIRST_STEP
+from tests.support.processes import process
 
 JOBS = (1, 25, 100, 300)
 """After how many jobs the memory is read."""
@@ -39,9 +38,9 @@ KERNELS = dict.fromkeys(("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"
 def measure(folder: str, at: tuple[int, ...] = JOBS, **environment: str) -> list[list[int]]:
     """Jobs, megabytes, open files and threads, as the process of a sweep goes on, after so many jobs."""
     tiny = [*FIRST_STEP, "model=bert_tiny", "sampler.global_batch_size=8", f"seed=range(0,{at[-1]})"]
-    command = [sys.executable, "-c", f"JOBS = {at}{PROGRAM}", "train", "-m", *tiny]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", **environment}
-    done = subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True, text=True)
+    command = ["-c", f"JOBS = {at}{PROGRAM}", "train", "-m", *tiny]
+    done = process(*command, cwd=Path(folder), timeout=None, HF_HUB_OFFLINE="1", **environment)
+    assert done.returncode == 0, done.stderr
     return [[int(word) for word in found.split()] for found in re.findall(r"MEASURED (.*)", done.stderr)]
 
 
@@ -54,7 +53,3 @@ def main() -> None:
     print("|---|---|---|---|---|")
     for (jobs, megabytes, files, threads), (_, before, _, _) in zip(bounded, unbounded, strict=True):
         print(f"| {jobs} | {megabytes:,} | {before:,} | {files} | {threads} |")
-
-
-if __name__ == "__main__":
-    main()

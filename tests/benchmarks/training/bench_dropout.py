@@ -102,7 +102,3 @@ def documents(tokens: int = TOKENS) -> MicroBatch:
     keys = torch.from_numpy(draw.integers(1 << 62, size=len(lengths)))
     targets = row["input_ids"][0][positions]
     return {**row, "target_positions": positions, "targets": targets, "sample_keys": keys}
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,8 @@ import statistics
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,6 +97,12 @@ LOSS_COLUMN = Column(4096, 128, False, 300, 1)
 """What the losses are compared on, with a model of 2 layers."""
 
 
+Outcome = tuple[float, int, float | None]
+"""Tokens per CPU second, the tokens of all steps, and the held-out loss if wanted."""
+Contest = Callable[..., Outcome]
+"""A training by a contender: of a column, a seed, so many steps, and whether the loss is wanted."""
+
+
 def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(
@@ -124,8 +131,8 @@ def main() -> None:
             figures[name] = {who: [] for who in column.contenders}
             for number in range(options.rounds or column.rounds):
                 for who in column.contenders:
-                    teams[who].send((column, number, WARM_UP + CONTENDERS[who][1] * column.steps, False))
-                    figures[name][who].append(teams[who].recv()[0])
+                    steps = WARM_UP + CONTENDERS[who][1] * column.steps
+                    figures[name][who].append(teams[who](column, number, steps, False)[0])
             for who, speeds in figures[name].items():
                 print(f"{name}: {who}: {', '.join(f'{s:,.0f}' for s in speeds)} tokens/s", file=sys.stderr)
         print_speeds(figures)
@@ -134,30 +141,29 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def contenders(options: Any, folder: str) -> Iterator[dict[str, Any]]:
-    """The contenders of the chosen settings by name, each a process that trains when it is told to."""
+def contenders(options: Any, folder: str) -> Iterator[dict[str, Contest]]:
+    """The contenders of the chosen settings by name, each with a process of its own."""
     context = multiprocessing.get_context("spawn")
-    teams = {}
     wanted = {name for setting in options.only for name in COLUMNS[setting].contenders}
-    for name in wanted | ({OURS, TRAINER} if options.seeds else set()):
-        teams[name], theirs = context.Pipe()
-        arguments = (name, theirs, options, Path(folder))
-        context.Process(target=serve, args=arguments, daemon=True).start()
-    yield teams
-    for team in teams.values():
-        team.send(None)
+    with contextlib.ExitStack() as stack:
+
+        def contest(name: str) -> Contest:
+            process = stack.enter_context(ProcessPoolExecutor(1, context))
+            return lambda *order: process.submit(trained, name, options, Path(folder), *order).result()
+
+        yield {name: contest(name) for name in wanted | ({OURS, TRAINER} if options.seeds else set())}
 
 
-def serve(name: str, orders: Any, options: Any, folder: Path) -> None:
-    """Trains as ordered; answers with tokens per CPU second, the tokens of all steps, and the held-out loss if wanted."""
+def trained(
+    name: str, options: Any, folder: Path, column: Column, seed: int, steps: int, wants_loss: bool
+) -> Outcome:
+    """Trains in this process."""
     torch.set_num_threads(1)
-    while (order := orders.recv()) is not None:
-        column, seed, steps, wants_loss = order
-        case, held_out, objective = prepared(column, options, folder, small=wants_loss)
-        with silence():
-            clock, model = CONTENDERS[name][0](case._replace(seed=seed, steps=steps))
-        loss = held_out_loss(case, model, held_out, objective) if wants_loss else None
-        orders.send((clock.speed, clock.total_tokens, loss))
+    case, held_out, objective = prepared(column, options, folder, small=wants_loss)
+    with silence():
+        clock, model = CONTENDERS[name][0](case._replace(seed=seed, steps=steps))
+    loss = held_out_loss(case, model, held_out, objective) if wants_loss else None
+    return clock.speed, clock.total_tokens, loss
 
 
 def print_speeds(figures: dict[str, dict[str, list[float]]]) -> None:
@@ -178,14 +184,13 @@ def print_speeds(figures: dict[str, dict[str, list[float]]]) -> None:
     print("\n(..x: how much faster ours is, the median of the rounds)\n", flush=True)
 
 
-def print_losses(teams: dict[str, Any], seeds: int) -> None:
+def print_losses(teams: dict[str, Contest], seeds: int) -> None:
     """Held-out loss of ours and of the Trainer after equally many documents, for each seed."""
     print("| seed | Tiryns, packed: tokens, held-out loss | Trainer: tokens, held-out loss |\n|---|---|---|")
     for seed in range(seeds):
         cells = []
         for who in (OURS, TRAINER):
-            teams[who].send((LOSS_COLUMN, seed, LOSS_COLUMN.steps, True))
-            _, tokens, loss = teams[who].recv()
+            _, tokens, loss = teams[who](LOSS_COLUMN, seed, LOSS_COLUMN.steps, True)
             cells.append(f"{tokens:,}, {loss:.3f}")
         print(f"| {seed} | {' | '.join(cells)} |", flush=True)
 
@@ -197,13 +202,9 @@ def prepared(
 
     `further` are overrides of the config.
     """
-    from hydra import compose, initialize_config_module
-    from omegaconf import OmegaConf
-
+    from tests.support.composed import composed
     from tiryns.runner.build import build
-    from tiryns.runner.launch.resume import run_folder
 
-    OmegaConf.register_new_resolver("run_folder", run_folder, replace=True)
     model = "bert_tiny" if small else options.model
     overrides = [
         f"model={model}", f"data.vocab_size={column.vocabulary}", f"data.max_length={column.longest}",
@@ -215,8 +216,7 @@ def prepared(
     ]  # fmt: skip
     if options.text:
         overrides += ["data=files", f"data.source={options.text}"]
-    with initialize_config_module("tiryns.conf", version_base="1.3"):
-        config = compose("config", [*overrides, *further])
+    config = composed([*overrides, *further])
     with silence():
         data = build(config.data)
         data.prepare_data()

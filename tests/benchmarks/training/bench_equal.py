@@ -89,7 +89,3 @@ def apart(one: Train, other: Train) -> str:
     loss = max(abs(value / other[0][step] - 1) for step, value in one[0].items())
     weight = max(float((tensor - other[1][name]).abs().max()) for name, tensor in one[1].items())
     return f"{loss:.0e}, {weight:.0e}"
-
-
-if __name__ == "__main__":
-    main()

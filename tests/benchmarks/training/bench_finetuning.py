@@ -14,19 +14,18 @@ import contextlib
 import importlib
 import importlib.util
 import io
-import multiprocessing
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from tests.benchmarks.fitting import alone
 from tests.benchmarks.training.peer_finetuning import THEIRS, WARMUP, WEIGHT_DECAY, Case
 
 _SETS = {
@@ -75,8 +74,8 @@ def main() -> None:
         pairs = []
         for seed in range(1, options.seeds + 1):
             seeded = case._replace(seed=seed)
-            theirs = measured(THEIRS[case.task], seeded, rows, model, options.threads)
-            pairs.append((measured(train_ours, seeded, rows, model, options.threads), theirs))
+            theirs = alone(train_once, THEIRS[case.task], seeded, rows, model, options.threads)
+            pairs.append((alone(train_once, train_ours, seeded, rows, model, options.threads), theirs))
             print(f"{name}, seed {seed}: ours {pairs[-1][0]}, Trainer {theirs}", file=sys.stderr, flush=True)
         ours, theirs = (np.mean(outcomes, axis=0) for outcomes in zip(*pairs, strict=True))
         print(
@@ -112,15 +111,8 @@ def labels_of(row: dict[str, Any]) -> list[str]:
     return [row["label"]] if "label" in row else row.get("labels", [])
 
 
-def measured(train: Callable[..., float], case: Case, rows: Any, model: str, threads: int) -> Outcome:
-    """Trains once, silently, in a new process: what one side does to a process must not help the other."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as process:
-        return process.submit(train_once, train, case, rows, model, threads).result()
-
-
 def train_once(train: Callable[..., float], case: Case, rows: Any, model: str, threads: int) -> Outcome:
-    """The training and its time, without the time that imports take."""
+    """Trains once, silently; the time is without that of imports."""
     for library in ("datasets", "lightning.pytorch", "transformers.trainer", "runner.loop.assembly"):
         importlib.import_module(library)
     torch.set_num_threads(threads)

@@ -10,7 +10,6 @@ FLOPs count real tokens alone, the same for everybody. Their Trainer needs `acce
 """
 
 import argparse
-import multiprocessing
 import os
 import tempfile
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from tests.benchmarks.fitting import alone
 from tests.benchmarks.training.bench_end_to_end import Column, prepared, silence
 from tests.benchmarks.training.peer_pretraining import MASKED, Case, hugging_face, ours
 from tiryns.runner.models.flops import count_flops, peak_flops
@@ -71,7 +71,7 @@ def main() -> None:
     for model in options.models:
         for length in options.lengths:
             for who in contenders(options.device):
-                cells = row(alone(who, model, length, options))
+                cells = row(alone(measure, who, model, length, options))
                 print(f"| {model}, {length} | {who} | {cells} |", flush=True)
 
 
@@ -87,28 +87,8 @@ def row(figures: Figures) -> str:
     return f"{figures.speed:,.0f} | {mfu} | {figures.memory:.1f} | {figures.waiting:.1%}"
 
 
-def alone(who: str, model: str, length: int, options: Any) -> Figures:
-    """One contender in a process of its own, so that nobody inherits another's memory or compiled code."""
-    context = multiprocessing.get_context("spawn")
-    answers, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=serve, args=(theirs, who, model, length, options))
-    process.start()
-    theirs.close()
-    try:
-        return Figures(*answers.recv())
-    except EOFError:
-        raise SystemExit(f"{who} has failed on {model}, {length}") from None
-    finally:
-        process.join()
-
-
-def serve(answers: Any, who: str, model: str, length: int, options: Any) -> None:
-    """Trains as asked and answers with the figures."""
-    answers.send(tuple(measure(who, model, length, options)))
-
-
 def measure(who: str, model: str, length: int, options: Any) -> Figures:
-    """Trains in this process."""
+    """The figures of a contender."""
     options.model = model
     on_gpu = options.device == "cuda"
     column = Column(VOCABULARY if on_gpu else 512, length, on_gpu, options.steps, 1, options.documents)

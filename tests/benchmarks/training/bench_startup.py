@@ -189,7 +189,3 @@ def main(repeats: int = 5) -> None:
     print("\n| command | CPU seconds |\n|---|---|")
     for name, figures in whole.items():
         print(f"| {name} | {figures['ended']:.2f} |")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)

@@ -19,6 +19,8 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 
+from tests.benchmarks.fitting import fit_as_run
+
 OVERRIDES = [
     "trainer=cpu", "trainer.validate_every=0", "trainer.precision=32-true", "checkpoint.every_steps=0",
     "trainer.log_every=10",
@@ -54,56 +56,20 @@ class Clock(Callback):
 
 def runner_seconds(config: Any, folder: Path) -> float:
     """Seconds of the steps after the first in a fit as `runner.train` builds it."""
-    from tiryns.runner.build import build, build_all
-    from tiryns.runner.loop.assembly import assemble
-    from tiryns.runner.loop.lightning_loop import one_epoch
-    from tiryns.runner.run.folder import Run
-
-    run = Run(folder)
-    run.begin(config, [])
-    parts = assemble(config)
-    data, module = parts.data, parts.module
     clock = Clock()
-    trainer = build(
-        config.trainer,
-        callbacks=[
-            *build_all(config.callback).values(),
-            build(config.checkpoint, folder=run.checkpoint_dir),
-            clock,
-        ],
-        loggers=build_all(config.logger, folder=str(folder)),
-        folder=run,
-        resumed_step=0,
-        max_steps=config.trainer.max_steps,
-        epochs=one_epoch(data, config.trainer.max_steps, None),
-    )
     with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
-        trainer.fit(module, data)
+        fit_as_run(config, folder, clock)
     return clock.seconds
 
 
 def ready(config: Any) -> tuple[list[Any], Any, Any, Any]:
     """All batches of the run, its model, optimizer and schedule."""
-    from tiryns.runner.data.batches import GlobalBatches
     from tiryns.runner.loop.assembly import assemble
 
     parts = assemble(config)
-    data, module, steps = parts.data, parts.module, parts.max_steps
-    batches = GlobalBatches(
-        data.train,
-        data.sampler,
-        data.collator,
-        config.seed,
-        1,
-        0,
-        1,
-        config.data.micro_batch_tokens,
-        None,
-        packed=data.layout == "packed",
-    )
-    optimizer = module.make_optimizer(model=module.model)
-    scheduler = module.make_scheduler(optimizer=optimizer, max_steps=steps)
-    return [batches[k] for k in range(steps)], module.model, optimizer, scheduler
+    batches = parts.data.train_batches(rank=0, num_ranks=1)
+    loaded = [batches[k] for k in range(parts.max_steps)]
+    return loaded, parts.model, parts.optimizer, parts.scheduler
 
 
 def bare_seconds(config: Any, _: Path) -> float:
@@ -176,7 +142,3 @@ def main(repeats: int = 5) -> None:
         cells = " | ".join(f"{ms:.2f} ms, {ms / bare:+.1%}" for ms in added.values())
         print(f"| {name} | {bare:.1f} | {cells} |", flush=True)
     print(f"\n(medians of {repeats} rounds)")
-
-
-if __name__ == "__main__":
-    main()

@@ -68,7 +68,3 @@ def steps() -> None:
         model.zero_grad()
         seconds.append(time.perf_counter() - began)
     print(statistics.median(seconds[STEPS // 6 :]))
-
-
-if __name__ == "__main__":
-    main()

@@ -96,20 +96,6 @@ def test_energon_dataloader_state_of_any_loader() -> None:
     assert [next(second) for _ in range(2)] == [next(first) for _ in range(2)] == [4, 5]
 
 
-def test_energon_dataloader_goes_on_exactly_twice_in_a_row(shards: str) -> None:
-    whole = take(module(shards).train_dataloader(), 9)
-    found: list[Any] = []
-    state = None
-    for count in (4, 2, 3):
-        loader = module(shards).train_dataloader()
-        if state is not None:
-            loader.restore_state(state)
-        found += take(loader, count)
-        state = loader.save_state()
-        assert "megatron" not in repr(state), "plain values"
-    assert found == whole
-
-
 def test_data_module_has_the_documented_parameters() -> None:
     parameters = list(inspect.signature(EnergonMultiModalDataModule).parameters.values())
     assert [p.name for p in parameters[:3]] == ["path", "tokenizer", "image_processor"]
@@ -215,24 +201,12 @@ def _loaded(dataset: Any) -> Any:
     return get_loader(dataset)
 
 
-def test_build_gives_two_loaders(shards: str) -> None:
-    data = module(shards)
-    train, val = data.build()
-    assert (train, val) == (data.train_dataloader(), data.val_dataloader())
-
-
 def test_train_dataloader_is_shuffled_and_endless(shards: str) -> None:
     loader = module(shards, shuffle_buffer_size=4).train_dataloader()
     assert isinstance(loader, EnergonDataloader)
     numbers = [number for batch in take(loader, 40) for (number,) in batch]
     assert set(numbers) == set(range(24))
     assert numbers[:20] != sorted(numbers[:20])
-
-
-def test_val_dataloader_is_one_pass_in_order_that_can_be_repeated(shards: str) -> None:
-    loader = module(shards).val_dataloader()
-    for _ in range(2):
-        assert [n for batch in loader for n in batch["numbers"]] == [[24], [25], [26], [27], [28]]
 
 
 def test_test_dataloader_is_none(shards: str) -> None:

@@ -42,12 +42,6 @@ def every(resampler: MultiEpochDatasetResampler[Any]) -> list[Any]:
     return [resampler[i] for i in range(len(resampler))]
 
 
-def test_epoch_index() -> None:
-    index = EpochIndex(2, 7)
-    assert index == (2, 7) == (index.epoch, index.idx)
-    assert EpochIndex(epoch=1, idx=0)._fields == ("epoch", "idx")
-
-
 def test_sized_dataset_and_multi_epoch_dataset_are_generic() -> None:
     def first(dataset: SizedDataset[int], epochs: MultiEpochDataset[str]) -> tuple[int, str]:
         return dataset[0], epochs[EpochIndex(0, 0)]

@@ -1,7 +1,6 @@
 """`runner.samplers.SplitModalitySampler`."""
 
 import inspect
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -41,15 +40,6 @@ def test_sampler_is_torchs_and_has_the_documented_parameters() -> None:
         ("drop_last", False),
     ]
     assert isinstance(make(), Sampler)
-
-
-def test_sampler_in_a_data_loader_gives_each_rank_its_blocks() -> None:
-    dataset: Any = range(50)
-    loaders = [DataLoader(dataset, batch_size=4, sampler=make(num_replicas=2, rank=r)) for r in range(2)]
-    steps = [torch.cat(step).tolist() for step in zip(*loaders, strict=True)]
-    assert all(len(step) == 8 for step in steps)
-    assert_one_modality(steps)
-    assert {index for step in steps for index in step} == set(range(50))
 
 
 def test_sampler_attributes() -> None:
@@ -155,22 +145,6 @@ def test_set_epoch_gives_another_order() -> None:
     assert tuple(again) == orders[5]
     again.set_epoch(0)
     assert tuple(again) == orders[3]
-
-
-@pytest.mark.parametrize("images", [True, False])
-@pytest.mark.parametrize("count", [20, 5])
-def test_one_modality_and_few_examples(images: bool, count: int) -> None:
-    sampler = make([(images, i + 1) for i in range(count)])
-    counts = Counter(sampler)
-    assert set(counts) == set(range(count))
-    assert max(counts.values()) - min(counts.values()) <= 1
-    assert len(sampler) == -(-count // 8) * 8
-
-
-def test_drop_last() -> None:
-    sampler = make(drop_last=True)
-    assert len(sampler) == len(set(sampler)) == 48
-    assert_one_modality(np.reshape(list(sampler), (-1, 8)).tolist())
 
 
 def test_global_batches_are_those_of_a_run() -> None:

@@ -57,11 +57,6 @@ def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
         tiryns.run(*TINY, f"data.source={text_file}", *RANKS, *DIVERGES)
 
 
-@pytest.mark.slow
-def test_ranks_are_run_from_python(text_file: Path, here: Path) -> None:
-    assert tiryns.run(*TINY, f"data.source={text_file}", *RANKS).state == "done"
-
-
 def test_ctrl_c_saves_and_is_a_keyboard_interrupt(text_file: Path, here: Path) -> None:
     def stop_when_it_trains() -> None:
         while not any((here / "outputs").glob("*/*/metrics.csv")):

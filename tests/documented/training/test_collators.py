@@ -9,7 +9,7 @@ import torch
 import transformers
 from torch.utils.data import DataLoader
 
-from tests.documented.collators import END, MASK, PAD, START, THREE, UNKNOWN, samples, tiny
+from tests.documented.collators import END, PAD, START, THREE, UNKNOWN, samples, tiny
 from tiryns.runner.objectives import (
     Collator,
     EnhancedMaskedLanguageModelingCollator,
@@ -222,41 +222,6 @@ def test_batches_are_what_models_of_transformers_take() -> None:
             assert set(batch) == {"input_ids", "attention_mask", "labels"}
             loss = tiny(auto, **fields)(**batch).loss
             assert loss.isfinite()
-
-
-def test_enhanced_input_stays_and_every_ordinary_token_is_its_own_label() -> None:
-    collator = EnhancedMaskedLanguageModelingCollator(*THREE, special_token_ids=[START, END])
-    made = collator.compute_labels({"input_ids": torch.tensor([[START, 11, MASK, 12, END, PAD]])})
-    assert made["input_ids"].tolist() == [[START, 11, MASK, 12, END, PAD]]
-    assert made["labels"].tolist() == [[-100, 11, -100, 12, -100, -100]]
-
-
-def test_diffusion_times_are_stratified_and_labels_where_masks_are() -> None:
-    collator = MaskedDiffusionCollator(*THREE, special_token_ids=[START, END])
-    ids = torch.randint(5, 100, (50, 400))
-    made = collator.compute_labels({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-    masked = made["input_ids"] == MASK
-    assert masked.equal(made["labels"] != -100)
-    assert made["labels"][masked].equal(ids[masked])
-    shares = masked.float().mean(1).sort().values
-    expected = 0.999 * (0.1 + 0.9 * (torch.arange(50) + 0.5) / 50)
-    assert (shares - expected).abs().max() < 0.12, "one time in each of fifty strata"
-    assert not masked.float().mean(1).equal(shares), "in no order"
-
-
-@pytest.mark.parametrize(("least", "most"), [(3, 4), (1000, None), (None, 2)])
-def test_diffusion_bounds_hold_per_sequence(least: int | None, most: int | None) -> None:
-    rows = samples()
-    collator = MaskedDiffusionCollator(
-        *THREE, min_masked=least, max_masked=most, special_token_ids=[START, END]
-    )
-    batch = collator(rows)
-    counts = (batch["labels"] != -100).sum(1).tolist()
-    for row, count, sample in zip(batch["input_ids"], counts, rows, strict=True):
-        ordinary = len(sample["input_ids"]) - 2
-        assert min(least or 0, ordinary) <= count <= min(most or ordinary, ordinary)
-        assert int((row == MASK).sum()) == count
-    assert batch["input_ids"][batch["attention_mask"] == 0].eq(PAD).all()
 
 
 @pytest.mark.parametrize(

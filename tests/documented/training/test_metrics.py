@@ -20,22 +20,3 @@ def test_get_metrics_for_task_classification() -> None:
     many = get_metrics_for_task("classification", num_labels=5)["accuracy"]
     many.update(torch.tensor([4, 3]), torch.tensor([4, 2]))
     assert float(many.compute()) == 0.5
-
-
-def test_get_metrics_for_task_token_classification() -> None:
-    accuracy = get_metrics_for_task("token_classification")["accuracy"]
-    accuracy.update(torch.tensor([1, 0, 0]), torch.tensor([1, 0, 1]))
-    assert float(accuracy.compute()) == pytest.approx(2 / 3)
-
-
-def test_get_metrics_for_task_question_answering() -> None:
-    metrics = get_metrics_for_task("question_answering")
-    for metric in metrics.values():
-        metric.update(["The green sea", "a boat", ""], [["green sea", "the sea"], ["a red boat"], []])
-    assert float(metrics["exact_match"].compute()) == pytest.approx(2 / 3)
-    assert float(metrics["f1"].compute()) == pytest.approx((1 + 2 / 3 + 1) / 3)
-
-
-def test_get_metrics_for_task_refuses_an_unknown_task() -> None:
-    with pytest.raises(ValueError, match=r"'translation'; there are: .*classification.*question_answering"):
-        get_metrics_for_task("translation")

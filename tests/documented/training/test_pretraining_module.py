@@ -212,14 +212,6 @@ def test_under_trainer_clips(
     assert moved[1] == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_under_trainer_one_epoch_is_one_pass(
-    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
-) -> None:
-    runs = trainer(max_epochs=1)
-    runs.fit(new(tokenizer_folder), data(text_lines, tokenizer_folder, tmp_path, train_batch_size=7))
-    assert runs.global_step == math.ceil(len(TEXTS) / 7)
-
-
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "options",

