@@ -5,7 +5,12 @@ from torch import Tensor
 
 
 def at_least_fp32(dtype: torch.dtype) -> torch.dtype:
-    """Returns fp64 for fp64, else fp32."""
+    """Returns fp64 for fp64, else fp32.
+
+    Example:
+        >>> at_least_fp32(torch.bfloat16), at_least_fp32(torch.float64)
+        (torch.float32, torch.float64)
+    """
     return torch.promote_types(dtype, torch.float32)
 
 

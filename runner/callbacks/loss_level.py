@@ -41,7 +41,15 @@ class Departure(NamedTuple):
 
 
 class LossLevel:
-    """Takes the losses of a run one by one, from step `first` on."""
+    """Takes the losses of a run one by one, from step `first` on.
+
+    Example:
+        >>> level = LossLevel(window=1, factor=2.0, sigmas=6.0)
+        >>> [level.add(step, loss) is not None for step, loss in enumerate([8.3, 2.5, 8.3, 15.0], start=1)]
+        [False, False, True, True]
+        >>> level.since
+        3
+    """
 
     def __init__(self, window: int, factor: float, sigmas: float, first: int = 1) -> None:
         self.factor, self.sigmas = factor, sigmas

@@ -63,7 +63,11 @@ class Preemption(Callback):
 
 
 class Heartbeat(Callback):
-    """Sets the time of a file while the run trains, at most once a second; the file is there as long as it trains."""
+    """Sets the time of a file while the run trains, at most once a second; the file is there as long as it trains.
+
+    Example:
+        >>> trainer = Trainer(callbacks=[Heartbeat(Path("run/.heartbeat-0"))])
+    """
 
     def __init__(self, file: Path) -> None:
         self.file, self._last = file, 0.0

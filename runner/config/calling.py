@@ -25,6 +25,14 @@ class Call:
     """The target of a config node with the node's values bound; it is called with values known at run time.
 
     The target gets those of them that it takes and the node does not have.
+
+    Example:
+        >>> import torch
+        >>> target = torch.optim.lr_scheduler.CosineAnnealingLR
+        >>> call = Call(target, "scheduler", "scheduler", (), {"eta_min": 0.1}, "CosineAnnealingLR")
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+        >>> call(optimizer=optimizer, max_steps=10, seed=1).T_max
+        10
     """
 
     func: Callable[..., Any]

@@ -150,7 +150,12 @@ def choices_of(values: object) -> Iterator[tuple[str, Any]]:
 
 
 def kernel_problem(key: str, value: object) -> str | None:
-    """Why a setting of a model is refused: it would run code from the hub. None for one that does not."""
+    """Why a setting of a model is refused: it would run code from the hub. None for one that does not.
+
+    Example:
+        >>> kernel_problem("attn_implementation", "owner/kernel")
+        'it would run code from the hub. There are sdpa and eager'
+    """
     if isinstance(value, Mapping):  # a choice for each part of the model
         return next(filter(None, (kernel_problem(key, part) for part in value.values())), None)
     chosen = str(value).strip().removeprefix("paged|")
@@ -161,7 +166,12 @@ def kernel_problem(key: str, value: object) -> str | None:
 
 
 def growth_of(tokenizer: Mapping[str, Any]) -> float:
-    """How many times longer the rules of a `tokenizer.json` may make a text, at most."""
+    """How many times longer the rules of a `tokenizer.json` may make a text, at most.
+
+    Example:
+        >>> growth_of({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "    "}})
+        4.0
+    """
     padded = [value for _, value in choices_of(tokenizer.get("padding")) if isinstance(value, int)]
     added = [len(part) for _, part in choices_of(tokenizer.get("post_processor")) if isinstance(part, list)]
     read, written = (_growth_of_steps([tokenizer.get(name) for name in names]) for names in STEPS)
@@ -267,6 +277,11 @@ def _reason(error: Exception) -> str:
 
 
 def field_of(config: Mapping[str, Any], error: KeyError) -> str | None:
-    """The field of a config whose value was looked up in vain, such as `hidden_act='nope'`; None where it is none."""
+    """The field of a config whose value was looked up in vain, such as `hidden_act='nope'`; None where it is none.
+
+    Example:
+        >>> field_of({"hidden_size": 8, "hidden_act": "nope"}, KeyError("nope"))
+        "hidden_act='nope'"
+    """
     looked_up = error.args[:1]
     return next((f"{name}={value!r}" for name, value in config.items() if looked_up == (value,)), None)

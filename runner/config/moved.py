@@ -99,7 +99,12 @@ def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
 
 @cache
 def path_settings() -> frozenset[str]:
-    """The names of settings that may hold a path."""
+    """The names of settings that may hold a path.
+
+    Example:
+        >>> sorted({"source", "teacher", "max_length"} & path_settings())
+        ['source', 'teacher']
+    """
     options = (option for group in GROUPS for option in OPTIONS[group].values())
     rules = (rule for option in options for rule in rules_of(option).items())
     return frozenset(name for name, rule in rules if rule.get("allowed") == NAMED) | {"source", "validation"}

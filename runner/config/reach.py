@@ -107,7 +107,12 @@ def addresses_in(text: str) -> list[str]:
 
 
 def variables_in(text: str) -> list[str]:
-    """The variables of the environment that a text looks up."""
+    """The variables of the environment that a text looks up.
+
+    Example:
+        >>> variables_in("${oc.env:HOME}/${oc.env:TEAM,none}")
+        ['HOME', 'TEAM']
+    """
     return [name.strip("'\" ") for name in _VARIABLE.findall(text)]
 
 
@@ -199,7 +204,12 @@ def keys_that_run_code() -> set[str]:
 
 
 def reaches(word: str) -> bool:
-    """Whether an override lets code of others run or reaches outside of a run, whatever it is composed with."""
+    """Whether an override lets code of others run or reaches outside of a run, whatever it is composed with.
+
+    Example:
+        >>> reaches("data.source=s3://bucket/x"), reaches("outputs=/scratch"), reaches("data.source=here.txt")
+        (True, True, False)
+    """
     if word.lstrip("+~").startswith(("hydra/", "hydra.mode", "hydra.job")):
         return True
     keys = keys_that_run_code()

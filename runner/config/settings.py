@@ -14,6 +14,17 @@ def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made
 
     Its signature names every field, all of them required: a misspelt or missing one is a TypeError. With `part` these are
     the fields whose names begin with it, and where a caller leaves all of them out they have the option's defaults.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Window:
+        ...     size: int = 3
+        >>> @takes_settings(Window)
+        ... def shown(settings: Window, unit: str) -> str:
+        ...     return f"{settings.size} {unit}"
+        >>> shown(size=5, unit="steps")
+        '5 steps'
     """
     names = [f.name for f in fields(option) if f.name != "_target_" and f.name.startswith(part)]
 

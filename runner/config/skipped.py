@@ -19,6 +19,10 @@ def skipped_batches(folder: Path) -> Pairs:
     """Every global batch that the run in `folder` leaves out: pairs for `skip_batches`, in order, none that overlap.
 
     A fresh run with `skip_batches` set to them trains on the same batches in the same order.
+
+    Example:
+        >>> skipped_batches(Path("outputs/2026-11-03/12-30-11-ab12"))
+        []
     """
     given = Run(folder).config.get("skip_batches") if (folder / "config.yaml").exists() else None
     return left_out(given, noted_rewinds(folder))

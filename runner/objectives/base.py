@@ -287,7 +287,12 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """The collator class of an objective by its config name. Raises ValueError for an unknown one, naming all."""
+    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
+
+    Example:
+        >>> get_collator_cls("mlm").__name__
+        'MaskedLanguageModelingCollator'
+    """
     options = OPTIONS["objective"]
     if objective not in options:
         raise ValueError(

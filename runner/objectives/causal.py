@@ -59,7 +59,12 @@ class CausalLanguageModelingCollator(FlatCollator):
 
 
 def one_earlier(labels: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Labels [N] of samples of `lengths` [D], each moved to the token before; none where the sample ends."""
+    """Labels [N] of samples of `lengths` [D], each moved to the token before; none where the sample ends.
+
+    Example:
+        >>> one_earlier(np.array([1, 2, 3, 4, 5]), np.array([3, 2])).tolist()
+        [2, 3, -100, 5, -100]
+    """
     moved = np.append(labels[1:], IGNORED)
     moved[np.cumsum(lengths) - 1] = IGNORED
     return moved

@@ -151,7 +151,11 @@ def cluster_environment() -> Any:
 
 
 def use_own_store(here: Member) -> None:
-    """Has the ranks' process group use a store of rank 0 instead of the agents', on which gloo cannot be set up twice."""
+    """Has the ranks' process group use a store of rank 0 instead of the agents', on which gloo cannot be set up twice.
+
+    Example:
+        torchrun restarts ranks with the same agents; their second process group fails on the store of the first.
+    """
     shared = agent_store()
     if shared is None:
         return

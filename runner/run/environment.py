@@ -68,6 +68,10 @@ def as_word(name: str, value: str) -> str:
     """Returns a value that a program or a script is given as one word.
 
     A line break would end a comment of a batch script, and a leading dash makes an option. ValueError for either.
+
+    Example:
+        >>> as_word("hydra.launcher.partition", "gpu")
+        'gpu'
     """
     if value.startswith("-") or not value.isprintable():
         raise ValueError(

@@ -31,7 +31,13 @@ _SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
 
 
 class TrainingFailure(RuntimeError):
-    """Training cannot go on, for a reason the message gives (such as a loss that is not a number)."""
+    """Training cannot go on, for a reason the message gives (such as a loss that is not a number).
+
+    Example:
+        >>> raise TrainingFailure("the loss is not a number at step 3")
+        Traceback (most recent call last):
+        tiryns.runner.run.errors.TrainingFailure: the loss is not a number at step 3
+    """
 
 
 class Diverged(TrainingFailure):
@@ -47,7 +53,12 @@ class Rewound(Exception):
 
 
 def without_samples(message: str) -> str:
-    """A message in one line, without the samples that it names: these are for the log of the run."""
+    """A message in one line, without the samples that it names: these are for the log of the run.
+
+    Example:
+        >>> without_samples("the loss is not a number at step 3 (samples epoch:index 0:7, 0:2, ...); no checkpoint")
+        'the loss is not a number at step 3; no checkpoint'
+    """
     return _SAMPLES.sub("", (message.splitlines() or [""])[0])
 
 

@@ -277,7 +277,12 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def named_path(name: str) -> Path:
-    """The path in a name of data: without its split, and for a folder with a card, its configuration."""
+    """The path in a name of data: without its split, and for a folder with a card, its configuration.
+
+    Example:
+        >>> named_path("birds@train").name
+        'birds'
+    """
     path = name if os.path.exists(os.path.expanduser(name)) else name.rpartition("@")[0] or name
     folder = path.partition(":")[0]
     return Path(folder if os.path.exists(os.path.expanduser(f"{folder}/README.md")) else path)

@@ -62,6 +62,10 @@ def many_imports() -> Iterator[None]:
 
     Where they bring one of `LIBRARIES`, what exists by then stays out of later collections as well, up to the end of the
     process: libraries report what those at its teardown do not find. Of torchmetrics comes what Lightning needs.
+
+    Example:
+        >>> with many_imports():
+        ...     import torch
     """
     metrics_in_parts()
     before, enabled = [name in sys.modules for name in LIBRARIES], gc.isenabled()

@@ -89,7 +89,11 @@ def check_links(folder: Path) -> None:
 
 
 def check_free(folder: Path) -> None:
-    """Raises ValueError where a folder holds files, and neither a run nor a sweep was begun in it or around it."""
+    """Raises ValueError where a folder holds files, and neither a run nor a sweep was begun in it or around it.
+
+    Example:
+        >>> check_free(Path("a/new/folder"))
+    """
     if not folder.is_dir() or all(LEFT_EARLY.fullmatch(file.name) for file in folder.iterdir()):
         return
     if not any(map(is_ours, [folder, *folder.absolute().parents[:PARTS_OF_A_RUN]])):

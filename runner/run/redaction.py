@@ -103,7 +103,12 @@ def _passwords(text: str) -> list[str]:
 
 
 def is_public(name: str) -> bool:
-    """Whether a variable of the environment is no secret: it is unset, a path, a number, or a word of a config."""
+    """Whether a variable of the environment tells nothing secret: it is unset, a path, a number, or a word of a config.
+
+    Example:
+        >>> is_public("USER"), is_public("AWS_SECRET_ACCESS_KEY")
+        (True, False)
+    """
     value = os.environ.get(name, "")
     tells = _is_telling(value) and not os.path.exists(os.path.expanduser(value))
     return name.startswith(OUR_OWN) or name in PUBLIC or not (tells or is_secret(name))

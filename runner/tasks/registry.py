@@ -13,7 +13,12 @@ T = TypeVar("T", bound=Task)
 
 
 def get_task(name: str) -> Task:
-    """The task that is registered under a name. Raises ValueError if there is none, with those there are."""
+    """The task that is registered under a name. Raises ValueError if there is none, with those there are.
+
+    Example:
+        >>> get_task("classification").second
+        'pair_column'
+    """
     return _found(name, Task, "data.task")
 
 

@@ -171,7 +171,12 @@ def _damaged(folder: Folder, what: str) -> ValueError:
 
 
 def place_at_length(place: str, max_length: int) -> str:
-    """Where the documents of a store lie in sequences of another length, in tokens: `books@8192` beside `books`."""
+    """Where the documents of a store lie in sequences of another length, in tokens.
+
+    Example:
+        >>> place_at_length("s3://bucket/books/", 8192)
+        's3://bucket/books@8192'
+    """
     return f"{place.rstrip('/')}@{max_length}"
 
 

@@ -32,6 +32,17 @@ class Without(Reduced):
 
     Samples keep their places, and so do their masks, their dropout and the cut into micro-batches. `substitutes` [D] are
     what takes the place of the samples `left_out` [D], ascending; None gives these weight 0.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(4), num_epochs=1, num_batches=None, global_batch_size=2, seed=0)
+        >>> left_out = np.array([1])
+        >>> dropped = Without(sampler, left_out, None, "digest")
+        >>> batch = dropped.global_batch(0)
+        >>> batch[:, 1].tolist(), dropped.is_trained(batch).tolist()
+        ([0, 1], [True, False])
+        >>> Without(sampler, left_out, np.array([2]), "digest").global_batch(0)[:, 1].tolist()
+        [0, 2]
     """
 
     def __init__(

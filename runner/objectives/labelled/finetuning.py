@@ -178,6 +178,12 @@ def balanced(counts: LabelCounts, labels: Sequence[str], several: bool) -> NDArr
 
     Where several labels may hold, how many items lack the label for each that has it. Raises ValueError for a label
     without examples, or, where several may hold, without an example that lacks it.
+
+    Example:
+        >>> balanced(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=False).round(3).tolist()
+        [0.667, 2.0]
+        >>> balanced(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=True).round(3).tolist()
+        [0.333, 3.0]
     """
     others = counts.items - counts.holds
     for holds, what in ((counts.holds, "no"), *(((others, "only"),) if several else ())):

@@ -79,7 +79,13 @@ class Failure(NamedTuple):
 
 
 def coded(code: str, message: str, kind: type[Exception] = ValueError) -> Exception:
-    """An error with a code of its own, a key of `CODES`."""
+    """An error with a code of its own, a key of `CODES`.
+
+    Example:
+        >>> raise coded("no_such_run", "there is no run folder 'outputs/x'")
+        Traceback (most recent call last):
+        ValueError: there is no run folder 'outputs/x'
+    """
     error = kind(message)
     vars(error)["failure_code"] = code
     return error

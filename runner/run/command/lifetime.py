@@ -68,7 +68,11 @@ def without_teardown() -> Iterator[None]:
 
 
 class LastingStream:
-    """A text stream whose later output is dropped once its reader has gone."""
+    """A text stream whose later output is dropped once its reader has gone.
+
+    Example:
+        >>> sys.stdout = LastingStream(sys.stdout)
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -105,7 +109,12 @@ def outlast_readers() -> None:
 
 
 def tells_rank(name: str) -> bool:
-    """Whether an environment variable tells a process its rank."""
+    """Whether an environment variable tells a process its rank.
+
+    Example:
+        >>> tells_rank("SLURM_PROCID"), tells_rank("PATH")
+        (True, False)
+    """
     return name in LAUNCHED or name.startswith(LAUNCHERS)
 
 

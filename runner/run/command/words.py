@@ -178,7 +178,12 @@ def typed(name: str) -> str:
 
 
 def typed_setting(name: str, value: object) -> str:
-    """A setting of data, or another with its group, as it is typed on a command line."""
+    """A setting of data, or another with its group, as it is typed on a command line.
+
+    Example:
+        >>> print(typed_setting("encoding", ["utf-8", "cp1252"]), typed_setting("objective.loss", "cosent"))
+        'data.encoding=[utf-8,cp1252]' objective.loss=cosent
+    """
     name = name if "." in name else f"data.{name}"
     if isinstance(value, list):
         return f"'{name}=[{','.join(value)}]'"

@@ -58,12 +58,24 @@ LOSSES = {loss.__name__: loss for loss in (listwise, ranknet, margin, pointwise)
 
 
 def list_losses(loss: str, scores: Tensor, grades: Tensor) -> Tensor:
-    """The sum of the losses of each list [E]."""
+    """The sum of the losses of each list [E].
+
+    Example:
+        >>> scores, grades = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0]])
+        >>> [round(list_losses(loss, scores, grades).item(), 4) for loss in LOSSES]
+        [0.3133, 0.3133, 0.0, 1.0064]
+    """
     return LOSSES[loss](scores, grades.to(scores.dtype)).flatten(1).sum(-1)
 
 
 def list_weights(loss: str, grades: Tensor) -> Tensor:
-    """How much each list adds to the divisor of the loss [E]: itself, its candidates, or its pairs; 0 without grades."""
+    """How much each list adds to the divisor of the loss [E]: itself, its candidates, or its pairs; 0 without grades.
+
+    Example:
+        >>> grades = torch.tensor([[2.0, 0.0, 1.0]])
+        >>> [list_weights(loss, grades).item() for loss in LOSSES]
+        [1.0, 3.0, 3.0, 3.0]
+    """
     known = ~grades.isnan()
     counted = {"listwise": known.any(-1, keepdim=True), "pointwise": known}
     return (counted[loss] if loss in counted else ordered(grades)).flatten(1).sum(-1, dtype=torch.float32)

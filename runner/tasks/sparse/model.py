@@ -121,7 +121,12 @@ def mean_activation(vectors: Tensor, text_ids: Tensor) -> Tensor:
 
 
 def groups(lengths: Sequence[int], size: int) -> list[list[int]]:
-    """Lengths one after the other in groups of at most `size` together, but for one that is longer by itself."""
+    """Lengths one after the other in groups of at most `size` together, but for one that is longer by itself.
+
+    Example:
+        >>> groups([3, 4, 9, 1, 1], 8)
+        [[3, 4], [9], [1, 1]]
+    """
     found: list[list[int]] = [[]]
     for length in lengths:
         if found[-1] and sum(found[-1]) + length > size:
