@@ -20,13 +20,8 @@ from tiryns.runner.run.folder import Run
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
-    overrides = [
-        "checkpoint.every_steps=3",
-        "checkpoint.keep_last=9",
-        "trainer.max_steps=6",
-        "optimizer=splus",
-    ]
-    return train_here(tmp_path_factory.mktemp("run") / "outputs" / "day" / "run", text_file, *overrides)
+    words = ["checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.max_steps=6", "optimizer=splus"]
+    return train_here(tmp_path_factory.mktemp("run") / "outputs" / "day" / "run", text_file, *words)
 
 
 def consolidated(*words: Any) -> Path:
@@ -39,9 +34,7 @@ def test_last_checkpoint_is_the_exported_model(run: Run, tmp_path: Path) -> None
         ours = load_file(consolidated(named, tmp_path / str(number)) / "model.safetensors")
         theirs = load_file(run.path / "model" / "model.safetensors")
         assert ours.keys() == theirs.keys()
-        assert all(torch.equal(ours[name], theirs[name]) for name in ours), (
-            "the averaged weights of splus too"
-        )
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours), "averages of splus too"
 
 
 def test_earlier_checkpoint_is_another_model_that_loads(run: Run, tmp_path: Path) -> None:
@@ -50,9 +43,8 @@ def test_earlier_checkpoint_is_another_model_that_loads(run: Run, tmp_path: Path
     last = AutoModelForMaskedLM.from_pretrained(run.path / "model").state_dict()
     early = AutoModelForMaskedLM.from_pretrained(folder).state_dict()
     assert any(not torch.equal(early[name], last[name]) for name in last)
-    assert len(AutoTokenizer.from_pretrained(folder)) == len(
-        AutoTokenizer.from_pretrained(run.path / "model")
-    )
+    tokenizers = [AutoTokenizer.from_pretrained(path) for path in (folder, run.path / "model")]
+    assert len(tokenizers[0]) == len(tokenizers[1])
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.report.pages import make_run
 from tests.support.in_process import Done, succeeded, tiryns_here
 from tests.support.processes import PROGRAM, process, warm_process
 from tiryns.conf.registry import OPTIONS
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, command_first
+from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
 from tiryns.runner.cli.compose import flags_first
 from tiryns.runner.run.command.lifetime import same_modules
 from tiryns.runner.run.command.words import command_line
@@ -284,9 +284,3 @@ def test_hydra_starts_where_argparse_checks_help_texts(monkeypatch: pytest.Monke
     with pytest.raises(TypeError):
         get_args_parser()
     assert flags_first(["seed=1", "--cfg", "job"]) == ["--cfg", "job", "seed=1"]
-
-
-def test_flags_before_a_command_stay_flags_where_it_takes_words_behind_a_dash() -> None:
-    typed = ["--json", "judge", "a", "--", "seed=1"]
-    assert command_first(typed) == ["judge", "a", "--json", "--", "seed=1"]
-    assert command_first(["-cd", "conf", "plan", "seed=1"]) == ["plan", "seed=1", "-cd", "conf"]

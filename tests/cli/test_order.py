@@ -242,12 +242,8 @@ def test_wrong_words_are_one_message(run: Run, expected: str) -> None:
 
 
 def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:
-    words = [
-        *TINY,
-        f"data.source={texts / '*.txt'}",
-        "data.streaming=true",
-        f"data.tokenizer={run.path / 'model'}",
-    ]
+    words = [*TINY, f"data.source={texts / '*.txt'}", f"data.tokenizer={run.path / 'model'}"]
+    words.append("data.streaming=true")
     done = order(begun(tmp_path / "stream", *words), "--steps", "1")
     assert "reads its data as a stream (StreamedPretrainingData)" in done.stderr
     assert done.stderr.count("\n") == 1

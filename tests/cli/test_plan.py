@@ -81,11 +81,9 @@ def test_time_is_that_of_usual_steps_not_of_the_one_that_is_tried(tmp_path: Path
 def test_cost_is_that_of_the_model(inspected: tuple[Done, Path]) -> None:
     done, _ = inspected
     parameters = int(fact(done, "parameters").split()[0].replace(",", ""))
-    weights = float(fact(done, "weights").split()[0]) * 2**20
-    assert weights == pytest.approx(4 * parameters, abs=0.06 * 2**20)
-    assert float(fact(done, "optimizer").split()[0]) * 2**20 == pytest.approx(
-        8 * parameters, abs=0.06 * 2**20
-    )
+    for part, size in (("weights", 4), ("optimizer", 8)):
+        measured = float(fact(done, part).split()[0]) * 2**20
+        assert measured == pytest.approx(size * parameters, abs=0.06 * 2**20)
     assert re.match(r"12, \d\.\d\d epochs", fact(done, "steps"))
     flops = float(fact(done, "FLOPs").split()[0])
     tokens = int(re.search(r"about ([\d,]+) tokens", fact(done, "global batch"))[1].replace(",", ""))  # type: ignore[index]
@@ -121,14 +119,8 @@ def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
 
 
 def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
-    done = succeeded(
-        tmp_path,
-        *TINY,
-        f"data.source={text_file}",
-        "trainer.devices=3",
-        "trainer.num_nodes=2",
-        "mode=inspect",
-    )
+    words = ["trainer.devices=3", "trainer.num_nodes=2", "mode=inspect"]
+    done = succeeded(tmp_path, *TINY, f"data.source={text_file}", *words)
     assert "memory, each of 6" in done.stdout
     assert "Python and its libraries, loader processes" in done.stdout
 

@@ -16,20 +16,18 @@ from tests.support.json_keys import document
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
+PREPARE = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
+
 
 def test_missing_extra_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = (
-        "datatrove.",
-        "tiryns.runner.data.corpus.",
-    )  # a submodule that is loaded is found without its package
+    # a submodule that is loaded is found without its package
+    loaded = ("datatrove.", "tiryns.runner.data.corpus.")
     for name in [name for name in sys.modules if name.startswith(loaded)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "datatrove", None)
     done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "store", "--tokenizer", "any")
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: datatrove is missing: pip install 'tiryns[corpus]'\n",
-    )
+    assert done.stderr == "error: datatrove is missing: pip install 'tiryns[corpus]'\n"
+    assert done.returncode == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -43,28 +41,16 @@ def texts_fixture(tmp_path: Path) -> Path:
 
 def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Path) -> None:
     needs.package("datatrove")
-    words = [
-        "prepare",
-        "corpus",
-        "texts",
-        "store",
-        "--tokenizer",
-        "tokenizer",
-        "--workers",
-        "1",
-        "--validation",
-        "0.1",
-    ]
-    done = succeeded(tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron")
+    words = [*PREPARE, "--validation", "0.1"]
+    filtered = [*words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron"]
+    done = succeeded(tmp_path, *filtered)
     train, held_out, advice = done.stdout.splitlines()
     assert train.startswith("store: train: ")
     assert " sequences, " in train
     assert "in 2 shards, " in train
     assert held_out.startswith("store: held_out: ")
     assert advice.endswith("data.source=store:store data.max_length=128 data.long_documents=sentences")
-    told = tiryns_here(
-        tmp_path, *words, "--tasks", "2", "--filter", "RegexFilter", "regex_exp=heron", "--json"
-    )
+    told = tiryns_here(tmp_path, *filtered, "--json")
     train_set = document("prepare corpus", told.stdout)["sets"]["train"]
     assert list(train_set) == ["documents", "sequences", "tokens", "shards", "fingerprint"]
     assert train.endswith(f"{train_set['tokens']:,} tokens in 2 shards, {train_set['fingerprint']}")
@@ -82,8 +68,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
 
 def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
     needs.package("datatrove")
-    words = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
-    done = succeeded(tmp_path, *words, "--validation", "0.1", "--max-length", "16", "32", "--json")
+    done = succeeded(tmp_path, *PREPARE, "--validation", "0.1", "--max-length", "16", "32", "--json")
     assert document("prepare corpus", done.stdout)["stores"] == ["store", "store@32"]
     longer = "phases=[{name: short, share: 0.5}, {name: long, share: 0.5, data: {max_length: 32}}]"
     settings = ["data.max_length=16", "trainer.max_steps=4", "trainer.validate_every=0", longer]
@@ -96,19 +81,13 @@ def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Pa
 def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:
     needs.package("datatrove")
     done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
-    assert (done.returncode, done.stderr) == (
-        1,
-        "error: tokenizer holds something else: name a new folder for the store\n",
-    )
+    assert done.stderr == "error: tokenizer holds something else: name a new folder for the store\n"
+    assert done.returncode == 1
 
 
 def train_on(folder: Path, store: Path) -> Run:
-    settings = (
-        "trainer.max_steps=6",
-        "trainer.validate_every=3",
-        "checkpoint.every_steps=3",
-        "checkpoint.keep_last=9",
-    )
+    checkpoints = ("checkpoint.every_steps=3", "checkpoint.keep_last=9")
+    settings = ("trainer.max_steps=6", "trainer.validate_every=3", *checkpoints)
     run: Run = train_here(folder, f"store:{store}", *settings)  # type: ignore[arg-type]
     return run
 
@@ -120,18 +99,8 @@ def test_training_on_a_store_resumes_bit_for_bit_and_does_not_see_its_shards(
     needs.package("datatrove")
     fingerprints = []
     for tasks in "13":
-        words = [
-            "corpus",
-            "texts",
-            f"of_{tasks}",
-            "--tokenizer",
-            "tokenizer",
-            "--max-length",
-            "48",
-            "--validation",
-            "0.1",
-        ]
-        done = tiryns_here(tmp_path, "prepare", *words, "--tasks", tasks, "--workers", "1")
+        words = ["--max-length", "48", "--validation", "0.1", "--tasks", tasks]
+        done = tiryns_here(tmp_path, *(word.replace("store", f"of_{tasks}") for word in PREPARE), *words)
         fingerprints.append(done.stdout.splitlines()[0].split()[-1])
     one, three = (train_on(tmp_path / f"run_{tasks}", tmp_path / f"of_{tasks}") for tasks in "13")
     assert audit.compare(one.path, three.path) is None

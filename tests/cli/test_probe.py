@@ -82,9 +82,8 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
     raw = [encoder.features(given).double().numpy() for given in sets]
     (y, truth), scaler = [given.labels for given in sets], StandardScaler().fit(raw[0])
     x, held_out = (scaler.transform(features) for features in raw)
-    theirs = LogisticRegression(C=1 / (chosen["linear_penalty"] * len(y)), tol=1e-8, max_iter=10_000).fit(
-        x, y
-    )
+    linear = LogisticRegression(C=1 / (chosen["linear_penalty"] * len(y)), tol=1e-8, max_iter=10_000)
+    theirs = linear.fit(x, y)
     knn = KNeighborsClassifier(chosen["neighbours"], metric="cosine").fit(raw[0], y)
     for predicted, name in ((theirs.predict(held_out), ""), (knn.predict(raw[1]), "knn_")):
         assert results[f"test/test/{name}accuracy"] == pytest.approx((predicted == truth).mean(), abs=1e-12)
@@ -115,12 +114,9 @@ def test_similarity_and_ranks_fit_nothing(files: dict[str, list[str]], tmp_path:
     given = data.evaluated_sets["test/test"]
     left, right = (encoder.embed([getattr(e, side) for e in given.examples]) for side in ("text", "pair"))
     cosine = torch.cosine_similarity(left.double(), right.double()).numpy()
-    assert status["results"]["test/test/spearman"] == pytest.approx(
-        spearmanr(cosine, given.labels)[0], abs=1e-5
-    )
-    assert status["results"]["test/test/pearson"] == pytest.approx(
-        pearsonr(cosine, given.labels)[0], abs=1e-6
-    )
+    for name, theirs, near in (("spearman", spearmanr, 1e-5), ("pearson", pearsonr, 1e-6)):
+        expected = theirs(cosine, given.labels)[0]
+        assert status["results"][f"test/test/{name}"] == pytest.approx(expected, abs=near)
     assert "test/test/mse" not in status["results"]
 
     folder, status = probed(tmp_path, *files["retrieval"])

@@ -117,7 +117,6 @@ def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
         (["show"], "tiryns runs show takes one RUN, not 0 of them"),
         (["list", "one"], "tiryns runs list takes no RUN, not 1 of them"),
         (["compare"], "tiryns runs compare takes RUN RUN ..., not 0 of them"),
-        (["shwo", "nothing"], "invalid choice: 'shwo' (choose from"),
         (["show", "nothing"], "no run under 'outputs' has 'nothing' in the name"),
         (["show", "sweep"], "5 runs under 'outputs' have 'sweep' in the name"),
         (["--outputs", "elsewhere"], "there is no folder 'elsewhere'"),

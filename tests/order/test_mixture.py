@@ -24,15 +24,6 @@ def test_after_any_draw_every_source_is_within_one_of_its_share(seed: int) -> No
         assert np.abs(off).max() < sum(parts), (source, part)
 
 
-def test_twenty_small_periods_are_within_one_too() -> None:
-    for seed in range(20):
-        parts = np.random.default_rng(seed).integers(1, 40, 2 + seed).tolist()
-        draws, period = MixedDraws(parts), sum(parts)
-        for number in range(period + 1):
-            assert np.abs(draws.counts(number) * period - number * np.array(parts)).max() < period
-        assert draws.counts(period).tolist() == parts
-
-
 def test_shares_are_the_weights_as_they_are_written() -> None:
     assert parts_of({"a": 0.7, "b": 0.3}) == parts_of({"a": 7, "b": 3}) == [7, 3]
     assert parts_of({"a": 26.0, "b": 20.2, "c": 10.5}) == [260, 202, 105]
@@ -56,9 +47,8 @@ def test_any_draw_is_reached_without_those_before_it() -> None:
     sources = draws.sources(0, 150_000)
     for start, stop in ((0, 1), (65_530, 65_545), (131_071, 131_073), (149_000, 150_000)):
         assert draws.sources(start, stop).tolist() == sources[start:stop].tolist()
-        assert (
-            draws.counts(start).tolist() == np.bincount(sources[:start], minlength=len(draws.parts)).tolist()
-        )
+        counts = np.bincount(sources[:start], minlength=len(draws.parts))
+        assert draws.counts(start).tolist() == counts.tolist()
     far = 10**12 * int(draws.parts.sum())
     assert draws.sources(far, far + 100).tolist() == sources[:100].tolist()
     assert draws.counts(far).tolist() == (10**12 * draws.parts).tolist()

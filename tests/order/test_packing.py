@@ -44,12 +44,6 @@ def test_rows_are_as_full_as_best_fit_decreasing_makes_them(given_lengths: list[
     assert sorted(rooms) == one_by_one(given_lengths, capacity)
 
 
-@given(some_lengths, st.integers(1, 130))
-def test_result_is_a_function_of_its_arguments(given_lengths: list[int], capacity: int) -> None:
-    lengths = np.array(given_lengths, dtype=np.int32)
-    assert rows_of(lengths, capacity) == rows_of(lengths.astype(np.int64), capacity)
-
-
 def test_rows_of_many_documents_are_full() -> None:
     lengths = np.clip(np.random.default_rng(0).lognormal(5, 1, 100_000), 1, 2048).astype(np.int32)
     _, bounds = pack(lengths, 2048)

@@ -114,14 +114,6 @@ def test_fewer_documents_than_ranks_leave_empty_micro_batches() -> None:
         assert [[rows.tolist() for rows in rank] for rank in shares] == [[[1]], [[0]], [[]], [[]]]
 
 
-def test_no_documents_give_one_empty_micro_batch_each() -> None:
-    for packed in (False, True):
-        assert [[len(rows) for rows in rank] for rank in partition(np.empty(0), 2, 16, 2, packed)] == [
-            [0],
-            [0],
-        ]
-
-
 def test_no_rank_idles_while_another_holds_two_documents_of_a_micro_batch() -> None:
     # Two runs would do for the work; four ranks want four.
     shares = partition(np.array([8, 1, 1, 1]), 4, None, None, False)

@@ -14,7 +14,6 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from tests.benchmarks.sweeps.bench_sweep_memory import measure
-from tests.conftest import TINY, run_program
 from tests.support.processes import warm_process
 from tiryns.runner.launch.job import KERNEL_CACHES, bound_kernel_caches, start_processes_as_usual
 from tiryns.runner.run.folder import Run
@@ -133,13 +132,3 @@ def test_worker_of_joblib_starts_processes_as_any_other() -> None:
     assert found[0] == ("loky", usual)
     start_processes_as_usual()
     assert multiprocessing.get_start_method() == usual
-
-
-@pytest.mark.slow
-def test_joblib_trains_with_loader_processes_as_by_default(tmp_path: Path, text_file: Path) -> None:
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    default = [word for word in TINY if not word.startswith("data.num_workers")]
-    words = [*default, f"data.source={text_file}", "trainer.max_steps=4", "seed=1,2", "hydra/launcher=joblib"]
-    run_program("-m", *words, cwd=tmp_path)
-    runs = [Run(path.parent) for path in tmp_path.glob("outputs/*/*-sweep/*/status.json")]
-    assert [run.status["state"] for run in runs] == ["done", "done"]

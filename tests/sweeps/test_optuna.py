@@ -169,13 +169,8 @@ def test_half_written_journal_is_repaired(tmp_path: Path) -> None:
     assert len(optuna.load_study(study_name=STUDY, storage=open_storage(str(journal))).get_trials()) == 1
 
 
-TRIALS = [
-    "hydra/sweeper=optuna",
-    "trainer.max_steps=6",
-    "trainer.validate_every=2",
-    "checkpoint.every_steps=1",
-    RATE,
-]
+STEPS = ["trainer.max_steps=6", "trainer.validate_every=2", "checkpoint.every_steps=1"]
+TRIALS = ["hydra/sweeper=optuna", *STEPS, RATE]
 
 
 @pytest.mark.slow

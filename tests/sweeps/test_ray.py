@@ -26,14 +26,8 @@ from tiryns.runner.sweeps import ray as launcher
 from tiryns.runner.sweeps.sweeper import register_plugins
 
 STEPS = 120
-SWEPT = [
-    "experiment=ours",
-    "imports=[where]",
-    "seed=1,2",
-    f"trainer.max_steps={STEPS}",
-    "trainer.validate_every=60",
-]
-SWEPT += ["checkpoint.every_steps=5", "data.num_workers=1"]
+SWEPT = ["experiment=ours", "imports=[where]", "seed=1,2", f"trainer.max_steps={STEPS}"]
+SWEPT += ["trainer.validate_every=60", "checkpoint.every_steps=5", "data.num_workers=1"]
 
 OURS = "# @package _global_\nmodel:\n  dropout: 0.1\n"
 WHERE = """
@@ -102,10 +96,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     needs.package("ray")
     needs.package("hydra_plugins.hydra_ray_launcher")
     started = Cluster(tmp_path_factory.mktemp("ray"))
-    os.environ |= {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-    }  # not that of another cluster
+    # not that of another cluster
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     temporary = f"/tmp/r{os.getpid()}"  # names of sockets may have 107 bytes
     try:
         started.start("--head", "--port=0", "--include-dashboard=false", f"--temp-dir={temporary}")
@@ -122,10 +114,8 @@ def sweep(cwd: Path, text_file: Path, *words: str) -> subprocess.Popen[bytes]:
     (cwd / "configs" / "experiment").mkdir(parents=True)
     (cwd / "configs" / "experiment" / "ours.yaml").write_text(OURS)
     (cwd / "where.py").write_text(WHERE)
-    env = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(cwd), str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    }
+    paths = [str(cwd), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "runner.train", "--config-dir", "configs", "-m", *TINY, *SWEPT, *words]
     with open(cwd / "output.txt", "wb") as output:
         return subprocess.Popen(

@@ -20,12 +20,8 @@ from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.same_failure import same_failure
 from tiryns.runner.sweeps.sweeper import find_sweep, place, problem_of
 
-SHORT = [
-    "trainer.max_steps=4",
-    "trainer.validate_every=2",
-    "checkpoint.every_steps=2",
-    "checkpoint.keep_last=9",
-]
+SHORT = ["trainer.max_steps=4", "trainer.validate_every=2"]
+SHORT += ["checkpoint.every_steps=2", "checkpoint.keep_last=9"]
 
 
 class Swept(NamedTuple):
@@ -67,17 +63,13 @@ def test_failed_jobs_do_not_end_the_sweep_but_are_named_at_its_end(swept: Swept)
     assert "Traceback" not in swept.first.stderr
     lines = [line for line in swept.first.stderr.splitlines() if line.startswith("failed: ")]
     assert len(lines) == 2
-    assert lines[0].startswith(
-        "failed: 2 (optimizer.lr=1e+30 seed=1): the loss or its gradient is not a number"
-    )
     cause = "the loss or its gradient is not a number"
+    assert lines[0].startswith(f"failed: 2 (optimizer.lr=1e+30 seed=1): {cause}")
     assert [line.count(cause) for line in swept.first.stderr.splitlines() if cause in line] == [1, 1]
     assert "epoch:index" not in swept.first.stderr
     assert "epoch:index" in (swept.folder / "2" / "train.log").read_text()
-    assert (
-        f"2 has failed: see {Path('outputs', *swept.folder.parts[-2:], '2', 'train.log')}"
-        in swept.first.stderr
-    )
+    log = Path("outputs", *swept.folder.parts[-2:], "2", "train.log")
+    assert f"2 has failed: see {log}" in swept.first.stderr
     assert "2 of 4 jobs failed; run them again with: tiryns resume=" in swept.first.stderr
 
 
@@ -125,10 +117,8 @@ def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Sw
 
 @pytest.mark.slow
 def test_wandb_runs_of_a_sweep_are_a_group_and_each_their_own(tmp_path: Path, text_file: Path) -> None:
-    run_program(
-        *("-m", *TINY, f"data.source={text_file}", *SHORT, "trainer.max_steps=2", "logger=wandb", "seed=1,2"),
-        cwd=tmp_path,
-    )
+    words = [*TINY, f"data.source={text_file}", *SHORT, "trainer.max_steps=2", "logger=wandb"]
+    run_program("-m", *words, "seed=1,2", cwd=tmp_path)
     (folder,) = tmp_path.glob("outputs/*/*-sweep")
     group = "/".join(folder.parts[-2:])
     ids = set()

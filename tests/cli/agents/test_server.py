@@ -85,20 +85,6 @@ def test_client_reads_a_run_and_may_not_write(run: Run) -> None:
     assert sorted(run.path.parent.parent.rglob("*")) == before
 
 
-@pytest.mark.slow
-def test_client_of_a_server_that_writes_pushes_a_model(run: Run) -> None:
-    async def about(client: Any) -> None:
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert {"push", "prepare_corpus", "judge", "runs"} <= tools.keys()
-        assert not tools["push"].annotations.read_only_hint
-        pushed = await client.call_tool("push", {"run": "outputs/first", "target": "./model"})
-        assert document(pushed)["target"] == "model"
-
-    folder = run.path.parent.parent
-    talk(folder, about, "--write")
-    assert (folder / "model" / "config.json").exists()
-
-
 @pytest.mark.parametrize(
     ("tool", "given", "told"),
     [

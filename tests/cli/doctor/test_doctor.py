@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from tests.conftest import ROOT, TINY, run_program
+from tests.conftest import ROOT, TINY
 from tests.launch.test_kill import only_run
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import tiryns_here
 from tests.support.precision import pretend_units
 from tiryns.runner.cli.doctor import choice, libraries, machine
 from tiryns.runner.loop import resolved as resolving
 from tiryns.runner.run.environment import environment, version_of
-from tiryns.runner.run.folder import Run
 
 GIB = 2**30
 AUTO = [word for word in TINY if not word.startswith("trainer")]
@@ -79,19 +78,6 @@ def test_run_chooses_what_it_says(
     status = only_run(tmp_path / "outputs").status
     assert said == {name: status["resolved"][name] for name in choice.CHOSEN}
     assert said["precision"] == ("bf16-mixed" if has_bf16 and not amx else "32-true"), "the model is narrow"
-
-
-@pytest.mark.slow
-def test_ranks_choose_what_it_says(text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS")
-    # a trial on a busy machine may choose the precision otherwise
-    words = [*AUTO, *SHORT, f"data.source={text_file}", "trainer=ddp", "trainer.accelerator=cpu"]
-    words += ["trainer.precision=32-true"]
-    said = json.loads(tiryns_here(tmp_path, "doctor", *words, "--json").stdout)["chosen"]
-    run_program(*words, cwd=tmp_path)
-    (file,) = (tmp_path / "outputs").glob("*/*/status.json")
-    assert said == {name: Run(file.parent).status["resolved"][name] for name in choice.CHOSEN}
-    assert said["processes"] == 2
 
 
 def test_no_gpu_and_no_bf16(doctor: Any, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,15 +141,8 @@ def test_slurm(doctor: Any, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert doctor()["slurm"] == {"job": None, "nodes": None, "tasks": None, "sbatch": None}
     program(bare, "sbatch")
     assert doctor()["slurm"]["sbatch"] == str(bare / "sbatch")
-    job = {
-        "JOB_ID": "17",
-        "JOB_NUM_NODES": "2",
-        "NTASKS": "5",
-        "PROCID": "0",
-        "STEP_ID": "0",
-        "STEP_NUM_NODES": "2",
-    }
-    for name, value in job.items():
+    job = "JOB_ID=17 JOB_NUM_NODES=2 NTASKS=5 PROCID=0 STEP_ID=0 STEP_NUM_NODES=2"
+    for name, value in (word.split("=") for word in job.split()):
         monkeypatch.setenv(f"SLURM_{name}", value)
     found = doctor(status=4)
     assert found["problems"] == ["SLURM started 5 tasks on 2 nodes; every node needs the same number"]
@@ -250,24 +229,20 @@ def test_extras_are_those_of_the_project() -> None:
     assert set(libraries.EXTRAS) == set(project["optional-dependencies"]) - {"dev", "docs"}
 
 
-def shown(tmp_path: Path, *words: str) -> Done:
-    return tiryns_here(tmp_path, "doctor", *words)
-
-
 def test_screen_fits_and_says_what_the_document_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_gpus(monkeypatch, 0)
     pretend_units(monkeypatch, False)
-    done = shown(tmp_path)
+    done = tiryns_here(tmp_path, "doctor")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) <= 30
     assert "precision    32-true (this processor has no bf16 units)" in done.stdout
-    done = shown(tmp_path, "trainer=gpu")
+    done = tiryns_here(tmp_path, "doctor", "trainer=gpu")
     assert (done.returncode, done.stderr) == (4, "")
     assert "in the way\n  1" in done.stdout
-    for word, named in (
-        ("trainer.precison=auto", "trainer.precision"),
-        ("trainer.precision=bf61", "bf16-mixed"),
-    ):
-        wrong = shown(tmp_path, word)
+    for word, named in {
+        "trainer.precison=auto": "trainer.precision",
+        "trainer.precision=bf61": "bf16-mixed",
+    }.items():
+        wrong = tiryns_here(tmp_path, "doctor", word)
         assert (wrong.returncode, wrong.stdout) == (1, "")
         assert named in wrong.stderr

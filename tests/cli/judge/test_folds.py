@@ -32,13 +32,6 @@ def test_pairs_share_seed_and_fold(tmp_path: Path) -> None:
     assert "1, fold 2" in page.table("seed").column("seed")
 
 
-def test_folds_without_a_counterpart_are_in_no_pair(tmp_path: Path) -> None:
-    runs = make_folds(tmp_path / "sweep", seeds=[1])
-    (runs[0] / "status.json").write_text('{"state": "failed"}')
-    done = judge(tmp_path, "--json")
-    assert [pair["fold"] for pair in json.loads(done.stdout)["comparisons"][0]["pairs"]] == [2, 3]
-
-
 @pytest.mark.parametrize("word", ["folds=3", "seeds=3"])
 def test_words_for_sweeps_are_refused(tmp_path: Path, word: str) -> None:
     done = tiryns_here(tmp_path, "judge", "--change", "optimizer=lion", word)

@@ -1,17 +1,13 @@
 """Which runs `tiryns judge` trains: those that it lacks, as few as make the answer clear, and none twice."""
 
 import json
-import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.judge.folders import make_run, make_sweep
-from tests.conftest import ROOT, TINY
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.judge.missing import comparison_folder, missing_seeds, sweep_words
@@ -236,36 +232,3 @@ def test_words_of_a_sweep_are_those_of_the_command_line(
     assert missing_seeds(folder, ["optimizer.lr=1e-2", "outputs=there"], [1, 2]) == [1, 2]
     make_run(folder / "1", 2, 4.0, ["optimizer.lr=0.001", "outputs=there"], state="running")
     assert missing_seeds(folder, ["optimizer.lr=1e-3", "outputs=there"], [1, 2]) == [2]
-
-
-@pytest.mark.slow
-def test_killed_command_goes_on_to_the_answer(tmp_path: Path, text_file: Path) -> None:
-    """Real runs: killed while they train, the same command trains none again, and ends with the answer."""
-    words = ["--change", "optimizer.lr=0.0003", *TINY, f"data.source={text_file}", "--json"]
-    program = "from tiryns.runner.cli.commands import main; main()"
-    command = [sys.executable, "-c", program, "judge", *words]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = "outputs/*/*-judge/*/status.json"
-
-    def finished() -> dict[Path, str]:
-        read = {file: json.loads(file.read_text()) for file in tmp_path.glob(done)}
-        return {file: status["started"] for file, status in read.items() if status.get("state") == "done"}
-
-    first = subprocess.Popen(
-        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 240
-    while len(finished()) < 4:
-        assert first.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    first.kill()
-    first.wait()
-    before = finished()
-    again = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr[-3000:]
-    found = json.loads(again.stdout)
-    assert [each["answer"] for each in found["comparisons"]] == ["worse"]
-    assert before.items() <= finished().items()
-    assert len(finished()) == 2 * len(found["comparisons"][0]["pairs"])
-    assert found["comparisons"][0]["shared"] == {"initial_weights": True, "order_and_masks": True}

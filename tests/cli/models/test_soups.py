@@ -62,10 +62,8 @@ def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[Run], tmp_pa
         expected = torch.stack([one[name] for one in every]).double().mean(0)
         torch.testing.assert_close(tensor.double(), expected, atol=1e-6, rtol=1e-5)
         assert torch.equal(tensor, weights(plain)[name])
-    measured = evaluate(str(uniform), {"test": json_source(sweep[0], "test")}).content["sets"]["test"][
-        "metrics"
-    ]
-    assert measured["accuracy"] == pytest.approx(soup["figures"]["uniform"]["test/test/accuracy"])
+    measured = evaluate(str(uniform), {"test": json_source(sweep[0], "test")}).content["sets"]["test"]
+    assert measured["metrics"]["accuracy"] == pytest.approx(soup["figures"]["uniform"]["test/test/accuracy"])
 
 
 def json_source(run: Run, part: str) -> str:

@@ -75,13 +75,8 @@ def test_shared_fields_hold_for_tasks_that_lack_them() -> None:
 
 
 def test_source_is_the_first_or_that_of_files_or_the_one_that_is_named() -> None:
-    content = one(
-        sources={
-            "hub": ["data.train=h"],
-            "files": ["data.train='{data}/f'"],
-            "zip": ["data.train='{data}/z'"],
-        }
-    )
+    sources = {"files": ["data.train='{data}/f'"], "zip": ["data.train='{data}/z'"]}
+    content = one(sources={"hub": ["data.train=h"], **sources})
     assert words(read_suite("s", content)) == ("data.train=h",)
     assert words(read_suite("s", content, "my folder")) == ("data.train='my folder/f'",)
     assert words(read_suite("s", content, "d", "zip")) == ("data.train='d/z'",)
@@ -113,16 +108,13 @@ def test_tasks_are_chosen_with_those_that_they_start_from() -> None:
 def test_base_is_changed_field_by_field() -> None:
     base = {"seeds": 3, "tasks": {"a": {"metric": "f1", "keep": 1}, "b": {"metric": "f1"}}}
     own = {"base": "s", "tasks": {"a": {"seeds": 1}, "b": None, "c": {"metric": "mcc"}}}
-    assert merged(base, own)["tasks"] == {
-        "a": {"metric": "f1", "keep": 1, "seeds": 1},
-        "c": {"metric": "mcc"},
-    }
+    changed = {"a": {"metric": "f1", "keep": 1, "seeds": 1}, "c": {"metric": "mcc"}}
+    assert merged(base, own)["tasks"] == changed
 
 
 def test_command_of_a_suite_is_that_of_a_sweep() -> None:
-    found = as_sweep(
-        ["suite=glue", "model=a/b,c", "suite.tasks=x,y", "seed=1,2", "data.train=${oc.env:D}", "outputs=o"]
-    )
+    typed = "suite=glue model=a/b,c suite.tasks=x,y seed=1,2 data.train=${oc.env:D} outputs=o"
+    found = as_sweep(typed.split())
     assert found == [
         "-m", "hydra/sweeper=suite", "hydra.sweeper.suite='glue'", "hydra.sweeper.models=['a/b','c']",
         "hydra.sweeper.tasks=['x','y']", "hydra.sweeper.overrides=['seed=1,2','data.train=\\${oc.env:D}']", "outputs=o",

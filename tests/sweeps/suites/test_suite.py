@@ -1,7 +1,6 @@
 """A suite as one sweep: its stages, its table, and the same suite run again; jobs are fakes but in the slow tests."""
 
 import csv
-import io
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -65,9 +64,8 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     stages = fake_launches(monkeypatch)
     done, content, sweep = run(tmp_path, "suite=my.yaml", "model=bert_tiny,bert_mini")
     assert done.returncode == 0, done.stderr
-    assert [len(stage) for stage in stages] == [6, 4, 4], (
-        "first seeds, the better half, then what starts from it"
-    )
+    # first seeds, the better half, then what starts from it
+    assert [len(stage) for stage in stages] == [6, 4, 4]
     starts = {job["model.name_or_path"] for job in stages[2]}
     assert {job["model"] for job in stages[2]} == {"pretrained"}
     chosen = content["models"][0]["tasks"]["hard"]
@@ -87,9 +85,8 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     page = read(sweep / "suite.html")
     assert "41.4 ± 0.7" in page.table("mean").column("hard")
     assert len(page.tables) == 3
-    table = list(
-        csv.DictReader(io.StringIO(tiryns_here(tmp_path, "report", str(sweep), "--format", "csv").stdout))
-    )
+    printed = tiryns_here(tmp_path, "report", str(sweep), "--format", "csv").stdout
+    table = list(csv.DictReader(printed.splitlines()))
     assert [row["task"] for row in table] == ["mean", "hard", "easy"] * 2
     assert float(table[1]["mean"]) == pytest.approx(0.414)
     markdown = tiryns_here(tmp_path, "report", str(sweep), "--format", "md").stdout
@@ -105,9 +102,8 @@ def test_stages_table_and_what_a_second_start_does(tmp_path: Path, monkeypatch: 
     lost = sweep / content["models"][1]["tasks"]["easy"]["runs"]["2"]
     Run(lost).update_status(state="running")
     _, again, _ = run(tmp_path, f"resume={sweep}", "model=bert_tiny,bert_mini,bert_small")
-    assert [len(stage) for stage in stages[before:]] == [3, 2, 3], (
-        "the new model, and with its last stage what was lost"
-    )
+    # the new model, and with its last stage what was lost
+    assert [len(stage) for stage in stages[before:]] == [3, 2, 3]
     assert len(again["runs"]) == count + 7
     assert [row["model"] for row in again["models"]] == ["bert_tiny", "bert_mini", "bert_small"]
     assert read_sweep(sweep)["suite"]["models"] == ["bert_tiny", "bert_mini", "bert_small"]
@@ -130,13 +126,10 @@ def test_failed_settings_are_out_and_a_task_without_any_is_told(
     content = json.loads((sweep / "suite.json").read_text())
     assert done.returncode == 1
     assert len(stages) == 1, "what starts from it waits"
-    assert content["models"][0]["tasks"]["hard"]["problem"].startswith(
-        "all settings have failed: 0: the loss"
-    )
-    assert content["models"][0]["tasks"]["easy"]["problem"] == "waits for hard"
-    assert (
-        f"the suite is not complete; go on with: tiryns resume={sweep.relative_to(tmp_path)}" in done.stderr
-    )
+    problems = {name: task["problem"] for name, task in content["models"][0]["tasks"].items()}
+    assert problems["hard"].startswith("all settings have failed: 0: the loss")
+    assert problems["easy"] == "waits for hard"
+    assert f"not complete; go on with: tiryns resume={sweep.relative_to(tmp_path)}" in done.stderr
 
 
 def test_tasks_that_differ_in_their_figure_alone_share_their_jobs(
@@ -188,9 +181,8 @@ def test_wrong_command_ends_with_one_line_before_anything_runs(
 def test_suites_of_ones_own_are_found_and_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_launches(monkeypatch)
     (tmp_path / "conf" / "suite").mkdir(parents=True)
-    (tmp_path / "conf" / "suite" / "mine.yaml").write_text(
-        "# My suite.\n" + yaml.safe_dump(SUITE, sort_keys=False)
-    )
+    content = f"# My suite.\n{yaml.safe_dump(SUITE, sort_keys=False)}"
+    (tmp_path / "conf" / "suite" / "mine.yaml").write_text(content)
     succeeded(tmp_path, "--config-dir", "conf", "suite=mine", "model=bert_tiny", "suite.tasks=[hard]")
     monkeypatch.setenv("TIRYNS_CONF", str(tmp_path / "conf"))
     assert "My suite." in tiryns_here(tmp_path, "info", "suite=mine").stdout
@@ -198,12 +190,8 @@ def test_suites_of_ones_own_are_found_and_described(tmp_path: Path, monkeypatch:
 
 
 STEPS = ["trainer.max_steps=2", "trainer.validate_every=2", "trainer.precision=32-true", "trainer=cpu"]
-TINY = [
-    "model.hidden_size=32",
-    "model.intermediate_size=64",
-    "data.vocab_size=300",
-    "sampler.global_batch_size=8",
-]
+TINY = ["model.hidden_size=32", "model.intermediate_size=64", "data.vocab_size=300"]
+TINY.append("sampler.global_batch_size=8")
 
 
 @pytest.mark.slow
@@ -226,13 +214,8 @@ def test_every_task_of_glue_is_read_from_both_kinds_of_files(suite: str, tmp_pat
     fixed = ["optimizer.lr=1e-3", "optimizer.weight_decay=0", "trainer.max_epochs=null", "seed=1"]
     means = []
     for source, folder in sources.items():
-        words = [
-            f"suite={suite}",
-            "model=bert_tiny",
-            f"suite.data={folder}",
-            f"suite.source={source}",
-            f"outputs={source}",
-        ]
+        words = [f"suite={suite}", "model=bert_tiny", f"suite.data={folder}", f"suite.source={source}"]
+        words.append(f"outputs={source}")
         succeeded(tmp_path, *words, *STEPS, *TINY, *fixed)
         (file,) = (tmp_path / source).glob("*/*/suite.json")
         content = json.loads(file.read_text())
