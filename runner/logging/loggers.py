@@ -137,7 +137,7 @@ def wandb_logger(
     """A Weights & Biases logger with the config; files and run id lie in the run folder, so a resumed run keeps its id.
 
     Raises:
-        ValueError: `offline` is `false` while no key is known.
+        ValueError: `offline` is none of auto, true, false, or `false` while no key is known.
     """
     import wandb
 
@@ -209,6 +209,8 @@ def _cell(value: float | None) -> str:
 
 def _is_offline(offline: str) -> bool:
     choice = offline.lower()
+    if choice not in ("auto", "true", "false"):
+        raise ValueError(f"logger.wandb.offline is auto, true or false, not {offline!r}")
     if choice == "auto":
         mode = os.environ.get("WANDB_MODE", "")
         return mode in ("offline", "dryrun") or (mode != "online" and not _has_wandb_key())

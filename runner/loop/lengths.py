@@ -32,59 +32,79 @@ Connect = Callable[..., int]
 
 
 class Lengths:
-    """The length of a run whose config gives it in steps or epochs, or as a budget, phases, or ramps in tokens.
-
-    Where its config has none of the latter, nothing is `counted`, and nothing of it changes.
-    """
+    """The length of a run whose config gives it in steps or epochs, which never changes."""
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
-        trainer, scheduler = config.trainer, config.get("scheduler") or {}
-        given = [
-            config.get("phases"),
-            *map(scheduler.get, TOKENS),
-            *map(trainer.get, (*BUDGETS, "max_seconds")),
-        ]
-        self.counted = any(
-            given
-        )  # version 0.3 turned max_seconds into steps, which a run of it has to restore
 
     def restore(self, resolved: Resolved) -> None:
         """Restores in the config the lengths that were `resolved` when the run began."""
-        if self.counted:
-            token_ramps.take_over_lengths(self.config, resolved)
+
+    def check(self, data: RunData) -> None:
+        """Raises ValueError for data that cannot change during a run as the config says."""
+
+    def connect(self, data: object, objective: object, model: TaskModel | None, connect: Connect) -> int:
+        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
+        return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
+
+    def settle(self, data: RunData) -> None:
+        """Makes the length a number of steps for data with batches of its own."""
+
+    def count_ramps(self, data: RunData, max_steps: int) -> None:
+        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
+
+    def make_scheduler(self) -> Callable[..., LRScheduler]:
+        """A function from an `optimizer` and `max_steps` to the scheduler of the run."""
+        return make_scheduler_of(self.config.scheduler)
+
+    def rotary(self, model: object) -> RotaryPhases | None:
+        """The bases of rotary positions over the run; None where they stay as they are."""
+        return None
+
+    def phases(self) -> list[Phase]:
+        """The phases of the run."""
+        return []
+
+    def record(self, settled: DictConfig) -> Resolved:
+        """The lengths to record of a run, given the config in which they are steps."""
+        return {}
+
+
+class CountedLengths(Lengths):
+    """The lengths of a run that has a budget, phases, or ramps of its learning rate in tokens."""
+
+    def restore(self, resolved: Resolved) -> None:
+        """Restores in the config the lengths that were `resolved` when the run began."""
+        token_ramps.take_over_lengths(self.config, resolved)
 
     def check(self, data: Any) -> None:
         """Raises ValueError for data that cannot change during a run as the phases say."""
-        if self.counted:
-            found = phases.check_data_of(self.config, data)
-            if data.phase_groups:
-                data.phases = found
+        found = phases.check_data_of(self.config, data)
+        if data.phase_groups:
+            data.phases = found
 
     def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
         """Connects prepared data with the run; returns its steps, which are in the config from then on."""
-        trainer = self.config.trainer
         if self.config.get("phases"):
             return phases.connect_phases(self.config, data, objective, model, connect)
-        if self.counted and (limit := budget.budget_of(trainer)):
+        if limit := budget.budget_of(self.config.trainer):
             budget.check_warmups(
                 self.config, f"of the run's steps, which trainer.{limit.name} counts by their batches"
             )
             connect(PROVISIONAL, None)
-            budget.settle(trainer, budget.steps_within(limit, data, model))
-        return connect(trainer.max_steps, trainer.max_epochs)
+            budget.settle(self.config.trainer, budget.steps_within(limit, data, model))
+        return super().connect(data, objective, model, connect)
 
     def settle(self, data: RunData) -> None:
         """Makes the length a number of steps for data with batches of its own."""
         if self.config.get("phases"):
             phases.steps_of_phases(self.config, data)
-        elif self.counted and (limit := budget.budget_of(self.config.trainer)):
+        elif limit := budget.budget_of(self.config.trainer):
             budget.settle(self.config.trainer, budget.steps_within(limit, data, None))
 
     def count_ramps(self, data: RunData, max_steps: int) -> None:
         """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
-        if self.counted:
-            token_ramps.count_ramps(self.config, data, max_steps)
+        token_ramps.count_ramps(self.config, data, max_steps)
 
     def make_scheduler(self) -> Callable[..., LRScheduler]:
         """A function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases.
@@ -92,10 +112,10 @@ class Lengths:
         Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
         """
         config, found = self.config, self.phases()
-        optimizer = settings_in(config.optimizer, resolve=True) if found else {}
-        decays = decays_of(found, optimizer) if found else None
-        if not found or (decays is None and not has_own_schedules(found)):
-            return make_scheduler_of(config.scheduler)
+        optimizer = settings_in(config.optimizer, resolve=True)
+        decays = decays_of(found, optimizer)
+        if decays is None and not has_own_schedules(found):
+            return super().make_scheduler()
         settings = settings_in(config.scheduler, resolve=True)
         if target_of(settings) != CLOSED_FORM:
             raise ValueError(
@@ -128,15 +148,27 @@ class Lengths:
 
     def phases(self) -> list[Phase]:
         """The phases of the run."""
-        return phases.phases_in(self.config) if self.config.get("phases") else []
+        return phases.phases_in(self.config)
 
     def record(self, settled: DictConfig) -> Resolved:
         """The lengths to record of a run, given the config in which they are steps."""
-        if not self.counted:
-            return {}
         limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
         return {
             **({"budget": str(limit), "max_steps": int(settled.trainer.max_steps)} if limit else {}),
             **({"phases": phases.steps_of(self.config.copy(), settled)} if settled.get("phases") else {}),
             **({token_ramps.RECORD: ramps} if ramps else {}),
         }
+
+
+def run_lengths(config: DictConfig) -> Lengths:
+    """The lengths of a run, which its config may get as steps.
+
+    Example:
+        >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})
+        >>> type(run_lengths(config)).__name__
+        'CountedLengths'
+    """
+    trainer, scheduler = config.trainer, config.get("scheduler") or {}
+    given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
+    # version 0.3 turned max_seconds into steps, which a run of it has to restore
+    return CountedLengths(config) if any(given) else Lengths(config)
