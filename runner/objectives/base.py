@@ -287,12 +287,7 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
-
-    Example:
-        >>> get_collator_cls("mlm").__name__
-        'MaskedLanguageModelingCollator'
-    """
+    """The collator class of an objective by its config name. Raises ValueError for an unknown one, naming all."""
     options = OPTIONS["objective"]
     if objective not in options:
         raise ValueError(
