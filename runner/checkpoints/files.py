@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 
 import torch
 from lightning.fabric.plugins import CheckpointIO
-from torch import Tensor, nn
+from torch import Tensor
 
 from tiryns.runner.checkpoints import sharded
-from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, WEIGHTS, names_of
 from tiryns.runner.patches.torch.trees import keep_versions, tree_leaves
-from tiryns.runner.protocols import Resolved, State
+from tiryns.runner.protocols import State
 from tiryns.runner.run.files import staging
 
 Found = TypeVar("Found")
@@ -259,26 +258,6 @@ def weight_types(path: Path) -> dict[str, torch.dtype]:
     state = (entry_of(path, "state_dict") or {}).items()
     tensors = {name: stored[one[1]].properties if isinstance(one, tuple) else one for name, one in state}
     return {name: one.dtype for name, one in tensors.items() if one.dtype.is_floating_point}
-
-
-def keep_types(module: nn.Module, checkpoint: Path, began: Resolved, precision: str) -> dict[str, str]:
-    """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
-
-    Until version 0.2 weights were trained in the type of the file that they came from, whatever the precision.
-
-    Returns the types as an entry of `resolved` if one of them is not fp32; otherwise an empty mapping. Nothing changes if
-    the run resumes with another precision, or `began` with fp32 weights.
-    """
-    same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
-    fp32 = names_of({torch.float32})
-    if not same or began.get(WEIGHTS) == fp32:
-        return {}
-    types, found = weight_types(checkpoint), set()
-    for name, tensor in module.state_dict(keep_vars=True).items():
-        if (dtype := types.get(name)) is not None:
-            tensor.data = tensor.data.to(dtype)
-            found.add(dtype)
-    return {} if names_of(found) == fp32 else {WEIGHTS: f"{names_of(found)}, as the run began"}
 
 
 def damage_of(path: Path) -> str | None:

@@ -96,7 +96,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that nobody logs,
     or a budget that is not known here.
     """
-    from tiryns.runner.checkpoints.files import keep_types
+    from tiryns.runner.loop.kept_types import keep_types
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.models.initial.dtypes import weights_of

@@ -117,10 +117,7 @@ def tells_batches(data: RunData) -> TypeGuard["GlobalBatchDataModule"]:
 
 def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
     """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
-    counts = None if model is None else model.flop_counts()
-    shares = _first_batches(data)
-    each = (step_flops(model, counts, s) if model is not None and counts else s["tokens"] for s in shares)
-    spent = list(accumulate(each))
+    spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
     if spent[-1] > amount:
         return bisect_right(spent, amount)
     return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
@@ -223,6 +220,7 @@ def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: i
 
 
 def _in_blocks(indices: Callable[[int, int], NDArray[np.int64]], start: int, stop: int, cost: Cost) -> float:
+    """The cost of the samples that `indices` gives for [start, stop), a block at a time."""
     blocks = (indices(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK))
     return sum(map(cost, blocks))
 
@@ -237,7 +235,12 @@ def _cost_of_lengths(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     return counts.per_token + others / tokens, counts.per_pair
 
 
+def _cost_of_share(model: TaskModel | None, share: Share) -> float:
+    return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
+
+
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:
+    """The first global batches, each whole."""
     batches = data.train_batches(0, 1)
     found: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))
     return islice(found, COUNTED)

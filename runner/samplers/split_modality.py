@@ -1,23 +1,36 @@
 """Global batches of one modality each, all with images or all text, as in LLaVA 1.5 (arXiv 2310.03744)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.order.permutation import epoch_seed
-from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler
+from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler, SizedSequences
 from tiryns.runner.samplers.modality_batches import ModalityBatches
+
+
+class ModalitySequences(SizedSequences, Protocol):
+    """Sequences of which some come with images.
+
+    Example:
+        >>> class Texts(list):
+        ...     lengths = lambda self, indices: np.array([len(self[i]) for i in indices], dtype=np.int32)
+        ...     modalities = lambda self, indices: np.zeros(len(indices), dtype=bool)
+    """
+
+    def modalities(self, indices: NDArray[np.int64], /) -> NDArray[np.bool_]:
+        """Whether each sample has images, bool [D], of int64 indices [D]."""
+        ...
 
 
 @dataclass(eq=False, repr=False)
 class SplitModality(GlobalBatchSampler):
     """The sampler of the config group: each epoch the batches of `ModalityBatches`, nothing repeated.
 
-    `dataset.modalities(indices)` tells which samples have images, bool [D]. An image counts `image_patches` tokens more,
-    unless the dataset says that its `lengths_count_images`. The last batch of a modality is smaller, or left out with
-    `drop_last`; epochs do not share batches. B examples make a global batch.
+    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`. The last batch
+    of a modality is smaller, or left out with `drop_last`; epochs do not share batches. B examples make a global batch.
 
     Example:
         >>> class Samples(list):
@@ -29,7 +42,7 @@ class SplitModality(GlobalBatchSampler):
         [[0, 2], [1, 3]]
     """
 
-    dataset: Any
+    dataset: ModalitySequences
     image_patches: int
     drop_last: bool
 
@@ -70,7 +83,7 @@ class SplitModality(GlobalBatchSampler):
 
     def _lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Tokens of each sample with its images, int64 [D]."""
-        lengths: NDArray[np.int64] = self.dataset.lengths(indices).astype(np.int64)
+        lengths = self.dataset.lengths(indices).astype(np.int64)
         if not getattr(self.dataset, "lengths_count_images", False):
             lengths += np.asarray(self.dataset.modalities(indices), dtype=bool) * self.image_patches
         return lengths

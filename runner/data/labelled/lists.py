@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
+    Scalar,
     TaskSequences,
     column,
     concatenated,
@@ -128,13 +129,18 @@ class ListReader(ExampleReader[Candidates]):
         texts = [[pair[i] for pair in pairs] for i in range(2)]
         ids, types = [], []
         for _, encoding in tokenized(tokenizer, *texts, truncation="longest_first", max_length=max_length):
-            ids.append(encoding.ids)
-            types.append(encoding.type_ids)
+            ids.append(np.array(encoding.ids, np.int32))
+            types.append(np.array(encoding.type_ids, np.int8))
         counts = np.array([len(example.candidates) for example in examples], np.int64)
         bounds = list(pairwise([0, *np.cumsum(counts)]))
-        joined = [[concatenated(parts[a:b], np.int32) for a, b in bounds] for parts in (ids, types)]
+
+        def joined(parts: Sequence[NDArray[np.integer]], kind: type[Scalar]) -> list[NDArray[Scalar]]:
+            return [concatenated(parts[start:end], kind) for start, end in bounds]
+
         with_types = "token_type_ids" in tokenizer.model_input_names
-        sequences = ListSequences(examples, joined[0], joined[1] if with_types else None)
+        sequences = ListSequences(
+            examples, joined(ids, np.int32), joined(types, np.int8) if with_types else None
+        )
         sequences.counts = counts
         sequences.choice_lengths = np.array([len(one) for one in ids], np.int32)
         sequences.labels = self.labels(examples)

@@ -103,12 +103,14 @@ def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list
     found = [list[Holder]() for _ in wanted]
     if data.source.tokenized:
         raise ValueError(f"{asked}: {data.source.describe()} came as token ids, so its text is not known")
-    places = DocumentPlaces(data)
+    places, number = DocumentPlaces(data), 0
     chunker = places.chunker()
-    for number, document in enumerate(data.source.documents()):
-        for text, holders in zip(wanted, found, strict=True):
-            if text in document:
-                holders.append(_holder(places, chunker, number, document, text))
+    for _, _, source in places.leaves:
+        for document in source.documents():
+            for text, holders in zip(wanted, found, strict=True):
+                if text in document:
+                    holders.append(_holder(places, chunker, number, document, text))
+            number += 1
     for name, other in data.validation_sources.items():
         for source_name, file, source in leaves_of(other):
             for row, document in enumerate(source.documents(), 1):

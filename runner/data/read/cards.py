@@ -15,7 +15,15 @@ from tiryns.runner.run.files import json_object
 
 _HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
 
-_OF_SOMETHING_ELSE = (LookupError, TypeError, AttributeError, ValueError, OSError, RecursionError)
+_OF_SOMETHING_ELSE = (
+    KeyError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    OSError,
+    RecursionError,
+    yaml.YAMLError,
+)
 """Errors of reading features that something else than `datasets` wrote."""
 
 

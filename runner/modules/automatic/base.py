@@ -147,10 +147,13 @@ class AutomaticModule(ModelModule):
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """The step; what was set up for it ends."""
         super().optimizer_step(*args, **kwargs)
-        self.on_train_end()
+        self._end_step()
 
     def on_train_end(self) -> None:
-        """Ends a step, also one that was not taken."""
+        """Ends a step that was not taken."""
+        self._end_step()
+
+    def _end_step(self) -> None:
         self._in_step = False
         self._step.close()
 

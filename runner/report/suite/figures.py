@@ -4,7 +4,6 @@
 """
 
 import math
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,10 +42,7 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
     """
     values, found_on = [], set()
     for name in names:
-        of_stages = [
-            [key for key in results if re.fullmatch(rf"{stage}/[^/]*/{re.escape(name)}", key)]
-            for stage in stages
-        ]
+        of_stages = [[key for key in results if _is_of(key, stage, name)] for stage in stages]
         keys = [name] if name in results else next(filter(None, of_stages), [])
         value = statistics.mean(results[key] for key in keys) if keys else math.nan
         if not keys:
@@ -57,6 +53,10 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
         values.append(value)
         found_on.add({"test": "test", "val": "validation"}.get(keys[0].partition("/")[0], ""))
     return statistics.mean(values), found_on.pop() if len(found_on) == 1 else "validation" if found_on else ""
+
+
+def _is_of(key: str, stage: str, name: str) -> bool:
+    return key.count("/") == 2 and key.startswith(f"{stage}/") and key.endswith(f"/{name}")
 
 
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
@@ -128,9 +128,13 @@ def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
         if len(have) > 1:
             sign = 1 if column in smaller else -1
             first, *others = sorted(have, key=lambda pair: sign * pair[1]["mean"])
-            unknown = [-math.inf, math.inf]  # of one seed
-            low, high = first[1]["interval"] or unknown
-            ends = {name: cell["interval"] or unknown for name, cell in others}
-            unclear = [name for name, (least, most) in ends.items() if low <= most and least <= high]
+            unclear = [name for name, cell in others if not _lie_apart(first[1], cell)]
             found[column] = {"model": first[0], "not_apart_from": unclear}
     return found
+
+
+def _lie_apart(one: Content, other: Content) -> bool:
+    """Whether two intervals share no value; those of one seed are not known."""
+    if one["interval"] is None or other["interval"] is None:
+        return False
+    return bool(one["interval"][0] > other["interval"][1] or one["interval"][1] < other["interval"][0])
