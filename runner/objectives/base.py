@@ -28,7 +28,7 @@ class Collator(RunObjective, ABC):
 
     Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
     targets by `compute_labels`; a `label_column` becomes `labels`. A sample's integer `key` seeds its random choices;
-    without one they are drawn from torch's default generator.
+    without one they are drawn from torch's default generator. A run calls it with `FlatSamples` and gets a `MicroBatch`.
 
     Example:
         >>> class Copy(Collator):
@@ -37,8 +37,6 @@ class Collator(RunObjective, ABC):
         >>> batch = Copy(pad_token_id=0, mask_token_id=4, vocab_size=50)([{"input_ids": [7, 8]}, {"input_ids": [9]}])
         >>> batch["input_ids"].tolist(), batch["labels"].tolist()
         ([[7, 8], [9, 0]], [[7, 8], [9, -100]])
-
-    A run calls it with `FlatSamples` and gets a `MicroBatch`; see `micro_batch`.
     """
 
     packs = False
@@ -287,12 +285,16 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """The collator class of an objective by its config name. Raises ValueError for an unknown one, naming all."""
-    options = OPTIONS["objective"]
-    if objective not in options:
-        raise ValueError(
-            f"unknown objective {objective!r}; there are: {', '.join(options)}" + suggest(objective, options)
-        )
-    target = locate(options[objective]._target_, "objective")  # type: ignore[attr-defined]
+    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
+
+    Example:
+        >>> get_collator_cls("mlm").__name__
+        'MaskedLanguageModelingCollator'
+    """
+    known = OPTIONS["objective"]
+    if objective not in known:
+        names = ", ".join(known)
+        raise ValueError(f"unknown objective {objective!r}; there are: {names}" + suggest(objective, known))
+    target = locate(known[objective]._target_, "objective")  # type: ignore[attr-defined]
     assert isinstance(target, type)
     return target
