@@ -5,14 +5,13 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from tiryns.runner.run.audit import compare, first_difference, length
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="run folders")
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from tiryns.former import unread_variables
 from tiryns.runner.run.command.failure import coded, failures_as_json
-from tiryns.runner.run.command.json_output import asks_for_json, json_alone
+from tiryns.runner.run.command.json_output import add_json_argument, asks_for_json, json_alone
 from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
@@ -23,20 +23,11 @@ COMMANDS = {
     "plan": ("shows what a run would do, and trains nothing", "train"),
     "info": ("lists groups and options, and the fields of those that are named", "cli.info"),
     "runs": ("lists runs, shows one, or compares several", "cli.runs"),
-    "judge": (
-        "tells whether one setting is better than another, by pairs of equal seeds",
-        "cli.judge.command",
-    ),
-    "ladder": (
-        "finds the best rate of each width, and predicts the next one before it is trained",
-        "cli.ladder.command",
-    ),
+    "judge": ("tells whether a setting is better than another, by pairs of equal seeds", "cli.judge.command"),
+    "ladder": ("finds the best rate of each width, and predicts that of the next one", "cli.ladder.command"),
     "report": ("makes a page, Markdown or csv of runs", "cli.report"),
     "audit": ("compares the samples and masks of two runs, step by step", "cli.audit"),
-    "order": (
-        "shows the samples of any step, finds a text in them, or compares two runs",
-        "cli.order.command",
-    ),
+    "order": ("shows the samples of any step, finds a text, or compares two runs", "cli.order.command"),
     "verify": ("tells whether a finished run or its model was changed", "cli.verify"),
     "reproduce": ("builds a run again, and tells whether it came out the same", "cli.reproduce.command"),
     "predict": ("predicts with a model for a text or a file", "cli.models.predict"),
@@ -83,6 +74,9 @@ It takes the words of `tiryns train`, whose --help lists groups and flags.
   --json    one JSON document on standard output, for programs; without -m"""
 """What `tiryns plan --help` prints."""
 
+OWN_JSON = ("mcp", "report", "schema", "train")
+"""Commands to which `--json` is not added: they have it among their own arguments, or no need of it."""
+
 MEANT = {
     "sweep": "tiryns -m FIELD=VALUE,VALUE",
     "compare": "tiryns runs compare RUN RUN",
@@ -91,8 +85,16 @@ MEANT = {
 """What is typed instead of commands that there are not."""
 
 VALUED = (
-    *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
-    *("--cfg", "-c", "--package", "-p"),
+    "--config-dir",
+    "-cd",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
 )
 """Hydra's flags with a value behind them."""
 
@@ -104,26 +106,22 @@ def main(words: Sequence[str] | None = None) -> None:
     """Runs the words of the command line, or those given; an error of the user ends with one message and status 1."""
     words = list(sys.argv[1:] if words is None else words)
     with failures_as_json(words) if asks_for_json(words) else nullcontext():
-        _answer(words)
+        try:
+            _run(words)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            sys.exit(INTERRUPTED)
+        except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails to flush at exit
+            sys.exit(ERROR)
+        except Exception as error:
+            from tiryns.runner.logging.log_file import message_of
+            from tiryns.runner.run.errors import wants_traceback
 
-
-def _answer(words: list[str]) -> None:
-    try:
-        _run(words)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails to flush at exit
-        sys.exit(ERROR)
-    except Exception as error:
-        from tiryns.runner.logging.log_file import message_of
-        from tiryns.runner.run.errors import wants_traceback
-
-        if wants_traceback():
-            raise
-        sys.exit(f"error: {message_of(error)}")
+            if wants_traceback():
+                raise
+            sys.exit(f"error: {message_of(error)}")
 
 
 def _run(words: list[str]) -> None:
@@ -165,6 +163,8 @@ def parser_of(name: str) -> ArgumentParser:
     parser = _Parser(f"tiryns {name}", description=about, formatter_class=form, allow_abbrev=False)
     if hasattr(module, "add_arguments"):
         module.add_arguments(parser)
+    if name not in OWN_JSON:
+        add_json_argument(parser)
     return parser
 
 

@@ -110,7 +110,6 @@ def _files(start: str) -> list[str]:
 
 
 def _runs() -> list[str]:
-    """The newest run folders below `outputs`."""
     noted = glob("outputs/*/*/status.json")
     return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:NEWEST]]
 

@@ -19,7 +19,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
 from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.yaml_files import settings_in
 
 RECIPES = "experiment"
@@ -41,10 +41,8 @@ Row = tuple[Field, object, str]
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    about = "a group, GROUP=OPTION, or an override to apply"
-    parser.add_argument("words", nargs="*", metavar="WORD", help=about)
+    parser.add_argument("words", nargs="*", metavar="WORD", help="a group, GROUP=OPTION, or an override")
     add_config_dir_argument(parser)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -85,15 +83,13 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
 
 
 def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
-    """The config of the words, and the groups that they name."""
     known = [*OPTIONS, RECIPES, SCALES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
             raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, known))
     named = {word.partition("=")[0].lstrip("+") for word in words}
-    return compose([word for word in words if word not in known]), [
-        group for group in OPTIONS if group in named
-    ]
+    config = compose([word for word in words if word not in known])
+    return config, [group for group in OPTIONS if group in named]
 
 
 def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
@@ -139,13 +135,11 @@ def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
 
 
 def _recipe_of(config: DictConfig) -> tuple[str | None, str | None, str]:
-    """The chosen recipe, its scale, and the file on the search path whose header tells about it."""
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
     return recipe, scale, f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
 
 
 def _other_options(config: DictConfig) -> dict[str, str]:
-    """The options of groups that are not the default."""
     default = default_options()
     return {g: o for g, o in config.hydra.runtime.choices.items() if g in OPTIONS and o != default.get(g, o)}
 
@@ -166,7 +160,6 @@ def _scales(loader: ConfigLoader) -> dict[str, list[str]]:
 
 
 def _rows(config: DictConfig, group: str) -> Iterator[Row]:
-    """The fields of a group's chosen options."""
     prefix, options = group.replace("/", "."), OPTIONS[group]
     node = OmegaConf.select(config, prefix)
     if not isinstance(node, DictConfig):
@@ -194,7 +187,6 @@ def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: Di
 
 
 def _source(config: DictConfig, field: Field, value: object) -> str:
-    """Where the value of a field comes from."""
     if _is_overridden(config, field.key):
         return "override"
     if value == field.default:
@@ -209,7 +201,6 @@ def _is_overridden(config: DictConfig, key: str) -> bool:
 
 
 def _changed(config: DictConfig) -> Iterator[Row]:
-    """Every field that is not at its option's default."""
     values = settings_in(config)
     for field in root_fields():
         if (value := values[field.key]) != field.default:
@@ -238,7 +229,6 @@ def _written(value: object) -> str:
 
 
 def _summary(loader: ConfigLoader, group: str, name: str) -> str:
-    """One line about an option."""
     options = OPTIONS.get(group, {})
     if name in options:
         return summary(options[name])

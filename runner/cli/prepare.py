@@ -10,7 +10,7 @@ from typing import Any
 
 from tiryns.runner.data.energon.prepare import prepare, prepare_shapes
 from tiryns.runner.data.vision.conversations import COLUMNS
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -28,7 +28,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--samples-per-shard", type=int, default=1000, help=about)
     about = "seed of the order and of the held-out images (default: %(default)s)"
     parser.add_argument("--seed", type=int, default=0, help=about)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

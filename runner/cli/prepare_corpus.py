@@ -9,7 +9,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 
 SETTINGS = ("NAME", "SETTING=VALUE")
 
@@ -47,7 +47,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--text-unit", default="paragraph", help=about)
     about = "format of files whose names do not tell it (default: %(default)s)"
     parser.add_argument("--format", default="auto", help=about)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

@@ -28,8 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help=about)
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
     how = parser.add_mutually_exclusive_group()
-    about = "a page, or the table alone (by the ending of --out, else html)"
-    how.add_argument("--format", choices=FORMATS, help=about)
+    how.add_argument("--format", choices=FORMATS, help="a page, or the table (by --out, else html)")
     add_json_argument(how)
 
 
@@ -62,7 +61,6 @@ def _runs_of(folder: Path) -> list[Run]:
 
 
 def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
-    """The same for the folder of a suite."""
     if arguments.json:
         print_json(suite, arguments.out)
     elif arguments.format == "html":
@@ -74,13 +72,11 @@ def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
 
 
 def _show(table: str, out: Path | None) -> None:
-    """Prints a table, or writes it and prints the path."""
     with replaceable(out):
         print(save(out, table) if out else table, end="\n" if out else "")
 
 
 def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path:
-    """Writes the report of a lone run, or the comparison of the runs in the folders."""
     common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     with replaceable(None if is_ours(path.parent) else path):

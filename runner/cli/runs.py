@@ -12,7 +12,7 @@ from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.failure import coded
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.folder import Branch, Run
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
@@ -48,7 +48,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--name", metavar="PATTERN", help="runs of this name, * matches anything")
     about = "runs with this setting, such as optimizer=lion or optimizer.lr=0.001"
     parser.add_argument("--with", dest="given", action="append", default=[], metavar="KEY=VALUE", help=about)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -183,7 +182,6 @@ def find_run(outputs: Path, name: str) -> Run:
 
 
 def _matches(run: Run, arguments: Namespace) -> bool:
-    """Whether a run has the name, the state and the settings that the command asks for."""
     name = str(run.path.relative_to(arguments.outputs))
     return (
         (not arguments.name or fnmatch.fnmatch(name, arguments.name))
@@ -193,7 +191,6 @@ def _matches(run: Run, arguments: Namespace) -> bool:
 
 
 def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:
-    """A run's line in the list, of its entry, by the heads of its columns."""
     branch = entry["branch_of"]
     return {
         "run": str(entry["folder"].relative_to(outputs)),

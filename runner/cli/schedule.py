@@ -7,14 +7,13 @@ from argparse import ArgumentParser, Namespace
 
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
 from tiryns.runner.config.permissions import allow_code, on_command_line
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     parser.add_argument("overrides", nargs="*", help="such as scheduler=cosine optimizer.lr=1e-3")
     add_config_dir_argument(parser)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

@@ -68,7 +68,6 @@ def _group(group: str) -> Schema:
 
 
 def _defaults() -> Schema:
-    """The list of options that a recipe chooses."""
     chosen: Schema = {}
     for group in OPTIONS:
         own: Schema = {"type": ["string", "array", "null"]}
@@ -116,7 +115,6 @@ def _kinds(annotation: Any) -> list[Schema]:
 
 
 def _narrowed(kind: Schema, allowed: Rule | None) -> Schema:
-    """The schema of a type with the rule of its field."""
     if isinstance(allowed, Choice) and kind["type"] == "string":
         words = {"enum": list(allowed.words)}
         return (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tiryns.runner.manifest.signing import check_signature, sign
 from tiryns.runner.manifest.verification import verify
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 
 
@@ -20,10 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its exported model")
     parser.add_argument("--alone", action="store_true", help="leaves out what the run began with")
     parser.add_argument("--key", type=Path, help="public key: the model must have its signature too")
-    parser.add_argument(
-        "--sign", type=Path, metavar="KEY", help="signs the model with a private key, if all is well"
-    )
-    add_json_argument(parser)
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="signs the model, if all is well")
 
 
 def main(arguments: Namespace) -> None:

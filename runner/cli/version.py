@@ -1,16 +1,11 @@
 """Prints the versions of this program and of its main libraries."""
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from importlib.metadata import version
 
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 
 LIBRARIES = ("torch", "lightning", "transformers", "hydra-core")
-
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Adds the arguments of the command."""
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

@@ -37,8 +37,6 @@ def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class _Rows:
-    """Rows by the room they have left."""
-
     def __init__(self, capacity: int) -> None:
         self.capacity, self.number = capacity, 0
         self.by_room: list[list[tuple[int, int]]] = [[] for _ in range(capacity + 1)]

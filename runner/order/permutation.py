@@ -40,16 +40,7 @@ def permute(index: int, length: int, seed: int) -> int:
         >>> [permute(index, 5, epoch_seed(0, epoch=0)) for index in range(5)]
         [3, 4, 1, 2, 0]
     """
-    # integers of numpy would overflow below
-    index, length = operator.index(index), operator.index(length)
-    _check_range(index, index + 1, length)
-    if length <= _SMALL:
-        return _small_order(length, seed)[index]
-    network = _network(length, seed)
-    index = _encipher(index, network)
-    while index >= length:
-        index = _encipher(index, network)
-    return index
+    return _image(index, length, seed)
 
 
 def locate(image: int, length: int, seed: int) -> int:
@@ -59,15 +50,7 @@ def locate(image: int, length: int, seed: int) -> int:
         >>> [locate(image, 5, seed=7) for image in (permute(3, 5, seed=7), permute(0, 5, seed=7))]
         [3, 0]
     """
-    image, length = operator.index(image), operator.index(length)
-    _check_range(image, image + 1, length)
-    if length <= _SMALL:
-        return _small_order(length, seed).index(image)
-    network = _network(length, seed)
-    image = _decipher(image, network)
-    while image >= length:
-        image = _decipher(image, network)
-    return image
+    return _image(image, length, seed, back=True)
 
 
 def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
@@ -102,6 +85,20 @@ def _permuted(out: np.ndarray, length: int, seed: int) -> np.ndarray:
     return out.view(np.int64)
 
 
+def _image(place: int, length: int, seed: int, back: bool = False) -> int:
+    # integers of numpy would overflow below
+    place, length = operator.index(place), operator.index(length)
+    _check_range(place, place + 1, length)
+    if length <= _SMALL:
+        order = _small_order(length, seed)
+        return order.index(place) if back else order[place]
+    network = _network(length, seed)
+    place = _pass(place, network, back)
+    while place >= length:
+        place = _pass(place, network, back)
+    return place
+
+
 def _check_range(start: int, stop: int, length: int) -> None:
     """Raises unless 0 <= start <= stop <= length and the length is served."""
     if not 1 <= length <= MAX_LENGTH:
@@ -134,38 +131,21 @@ def _network(length: int, seed: int) -> _Network:
     return _Network((rows, columns), rounds)
 
 
-def _encipher(index: int, network: _Network) -> int:
-    """One pass of a Python integer through the network; always a cell of the table."""
-    columns = network.sizes[1]
-    halves = list(divmod(index, columns))
-    for number, keys in enumerate(network.rounds):
-        side = number & 1
-        shift = _shift(halves[1 - side], keys, network.sizes[side])
-        halves[side] = (halves[side] + shift) % network.sizes[side]
-    return halves[0] * columns + halves[1]
-
-
-def _decipher(cell: int, network: _Network) -> int:
-    """The cell that `_encipher` sends to this one."""
+def _pass(cell: int, network: _Network, back: bool) -> int:
+    """One pass of a Python integer through the network, or back to the cell whose pass ends at this one."""
     columns = network.sizes[1]
     halves = list(divmod(cell, columns))
-    for number, keys in reversed(list(enumerate(network.rounds))):
-        side = number & 1
-        shift = _shift(halves[1 - side], keys, network.sizes[side])
-        halves[side] = (halves[side] - shift) % network.sizes[side]
+    for number in range(_NUM_ROUNDS)[:: -1 if back else 1]:
+        (offset, factor), side = network.rounds[number], number & 1
+        word = (halves[1 - side] * factor + offset) & _MASK
+        word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
+        shift = word * network.sizes[side] >> 32
+        halves[side] = (halves[side] + (-shift if back else shift)) % network.sizes[side]
     return halves[0] * columns + halves[1]
-
-
-def _shift(half: int, keys: tuple[int, int], size: int) -> int:
-    """What a round adds to one coordinate, below its size, given the other."""
-    offset, factor = keys
-    word = (half * factor + offset) & _MASK
-    word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
-    return word * size >> 32
 
 
 def _encipher_block(x: np.ndarray, network: _Network, scratch: np.ndarray) -> None:
-    """`_encipher` of each of uint64 [n], in place, with scratch uint64 [3, n]."""
+    """`_pass` of each of uint64 [n], in place, with scratch uint64 [3, n]."""
     sizes = [np.uint64(size) for size in network.sizes]
     rows, columns, word = scratch
     np.floor_divide(x, sizes[1], out=rows)

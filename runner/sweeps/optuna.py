@@ -146,7 +146,6 @@ class Search(JobSweeper):
         return False
 
     def _job(self, trial: Any) -> Job:
-        """The run of a trial: its folder, with what the run needs to report to the study."""
         values = (f"{name}={suggested(trial, name, space)}" for name, space in self.space.items())
         overrides = [*self.fixed, *values]
         folder = Run(self.folder / str(trial.number))

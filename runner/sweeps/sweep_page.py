@@ -112,7 +112,6 @@ def has_lines(config: DictConfig) -> bool:
 
 
 def _short(word: str) -> str:
-    """An override whose number has few digits."""
     name, _, value = word.partition("=")
     return f"{name}={few_digits([value])[value]}" if value else word
 

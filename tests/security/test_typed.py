@@ -1,7 +1,6 @@
 """What counts as typed: the words of the user's own, never those that a folder or a recipe notes."""
 
 import json
-from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from tests.config.test_foreign_code import strangers_run
 from tests.report.pages import make_run
 from tests.security.attacks import LOOKUPS, SUITES
 from tests.security.conftest import COUNTS, Problem
+from tiryns.runner.cli.commands import parser_of
 from tiryns.runner.cli.models import average
 from tiryns.runner.config import moved
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
@@ -160,8 +160,7 @@ def test_what_runs_from_elsewhere_reach_is_allowed_for_their_soup(
         moved.recorded_config(run, [])
     assert moved.recorded_config(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
     given = dict[str, object]()
-    parser = ArgumentParser()
-    average.add_arguments(parser)
+    parser = parser_of("average")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(average, "average", lambda **settings: given.update(settings) or tmp_path)
         (tmp_path / "average.json").write_text("{}")

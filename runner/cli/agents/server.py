@@ -28,9 +28,7 @@ INSTRUCTIONS = (
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "--write", action="store_true", help="offers the commands that write files or train, too"
-    )
+    parser.add_argument("--write", action="store_true", help="offers commands that write or train, too")
 
 
 def main(arguments: Namespace) -> None:
@@ -71,25 +69,21 @@ async def serve(write: bool) -> None:
 
 def tools_of(write: bool) -> dict[str, Schema]:
     """The tools by name, an underscore between two words; unless `write`, without commands and arguments that write."""
-    documented = [
-        name for name in COMMANDS | OF_TWO_WORDS if has_document(name) and (write or name in READERS)
-    ]
-    tools = [_tool(name, () if write else READERS[name]) for name in documented]
+    known = (name for name in COMMANDS | OF_TWO_WORDS if write or name in READERS)
+    tools = [_tool(name, () if write else READERS[name]) for name in known if has_document(name)]
     return {tool["name"]: tool for tool in tools}
 
 
 def _tool(name: str, left_out: tuple[str, ...]) -> Schema:
-    """The tool of a command, less some of its arguments."""
     schema = command_schema(name)
     arguments, properties = schema["arguments"], schema["arguments"]["properties"]
     offered = {key: one for key, one in properties.items() if key not in left_out}
+    reads = name in READERS and not any(one.get("writes") for one in offered.values())
     return {
         "name": name.replace(" ", "_"),
         "description": f"{schema['about']}. Answers with JSON: {json.dumps(schema['prints'])}",
         "inputSchema": {**arguments, "properties": offered},
-        "annotations": {
-            "readOnlyHint": name in READERS and not any(one.get("writes") for one in offered.values())
-        },
+        "annotations": {"readOnlyHint": reads},
     }
 
 

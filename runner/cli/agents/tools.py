@@ -117,7 +117,6 @@ def _arguments(name: str) -> Sequence[Action]:
 
 
 def _property(action: Action) -> Schema:
-    """The schema of an argument."""
     flag = {"flag": action.option_strings[-1]} if action.option_strings else {}
     if action.nargs == 0:
         return {"type": "boolean", "default": False, "description": action.help} | flag
@@ -140,7 +139,6 @@ def _is_repeated(action: Action) -> bool:
 
 
 def _flag(action: Action, value: object) -> list[str]:
-    """The words of a flag with its value."""
     flag = action.option_strings[-1]
     if action.nargs == 0:
         return [flag] if value else []
@@ -164,5 +162,4 @@ def _top_level(form: str) -> Schema:
 
 
 def _command_of(form: str) -> str:
-    """The command whose document a form names."""
     return max((name for name in COMMANDS | OF_TWO_WORDS if f"{form} ".startswith(f"{name} ")), key=len)

@@ -124,7 +124,6 @@ def _why_precision(accelerator: str, narrow: bool) -> str:
 
 
 def _hints(config: DictConfig, folder: Path) -> Iterator[str]:
-    """A line for each thing that is worth changing."""
     try:
         import torch
 

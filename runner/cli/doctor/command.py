@@ -17,7 +17,7 @@ from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.report.summary import show
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 from tiryns.runner.run.environment import PACKAGES, environment
 
@@ -27,10 +27,7 @@ SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    parser.add_argument(
-        "overrides", nargs="*", metavar="SETTING", help="such as trainer=ddp trainer.devices=8"
-    )
-    add_json_argument(parser)
+    parser.add_argument("overrides", nargs="*", metavar="SETTING", help="such as trainer.devices=8")
 
 
 def main(arguments: Namespace) -> None:

@@ -1,6 +1,5 @@
 """The packages that this program needs, and those of its extras, as its own metadata lists them."""
 
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from typing import NamedTuple
@@ -57,23 +56,21 @@ def extras() -> list[dict[str, object]]:
 @cache
 def _requirements() -> tuple[tuple[str, str | None], ...]:
     """Every requirement, such as `torch<3,>=2.10`, with the extra that it is of."""
+    from packaging.requirements import Requirement
+
+    found = []
     try:
         lines = requires("tiryns") or []
     except PackageNotFoundError:
-        return ()
-    return tuple(_divided(lines))
-
-
-def _divided(lines: list[str]) -> Iterator[tuple[str, str | None]]:
-    from packaging.requirements import Requirement
-
+        lines = []
     for line in lines:
         requirement = Requirement(line)
         extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(requirement.marker)), None)
         if extra is None and requirement.marker and not requirement.marker.evaluate({"extra": ""}):
             continue  # of another platform, or of an extra for who works on this program
         requirement.marker = None
-        yield str(requirement), extra
+        found.append((str(requirement), extra))
+    return tuple(found)
 
 
 def _package(line: str) -> Package:

@@ -163,7 +163,6 @@ def _skewed(numbers: Numbers) -> str:
 
 
 def _more(numbers: Numbers) -> str:
-    """How many more pairs would tell."""
     count, first, more = len(numbers["pairs"]), numbers["first_look"], numbers["more_pairs"]
     if count < first:
         missing = f"{count_of(first - count, 'more seed')} {'is' if first - count == 1 else 'are'} needed"
@@ -174,7 +173,6 @@ def _more(numbers: Numbers) -> str:
 
 
 def _budgets(numbers: Numbers) -> str:
-    """Whether it holds at equal tokens, FLOPs and seconds."""
     parts: dict[str, list[str]] = {}
     for budget, found in numbers["at_equal"].items():
         how = {True: "holds", False: "does not hold", None: "cannot be told"}[found["holds"]]

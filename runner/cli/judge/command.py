@@ -17,13 +17,13 @@ from pathlib import Path
 
 from tiryns.runner.cli.judge import missing, sides
 from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
-from tiryns.runner.cli.judge.forest import check_figure_file, write_figure
+from tiryns.runner.cli.judge.forest import ENDINGS, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.run.command.failure import coded
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run, find_runs, runs_in
@@ -37,21 +37,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
     about = "two folders of runs, or that of a sweep, or overrides that both settings share"
     parser.add_argument("words", nargs="*", metavar="RUN|KEY=VALUE", help=about)
-    about = (
-        "overrides of the setting that may be better, such as optimizer=lion or 'optimizer=muon optimizer.lr=0.02'; "
-        "may be given several times"
-    )
+    about = "overrides of a setting that may be better, such as 'optimizer=muon optimizer.lr=0.02'; may be repeated"
     parser.add_argument("--change", action="append", default=[], metavar="OVERRIDES", help=about)
-    about = "overrides of the setting that it is compared with"
-    parser.add_argument("--against", metavar="OVERRIDES", help=about)
+    parser.add_argument("--against", metavar="OVERRIDES", help="overrides of the setting to compare it with")
     about = f"the most pairs, of seeds 1 to N ({SEEDS}); with a sweep, trains those that it lacks"
     parser.add_argument("--seeds", type=int, metavar="N", help=about)
     parser.add_argument("--anyway", action="store_true", help="trains too few pairs for a clear answer, too")
     about = "pairs that are added at a time after the first look (1); more for launchers that run jobs side by side"
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help=about)
-    about = (
-        "the metric to compare by (the one that chooses the best checkpoint); several are corrected together"
-    )
+    about = "metric to compare by (that which chooses checkpoints); several are corrected together"
     parser.add_argument("--metric", action="append", default=[], metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
@@ -59,7 +53,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help=about)
     about = "a picture of the answer for a paper too, svg or pdf by the ending"
     parser.add_argument("--figure", type=Path, metavar="FILE", help=about)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -69,15 +62,17 @@ def main(arguments: Namespace) -> None:
     shared = [*words, *shlex.split(arguments.against or "")]
     arguments.change = [one for change in arguments.change for one in missing.each_source(change, shared)]
     _check(arguments, folders, words)
-    check_figure_file(arguments.figure)
     with replaceable(arguments.out, arguments.figure):
         pass  # nothing is trained for a page that could not be written
     changes = [sides.setting_of(change) for change in arguments.change]
     against = sides.setting_of(arguments.against or "")
     if len(folders) == 2:
-        compared, place = two_folders(folders), arguments.out and arguments.out.parent
+        one, other = (sides.Setting(str(folder), []) for folder in folders)
+        compared = compare_settings(one, [other], lambda setting: runs_in(Path(setting.name)))
+        place = arguments.out and arguments.out.parent
     elif folders and arguments.seeds is None:
-        compared, place = of_sweep(folders[0], words, against, changes), folders[0]
+        runs, place = sides.that_have(runs_in(folders[0]), words), folders[0]
+        compared = compare_settings(against, changes, lambda setting: sides.that_have(runs, setting.words))
     else:
         common, place = _common(folders, words, against, changes)
         compared = trained(place, common, against, changes, arguments)
@@ -93,23 +88,6 @@ def main(arguments: Namespace) -> None:
     sys.stdout.flush()
     if not found["clear"]:
         sys.exit(NOT_CLEAR)
-
-
-def two_folders(folders: Sequence[Path]) -> list[Compared]:
-    """The second folder's runs against those of the first."""
-    names = [str(folder) for folder in folders]
-    against, change = (
-        sides.by_replicate(runs_in(folder), name) for folder, name in zip(folders, names, strict=True)
-    )
-    return [Compared(names[1], names[0], sides.pairs_of(against, change, names))]
-
-
-def of_sweep(
-    folder: Path, words: Sequence[str], against: sides.Setting, changes: Sequence[sides.Setting]
-) -> list[Compared]:
-    """Settings of one sweep, of the runs in it that have the other settings."""
-    runs = sides.that_have(runs_in(folder), words)
-    return _compared(against, changes, lambda setting: sides.that_have(runs, setting.words))
 
 
 def trained(
@@ -147,10 +125,8 @@ def trained(
             for metric in [] if reached else arguments.metric:  # a mistyped name costs one run
                 check_figure(missing.finished_runs(folder, [*common, *setting.words], seeds)[0], metric)
             reached[setting.name] = seeds
-        compared = _compared(
-            against,
-            changes,
-            lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name]),
+        compared = compare_settings(
+            against, changes, lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name])
         )
         found = _answer(compared, arguments)["comparisons"]
         if count < first:
@@ -169,15 +145,17 @@ def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
     return answer(compared, measures, arguments.error)
 
 
-def _compared(
+def compare_settings(
     against: sides.Setting, changes: Sequence[sides.Setting], runs_of: Callable[[sides.Setting], list[Run]]
 ) -> list[Compared]:
+    """Pairs the runs of each change with those of the setting that it is compared with, which `runs_of` gives."""
     base = sides.by_replicate(runs_of(against), against.name)
-    pairs = [
-        (c.name, sides.pairs_of(base, sides.by_replicate(runs_of(c), c.name), [against.name, c.name]))
-        for c in changes
-    ]
-    return [Compared(name, against.name, found) for name, found in pairs]
+    found = []
+    for change in changes:
+        runs = sides.by_replicate(runs_of(change), change.name)
+        pairs = sides.pairs_of(base, runs, [against.name, change.name])
+        found.append(Compared(change.name, against.name, pairs))
+    return found
 
 
 def _common(
@@ -199,19 +177,16 @@ def _common(
 
 
 def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
-    """Raises ValueError for arguments that make no comparison."""
     for metric in arguments.metric:
         check_metric(metric)
+    if (figure := arguments.figure) is not None and figure.suffix not in ENDINGS:
+        raise ValueError(f"--figure {figure}: expected a file that ends with {' or '.join(ENDINGS)}")
     if len(arguments.metric) > len(set(arguments.metric)):
         raise ValueError("--metric names one figure twice: each is given once")
     if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
-        raise ValueError(
-            "give two folders of runs, or --change OVERRIDES with at most one: `tiryns judge --help`"
-        )
+        raise ValueError("give two folders of runs, or --change with at most one: `tiryns judge --help`")
     if len(folders) == 2 and (words or arguments.against or arguments.seeds):
-        raise ValueError(
-            "two folders of runs are compared as they are, without overrides, --against and --seeds"
-        )
+        raise ValueError("two folders are compared as they are, without overrides, --against and --seeds")
     if len(folders) == 1 and not find_runs(folders[0]):
         raise coded("no_such_run", f"there are no runs in {str(folders[0])!r}: name the folder of a sweep")
     if len(names := [*arguments.change, arguments.against or ""]) > len(set(names)):
@@ -226,12 +201,7 @@ def _print(found: Numbers, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print(
-        *(each["sentence"] for each in found["comparisons"]),
-        found["note"],
-        sep="\n",
-        end="\n" if found["note"] else "",
-    )
-    print(f"the page: {found['page']}")
+    lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
+    print(*lines, f"the page: {found['page']}", sep="\n")
     if "figure" in found:
         print(f"the picture: {found['figure']}")

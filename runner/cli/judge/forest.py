@@ -43,12 +43,6 @@ class Mark(NamedTuple):
     width: float = 0.7
 
 
-def check_figure_file(path: Path | None) -> None:
-    """Raises ValueError for a file whose ending says no kind of picture."""
-    if path is not None and path.suffix not in ENDINGS:
-        raise ValueError(f"--figure {path}: expected a file that ends with {' or '.join(ENDINGS)}")
-
-
 class Row(NamedTuple):
     """A change: its name, its numbers in words, and the places of its pairs, their mean and its interval on the axis."""
 
@@ -126,7 +120,6 @@ def _panel(comparisons: list[Numbers], figure: str) -> Panel:
 
 
 def _told(comparison: Numbers) -> str:
-    """The numbers of a row in words."""
     interval = comparison["interval"]
     coverage = f"{100 * (1 - comparison['interval_error']):.4g} %"
     between = f", {coverage} in [{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
@@ -135,7 +128,6 @@ def _told(comparison: Numbers) -> str:
 
 
 def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:
-    """The rows and the axis of a panel on a page of paper."""
     bottom = top + ROW * len(panel.rows)
 
     def across(place: float) -> float:
@@ -181,10 +173,8 @@ def _svg(marks: list[Mark], width: float, height: float) -> str:
     parts = []
     for m in marks:
         if m.text:
-            words = escape(m.text)
-            parts.append(
-                f'<text x="{m.x:.2f}" y="{m.y:.2f}" text-anchor="{m.at}" fill="{m.colour}">{words}</text>'
-            )
+            place = f'x="{m.x:.2f}" y="{m.y:.2f}" text-anchor="{m.at}"'
+            parts.append(f'<text {place} fill="{m.colour}">{escape(m.text)}</text>')
         elif m.radius:
             parts.append(f'<circle cx="{m.x:.2f}" cy="{m.y:.2f}" r="{m.radius}" fill="{m.colour}"/>')
         else:
@@ -229,5 +219,4 @@ def _pdf(marks: list[Mark], width: float, height: float) -> bytes:
 
 
 def _width(words: str) -> float:
-    """The width of words in points."""
     return SIZE * sum(next((w for w, letters in WIDTHS.items() if c in letters), 556) for c in words) / 1000

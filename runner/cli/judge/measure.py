@@ -15,9 +15,7 @@ from tiryns.runner.report.comparison.goal import HELD_OUT
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
-SHARED = (
-    "Folds share training examples, so pairs of several folds are not independent: the error may be larger."
-)
+SHARED = "Folds share training examples, so their pairs are not independent: the error may be larger."
 
 NOT_LEARNT = ("perf/", "optim/", "train/epoch")
 """Starts of figures that are neither better nor worse, or are those of the machine."""
@@ -51,19 +49,11 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     if pairs[0].shared.fold is not None:
         _check_same(runs, "examples", comparable.examples_of)
         key = metric or f"{HELD_OUT}{key.rpartition('/')[2]}"
-        return _logged(
-            runs, Measure(key, runs[0].larger_is_better if metric is None else _larger(runs, key), SHARED)
-        )
+        larger = runs[0].larger_is_better if metric is None else _larger(runs, key)
+        return _logged(runs, Measure(key, larger, SHARED))
+    if key.startswith("train/"):
+        _check_same(runs, "training data and objective", _trained_on)
     if not key.startswith("val/"):
-        if key.startswith("train/"):
-            _check_same(
-                runs,
-                "training data and objective",
-                lambda run: (
-                    comparable.inputs_of(run).get("data"),
-                    {n: v for n, v in run.settings.items() if n.startswith("objective.")},
-                ),
-            )
         return _logged(runs, Measure(key, _larger(runs, key)))
     _check_same(runs, "validation", comparable.validation_of)
     name = key.split("/")[1]
@@ -80,9 +70,9 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     )
 
 
-def check_metric(metric: str | None) -> None:
+def check_metric(metric: str) -> None:
     """Raises ValueError for a figure of speed, memory or the schedule: pairs of equal seeds say nothing of it."""
-    if metric and metric.startswith(NOT_LEARNT):
+    if metric.startswith(NOT_LEARNT):
         raise ValueError(
             f"--metric {metric}: it tells how a run was computed, not what it has learnt, so equal seeds make no pairs "
             "of it; `tiryns runs compare` shows it, and an answer tells what holds at equal seconds"
@@ -123,9 +113,7 @@ def _logged(runs: Sequence[Run], measure: Measure) -> Measure:
     for run in runs:
         check_figure(run, measure.key)
         if not math.isfinite(run.final(measure.key) or 0.0):
-            raise ValueError(
-                f"{str(run.path)!r}: its {measure.key} is not a number, so no difference can be taken"
-            )
+            raise ValueError(f"{str(run.path)!r}: its {measure.key} is not a number, which has no difference")
     return measure
 
 
@@ -144,7 +132,6 @@ def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -
 
 
 def _shown(one: object, other: object) -> str:
-    """Two facts, of mappings what differs in them."""
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return f"{one} and {other}"
     return "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in islice(changes(one, other), 3))
@@ -154,7 +141,11 @@ def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
     return all(fact(run) == fact(runs[0]) for run in runs)
 
 
+def _trained_on(run: Run) -> object:
+    objective = {name: value for name, value in run.settings.items() if name.startswith("objective.")}
+    return comparable.inputs_of(run).get("data"), objective
+
+
 def _initial(run: Run) -> object:
-    """What decides the weights that a seed begins with."""
     model = {name: value for name, value in run.settings.items() if name.startswith("model.")}
     return model, comparable.inputs_of(run).get("tokenizer"), run.results.get("uniform_entropy")

@@ -95,7 +95,6 @@ def _aligned(differences: list[float]) -> list[str]:
 
 
 def _facts(numbers: Numbers) -> dict[str, str]:
-    """What else is known of the pairs, in words."""
     shared = [words for name, words in SHARED.items() if numbers["shared"][name]]
     ratio = numbers["variance_ratio"]
     rough = numbers["t_interval"]

@@ -25,7 +25,7 @@ from tiryns.runner.cli.ladder import shown
 from tiryns.runner.cli.ladder.rungs import SIZES, ladder_in, predicted
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
 from tiryns.runner.run.command.words import numbers, quoted
 from tiryns.runner.run.files import LADDER, read_json, write_atomically
@@ -49,7 +49,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "compares activations after so many steps instead, with one seed at the recipe's rate"
     add("--coordinates", type=int, metavar="STEPS", help=about)
     add("--out", type=Path, metavar="FILE", help="the page (ladder.html in the folder of the runs)")
-    add_json_argument(parser)
 
 
 def main(given: Namespace) -> None:
@@ -70,7 +69,6 @@ def main(given: Namespace) -> None:
 
 
 def _trained(given: Namespace) -> Path:
-    """The folder of a ladder, in which what was missing is trained."""
     words = list(given.words)
     with initialized(), on_command_line(words):
         check_config(config := compose(words))
@@ -109,7 +107,6 @@ def _sweep(
 
 
 def _ratios(model: DictConfig) -> dict[str, Fraction]:
-    """Heads and the width of feed-forward layers over the width."""
     return {
         name: Fraction(model[name], model.hidden_size)
         for name in ("num_attention_heads", "intermediate_size")
@@ -117,7 +114,6 @@ def _ratios(model: DictConfig) -> dict[str, Fraction]:
 
 
 def _check(given: Namespace, model: DictConfig) -> None:
-    """Raises ValueError for arguments that make no ladder."""
     if "hidden_size" not in model or "num_attention_heads" not in model:
         raise ValueError("a ladder builds its models: choose random weights, such as model=bert_tiny")
     least = 2 if given.coordinates else 3

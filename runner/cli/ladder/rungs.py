@@ -70,7 +70,6 @@ def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
 
 
 def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
-    """A prediction, with the mean loss of the runs that were trained after it."""
     rows = [row for rung in rungs if rung["width"] == one["width"] for row in rung["runs"]]
     losses = [row["loss"] for row in rows if math.isclose(row["rate"], one["rate"])]
     measured = float(np.mean(losses)) if losses else None

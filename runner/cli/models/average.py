@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.cli.models.consolidate import consolidate
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.files import copy_folder, naming, staging
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import TASK
@@ -59,9 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--ties", metavar="BASE", help="merges differences from this run, checkpoint or folder")
     add("--density", type=float, default=0.5, help="share of each difference that stays (0.5)")
     add("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
-    about = "measures finetuned models and their soups, and writes that one"
-    add("--soup", choices=("uniform", "greedy"), help=about)
-    add_json_argument(parser)
+    add("--soup", choices=("uniform", "greedy"), help="measures models and soups, and writes that one")
 
 
 def main(arguments: Namespace) -> None:
@@ -192,9 +190,7 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
     if newest := newest_checkpoint(folder):
         return [newest.path]
-    raise ValueError(
-        f"{source!r} is neither a run with a model or checkpoints, nor a checkpoint or model folder"
-    )
+    raise ValueError(f"{source!r} is neither a run with a model or checkpoints, nor checkpoint or model")
 
 
 def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
@@ -229,7 +225,6 @@ def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
 
 
 def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
-    """Where a model comes from, with the digest of its weights."""
     from tiryns.runner.checkpoints.digests import state_digest
 
     fact = {"path": str(source.path), "digest": state_digest(dict(sorted(source.tensors.items())))}
@@ -237,7 +232,6 @@ def _fact(source: "Source", share: float | None = None) -> dict[str, Any]:
 
 
 def _replace_weights(folder: Path, tensors: "dict[str, Tensor]", facts: dict[str, Any]) -> None:
-    """Puts weights into the folder of a model, with a record and a card of what they are made of."""
     from safetensors.torch import save_file
 
     from tiryns.runner.checkpoints.averages import name_dtype

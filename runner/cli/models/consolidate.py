@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tiryns.runner.config.moved import recorded_config
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.folder import Run
 
 
@@ -23,7 +23,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--weights", choices=("raw", "ema"), help=about)
     about = "settings of the run that let code of others run, such as allowed_targets=[mine]"
     add("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

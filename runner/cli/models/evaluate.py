@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.cli.models.reading import add_reading_arguments, is_setting, reading_settings
 from tiryns.runner.evaluation.files import Entry
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
@@ -42,13 +42,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     about = "files to measure it on, and settings of how they are read, such as data.label_column=NAME"
     add("files", nargs="*", metavar="FILE", help=about)
     add("--out", type=Path, metavar="FOLDER", help="folder to write figures, predictions and page to")
-    add_json_argument(parser)
     add("--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)")
     add("--tokens", type=int, metavar="N", help="tokens of a micro-batch (the run's, else 8192)")
     add("--precision", help="32-true or bf16-mixed (the run's, else 32-true)")
     add("--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none")
-    about = "of the resamples, and of the choice of documents (0)"
-    add("--seed", type=int, default=0, metavar="N", help=about)
+    add("--seed", type=int, default=0, metavar="N", help="of resamples, and of the choice of documents (0)")
     about = "a validation file that a temperature and sets of labels are fitted on, and calibration is measured with"
     add("--calibration", metavar="FILE", help=about)
     about = "a module of yours that registers the model's task, or metrics"
@@ -57,12 +55,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     seeing = parser.add_argument_group("questions about images")
     about = "questions of each file that an answer is written for, or all (the run's, else 500)"
     seeing.add_argument("--answers", metavar="N|all", help=about)
-    about = "the longest answer, in tokens (the run's, else 32)"
-    seeing.add_argument("--max-new-tokens", type=int, metavar="N", help=about)
-    text = parser.add_argument_group("language models")
-    text.add_argument(
-        "--objective", metavar="NAME", help="mlm, clm or diffusion (the run's, else by the model)"
+    seeing.add_argument(
+        "--max-new-tokens", type=int, metavar="N", help="tokens of an answer (the run's, else 32)"
     )
+    text = parser.add_argument_group("language models")
+    text.add_argument("--objective", metavar="NAME", help="mlm, clm or diffusion (the run's or model's)")
     about = "also the pseudo-perplexity of N documents, or of all: each token masked alone"
     text.add_argument("--pseudo-perplexity", default="0", metavar="N|all", help=about)
 
@@ -92,17 +89,13 @@ def main(arguments: Namespace) -> None:
         arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
     )  # fmt: skip
     if word := next((file for file in files if is_setting(file, r"[\w.]+")), None):
-        raise ValueError(
-            f"{word} is not read here: expected files and settings of data; --precision and others are flags"
-        )
+        raise ValueError(f"{word} is not read here: expected files and settings of data, others as flags")
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise ValueError(f"{twice} is named twice")
     if arguments.calibration in files:
-        raise ValueError(
-            f"--calibration {arguments.calibration} is measured, too: fit on another file than is measured"
-        )
+        raise ValueError(f"--calibration {arguments.calibration}: fit on another file than is measured")
     every = [*files, *([arguments.calibration] if arguments.calibration else [])]
     found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
     _show(found, arguments.out, arguments.json)
@@ -173,13 +166,10 @@ def write(found: "Evaluation", folder: Path) -> None:
     with replaceable(*_written(folder)):
         found.write(folder)
         write_page(folder)
-    print(
-        f"written to {folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}", file=sys.stderr
-    )
+    print(f"written to {folder}: {', '.join(sorted(f.name for f in folder.iterdir()))}", file=sys.stderr)
 
 
 def _written(folder: Path | None) -> list[Path]:
-    """The files that an evaluation is written to."""
     names = ("evaluation.json", "predictions.jsonl", "documents.jsonl", "report.html")
     return [folder / name for name in names] if folder is not None else []
 

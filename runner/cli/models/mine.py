@@ -16,7 +16,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from tiryns.conf.values import count_of
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.yaml_files import settings_in
 
@@ -29,8 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="run of experiment=contrastive, or folder of sentence-transformers")
     add("pairs", metavar="PAIRS", help="file, folder or hub name of pairs")
-    about = "how pairs are read, such as data.text_column=question"
-    add("settings", nargs="*", metavar="data.NAME=VALUE", help=about)
+    add("settings", nargs="*", metavar="data.NAME=VALUE", help="such as data.text_column=question")
     add("--out", type=Path, required=True, metavar="FILE", help="csv, tsv, jsonl or parquet to write")
     add("--negatives", type=int, default=3, metavar="N", help="negatives of each row (3)")
     add("--skip", type=int, metavar="N", help="passages to pass over before the first negative (0)")
@@ -42,7 +41,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--random", action="store_true", help="takes any of the range in the place of the first")
     add("--seed", type=int, default=0, metavar="N", help="seed of --random (0)")
     add("--scores", action="store_true", help="adds the cosines: of the own passage, then of the negatives")
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.conf.values import Settings, count_of
 from tiryns.runner.cli.models import predict_files
 from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, reading_settings
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.tables import write_rows
 from tiryns.runner.run.files import writing
 from tiryns.runner.run.lazy import many_imports
@@ -53,7 +53,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--no-figures", action="store_true", help="leave out the metrics of a file with labels")
     about = "a module of yours that registers the model's task, or metrics"
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
-    add_json_argument(parser)
     add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")
@@ -63,12 +62,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     embedding = parser.add_argument_group("vectors of texts")
     about = "the prompt before each text, such as query or passage (the model's default)"
     embedding.add_argument("--prompt", metavar="NAME", help=about)
-    about = "how many of the first numbers to keep (all)"
-    embedding.add_argument("--dimensions", type=int, metavar="N", help=about)
+    embedding.add_argument("--dimensions", type=int, metavar="N", help="first numbers to keep of each (all)")
     filling = parser.add_argument_group("filling in masks and continuing texts")
-    filling.add_argument(
-        "--length", type=int, help="tokens of a text that is written without a prompt (none is)"
-    )
+    filling.add_argument("--length", type=int, help="tokens of a text that is written without a prompt")
     about = "the K likeliest tokens of each mask with their probabilities, in the place of a text"
     filling.add_argument("--top-k", type=int, metavar="K", help=about)
     filling.add_argument("--steps", type=int, default=1000, help="steps from all masked to none (1000)")
@@ -167,14 +163,10 @@ def _names_file(given: str | None, length: int | None) -> bool:
 def _found(
     predictor: "Predictor", is_file: bool, options: "PredictOptions", bad: "BadRows", arguments: Namespace
 ) -> Iterator["Kept"]:
-    """The predictions for what is given, in batches."""
     input_format = arguments.input_format
     if is_file or (arguments.input == STDIN and input_format not in (None, "txt")):
-        with (
-            nullcontext(arguments.input)
-            if is_file
-            else predict_files.spooled(sys.stdin, input_format) as path
-        ):
+        given = nullcontext(arguments.input) if is_file else predict_files.spooled(sys.stdin, input_format)
+        with given as path:
             rows = predictor.rows_of_file(path, options, bad, input_format)
             if arguments.samples != 1:
                 rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
@@ -184,9 +176,9 @@ def _found(
 
     text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
-    given = (predictor.row_of_text(where, text, options) for where, text in texts)
+    rows_of_texts = (predictor.row_of_text(where, text, options) for where, text in texts)
     empty = True
-    for kept in predictor.batches(_repeated(given, arguments.samples), options, bad):
+    for kept in predictor.batches(_repeated(rows_of_texts, arguments.samples), options, bad):
         empty = False
         yield kept
     if empty:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.files import copy_folder, naming, staging
 from tiryns.runner.run.lazy import many_imports
 
@@ -36,11 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--public", action="store_true", help="makes a new repository of the hub public")
     add("--format", choices=("onnx",), help="adds the model in this format, measured beside torch")
     add("--int8", action="store_true", help="of onnx: adds a graph with int8 weights")
-    about = f"the most of the main figure that int8 weights may cost ({MOST})"
-    add("--most", type=float, metavar="COST", help=about)
+    add("--most", type=float, metavar="COST", help=f"what int8 may cost of the main figure ({MOST})")
     about = "of onnx: settings of the run that let code of others run, such as allowed_targets=[mine]"
     add("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -98,9 +96,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert |
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
     if target.exists() and not (target / "config.json").is_file():
-        raise ValueError(
-            f"{str(target)!r} holds no model, so --replace does not replace it: name another folder"
-        )
+        raise ValueError(f"{str(target)!r} holds no model, so --replace does not replace it: name another")
     if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
         raise ValueError(f"{str(target)!r} and {str(source)!r} lie in each other; choose another folder")
     with naming(target):

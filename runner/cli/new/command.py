@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.files import naming, staging
 
 TEMPLATE = Path(__file__).parent / "project"
@@ -28,9 +28,7 @@ HIDDEN = {"gitignore": ".gitignore"}
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    about = "such as my-project, or a path that ends so"
-    parser.add_argument("folder", type=Path, metavar="NAME", help=about)
-    add_json_argument(parser)
+    parser.add_argument("folder", type=Path, metavar="NAME", help="such as my-project, or a path to it")
 
 
 def main(arguments: Namespace) -> None:
@@ -69,9 +67,8 @@ def make_project(folder: Path) -> list[str]:
     """
     files = rendered(folder.name, package_of(folder))
     if folder.exists() or folder.is_symlink():
-        raise FileExistsError(
-            f"tiryns new {folder}: it is there already, and nothing was changed; give another name"
-        )
+        told = "it is there already, and nothing was changed; give another name"
+        raise FileExistsError(f"tiryns new {folder}: {told}")
     with naming(folder), staging(folder) as partial:
         for name, text in files.items():
             target = partial / name

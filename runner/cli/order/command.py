@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiryns.runner.report.table import as_text
-from tiryns.runner.run.command.json_output import add_json_argument, print_json
+from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 from tiryns.runner.run.command.tables import write_rows
 from tiryns.runner.run.files import writing
@@ -42,7 +42,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     asked.add_argument("--find", metavar="TEXT|FILE", help="a text, or a file of documents")
     parser.add_argument("--format", choices=FORMATS, help="of --steps, for programs")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
-    add_json_argument(parser)
 
 
 def main(arguments: Namespace) -> None:
@@ -133,7 +132,6 @@ def show_found(order: "SampleOrder", arguments: Namespace) -> None:
 
 
 def _line(one: "Holder", trained: int) -> str:
-    """A document and its steps, for people."""
     line = f"{one.file or one.source}, {one.row}: {one.set}"
     if not one.sequences:
         return line

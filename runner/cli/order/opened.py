@@ -1,8 +1,8 @@
 """The order of a run's samples, whose config is composed again and whose sampler is asked; and of two runs' data."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
 from tiryns.runner.loop.phases import phases_in, take_over
 from tiryns.runner.opened_run import open_run
-from tiryns.runner.order.timeline import Timeline
+from tiryns.runner.order.timeline import Timeline, merged
 from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
 from tiryns.runner.run.model_folder import own_words
 
@@ -101,10 +101,10 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []
-    keys = [Keys(order, same) for order in orders]
+    keys = [_keys(order, same) for order in orders]
     steps, differ, masks, shared = min(first.trained, second.trained), [], [], 0.0
     for step in range(1, steps + 1):
-        ours, theirs = (key.of(step) for key in keys)
+        ours, theirs = (of(step) for of in keys)
         for known, given in zip(seen, (ours, theirs), strict=True):
             known.append(np.unique(given))
         shared += len(np.intersect1d(ours, theirs)) / max(len(ours), len(theirs), 1)
@@ -113,45 +113,29 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
             differ.append(step)
         elif first.noted.get(step) != second.noted.get(step):
             masks.append(step)
-    trained = [np.unique(np.concatenate([np.empty(0, keys[0].dtype), *known])) for known in seen]
+    trained = [np.unique(np.concatenate(known or [np.empty(0, np.int64)])) for known in seen]
     return {
         "steps": steps,
         "same_data": same,
-        "different_steps": spans(differ),
-        "different_masks": spans(masks),
+        "different_steps": merged((step, step) for step in differ),
+        "different_masks": merged((step, step) for step in masks),
         "shared_of_a_step": shared / max(steps, 1),
         "samples": [len(known) for known in trained],
         "shared_samples": len(np.intersect1d(trained[0], trained[1])),
     }
 
 
-class Keys:
-    """What samples are known by: their indices, or hashes of their tokens."""
+def _keys(order: SampleOrder, by_index: bool) -> Callable[[int], NDArray[np.integer]]:
+    """What the samples of a step are known by, in their order [B]: their indices, or hashes of their tokens."""
 
-    def __init__(self, order: SampleOrder, by_index: bool) -> None:
-        self.order, self.by_index = order, by_index
-        self.dtype = np.dtype(np.int64 if by_index else np.uint64)
-        self._hashes: dict[int, int] = {}
+    @cache
+    def token_hash(index: int) -> int:
+        tokens, _ = order.data.train.gather(np.array([index]))
+        digest = hashlib.blake2b(tokens.astype("<i8").tobytes(), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
 
-    def of(self, step: int) -> NDArray[np.integer]:
-        """The keys of a step's samples, in their order [B]."""
-        indices = self.order.samples(step)[:, 1]
-        return indices if self.by_index else np.array([self._hash(i) for i in indices.tolist()], np.uint64)
+    def of(step: int) -> NDArray[np.integer]:
+        indices = order.samples(step)[:, 1]
+        return indices if by_index else np.array([*map(token_hash, indices.tolist())], np.uint64)
 
-    def _hash(self, index: int) -> int:
-        if index not in self._hashes:
-            tokens, _ = self.order.data.train.gather(np.array([index]))
-            digest = hashlib.blake2b(tokens.astype("<i8").tobytes(), digest_size=8).digest()
-            self._hashes[index] = int.from_bytes(digest, "little")
-        return self._hashes[index]
-
-
-def spans(steps: Iterable[int]) -> list[list[int]]:
-    """Ascending steps as first and last of each run of neighbours."""
-    found: list[list[int]] = []
-    for step in steps:
-        if found and found[-1][1] == step - 1:
-            found[-1][1] = step
-        else:
-            found.append([step, step])
-    return found
+    return of

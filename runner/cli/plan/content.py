@@ -116,7 +116,6 @@ def _masking(objective: Mapping[Any, Any], phase: Phase) -> list[float] | None:
 
 
 def _optimizer(parts: Parts) -> Facts:
-    """Parameter groups and learning rate."""
     from tiryns.runner.optim import groups_table
     from tiryns.runner.optim.schedule.plot import numbers
 
@@ -131,7 +130,6 @@ def _optimizer(parts: Parts) -> Facts:
 
 
 def _data_facts(data: Any, config: DictConfig, indexed: bool) -> Facts:
-    """The number of sequences, fingerprints of the data and the sampler, and the folder of the cache."""
     sets = {"training": data.train, **data.validation} if indexed else {}
     found = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
     return {
@@ -143,7 +141,6 @@ def _data_facts(data: Any, config: DictConfig, indexed: bool) -> Facts:
 
 
 def _samples(data: Any, share: Share) -> list[Facts]:
-    """The samples of the first micro-batch as marked text."""
     ids = share["sample_ids"].tolist()
     texts = marked_texts(share["micro_batches"][0], data.tokenizer, data.collator)
     pairs = zip(ids, texts, strict=False)

@@ -66,7 +66,7 @@ def nominal_plan(config: DictConfig) -> Facts:
 
 
 def _phase(phase: NominalPhase, counts: "FlopCounts") -> Facts:
-    targets = phase.tokens * (phase.rate(0.5) or 1.0)
+    targets = phase.tokens * (phase.objective.rate_at(0.5) or 1.0)
     flops = counts.step(phase.tokens, phase.tokens * phase.length, targets)
     sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
     return {"name": phase.name, **sizes, "flops": flops}
@@ -135,13 +135,9 @@ def on_gpus(flops: float, tokens: int) -> list[dict[str, str | float]]:
         >>> [(gpu["name"], round(gpu["hours"])) for gpu in on_gpus(flops=1e21, tokens=10**12)][:2]
         [('A100', 2226), ('H100', 702)]
     """
-    peaks = {name: peak_flops(name, "bf16-mixed") or 0.0 for name in GPUS}
-    return [
-        {
-            "name": name,
-            "peak_tflops": peak / 1e12,
-            "hours": flops / (UTILISATION * peak) / 3600,
-            "tokens": tokens,
-        }
-        for name, peak in peaks.items()
-    ]
+    found: list[dict[str, str | float]] = []
+    for name in GPUS:
+        peak = peak_flops(name, "bf16-mixed") or 0.0
+        hours = flops / (UTILISATION * peak) / 3600
+        found.append({"name": name, "peak_tflops": peak / 1e12, "hours": hours, "tokens": tokens})
+    return found

@@ -56,13 +56,12 @@ class NominalPhase:
 
     def __init__(self, config: DictConfig, phase: Phase) -> None:
         self.name, self.own = phase.name, phase.settings
-        self.settings = {
-            group: settings_in(config[group], resolve=True) | self.own.get(group, {}) for group in CHANGED
-        }
+        self.settings = {g: settings_in(config[g], resolve=True) | self.own.get(g, {}) for g in CHANGED}
         self.length = int(self.settings["data"]["max_length"])
         self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
         self.steps = phase.steps or self._steps_of(phase.tokens or 0)
         self.sampler = self._sampler(self.steps)
+        self.tokens = self.tokens_before(self.steps)
         self.objective = nominal_objective(self.settings["objective"])
 
     def _steps_of(self, tokens: float) -> int:
@@ -84,15 +83,6 @@ class NominalPhase:
         """Tokens of the steps of the phase before one of them."""
         return self.sampler.samples_before(step) * self.length
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of the phase."""
-        return self.tokens_before(self.steps)
-
-    def rate(self, progress: float) -> float | None:
-        """The masking rate when so much of the run is done; None for an objective without one."""
-        return self.objective.rate_at(progress)
-
 
 class NominalRun:
     """The phases of a run whose data is not there, and its figures at any step."""
@@ -101,19 +91,17 @@ class NominalRun:
         self.lr = float(config.optimizer.get("lr") or 0.0)
         self.phases = [NominalPhase(config, phase) for phase in _phases(config)]
         own = [
-            PhaseParts(
-                phase.name, phase.steps, collator=phase.objective if "objective" in phase.own else None
-            )
-            for phase in self.phases
+            PhaseParts(p.name, p.steps, collator=p.objective if "objective" in p.own else None)
+            for p in self.phases
         ]
         self.objectives = PhaseCollators(own, nominal_objective(settings_in(config.objective, resolve=True)))
         self.timeline = self.objectives.timeline
         self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
+        self.steps, self.tokens = self.timeline.ends[-1], self._tokens[-1]
         self.factor = self._schedule(config)
         """The learning rate of a step in units of that of the run."""
 
     def _schedule(self, config: DictConfig) -> Callable[[int], float]:
-        """The schedule of the run, with every length in steps."""
         import torch
 
         known = config.copy()
@@ -121,9 +109,8 @@ class NominalRun:
         known.scheduler.update(self._in_steps(settings_in(config.scheduler, resolve=True), self))
         for given, phase in zip(known.phases, self.phases, strict=False):
             own = settings_in(given.get("scheduler") or OmegaConf.create(), resolve=True)
-            given.update(
-                {"steps": phase.steps, "tokens": None, "share": None, "scheduler": self._in_steps(own, phase)}
-            )
+            given.update({"steps": phase.steps, "tokens": None, "share": None})
+            given.scheduler = self._in_steps(own, phase)
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
         scheduler = run_lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
         if not isinstance(scheduler, ClosedFormScheduler):
@@ -139,23 +126,11 @@ class NominalRun:
                 found |= {steps: part.steps_within(amount), tokens: None}
         return found
 
-    @property
-    def steps(self) -> int:
-        """Steps of the run."""
-        return self.timeline.ends[-1]
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the run."""
-        return self._tokens[-1]
-
     def steps_within(self, tokens: float) -> int:
         """The most steps that train on no more tokens."""
         place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
-        return min(
-            self.timeline.starts[place] + self.phases[place].steps_within(tokens - self._tokens[place]),
-            self.steps - 1,
-        )
+        inside = self.phases[place].steps_within(tokens - self._tokens[place])
+        return min(self.timeline.starts[place] + inside, self.steps - 1)
 
     def at(self, step: int) -> dict[str, Any]:
         """What a step, counted from 0, trains with."""
@@ -192,9 +167,8 @@ def _phases(config: DictConfig) -> list[Phase]:
     if given := phases_in(config):
         lengths = lengths_of(given, trainer)
         parts = [phase.tokens or (phase.share or 0) * (trainer.get("max_tokens") or 0) for phase in given]
-        return [
-            replace(one, steps=steps, tokens=of) for one, steps, of in zip(given, lengths, parts, strict=True)
-        ]
+        settled = zip(given, lengths, parts, strict=True)
+        return [replace(phase, steps=steps, tokens=tokens) for phase, steps, tokens in settled]
     if trainer.max_steps > 0:
         return [Phase("training", steps=trainer.max_steps)]
     if amount := trainer.get("max_tokens"):

@@ -37,7 +37,6 @@ def show_plan(config: DictConfig) -> None:
 
 
 def _show_nominal(plan: Facts) -> None:
-    """The plan of a run without data."""
     parameters = plan["parameters"]
     sizes = f"{parameters['total']:,} parameters, {parameters['without_embeddings']:,} without embeddings"
     phases = {each["name"]: _phase(each) for each in [*plan["phases"], {**plan, "name": "in all"}]}
@@ -111,7 +110,6 @@ def _show_samples(samples: list[Facts]) -> None:
 
 
 def _show_lengths(lengths: Facts) -> None:
-    """The histogram of the lengths of sequences, and the share of tokens that are not padding."""
     most, lines = max(each["share"] for each in lengths["histogram"]), {}
     for each in lengths["histogram"]:
         low, high = each["from"], each["to"]

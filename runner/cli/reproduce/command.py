@@ -24,7 +24,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
 from tiryns.runner.manifest.inputs import Manifest
-from tiryns.runner.run.command.json_output import add_json_argument, as_json, print_json
+from tiryns.runner.run.command.json_output import as_json, print_json
 from tiryns.runner.run.command.status import DIFFERENT, DONE, NOT_BEGUN, NOT_CLEAR
 from tiryns.runner.run.files import write_atomically
 
@@ -36,16 +36,12 @@ STATUS = {"identical": DONE, "equal to rounding": NOT_CLEAR, "different": DIFFER
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    about = "a run folder, an exported model, or a manifest.json"
-    parser.add_argument("run", type=Path, metavar="RUN", help=about)
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run, an exported model, or a manifest.json")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="settings to change")
     parser.add_argument("--steps", type=int, metavar="N", help="trains N steps of the run's schedule")
     parser.add_argument("--anyway", action="store_true", help="goes on where code, packages or data differ")
     parser.add_argument("--code", action="store_true", help="runs the recorded commit, from this repository")
-    parser.add_argument(
-        "--with", dest="other", type=Path, metavar="RUN", help="compares with this run instead"
-    )
-    add_json_argument(parser)
+    parser.add_argument("--with", dest="other", type=Path, metavar="RUN", help="compares with this run")
 
 
 def main(arguments: Namespace) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tiryns.runner.cli.reproduce.rebuilding import Recorded
 from tiryns.runner.manifest.differences import LEVELS, NUMERIC, Difference, differences
@@ -37,15 +37,6 @@ Report = dict[str, Any]
 """A verdict with what it rests on."""
 
 
-class First(NamedTuple):
-    """The first step at which two runs differ."""
-
-    step: int
-    what: str
-    after: int
-    """The last noted step before it, at which they were equal; 0 for none."""
-
-
 def compare(then: Recorded, now: Recorded) -> Report:
     """The verdict on a rebuilt run (`now`) with what it rests on.
 
@@ -65,12 +56,12 @@ def compare(then: Recorded, now: Recorded) -> Report:
     small = loss["relative"] <= ROUNDING.get(str(before["resolved"].get("precision")), ROUNDING_OF_HALF)
     # other ways to compute the same leave losses near, another precision does not
     same_made = all(one.part in COMPUTED and not one.what.startswith("precision ") for one in reasons)
-    if first is not None and first.what != "order" and small and same_made:
+    if first is not None and first["what"] != "order" and small and same_made:
         verdict = TO_ROUNDING
     return {
         "verdict": verdict,
         "steps": {"compared": len(pairs), "last": pairs[-1][0].step, "whole": whole},
-        "first_difference": first and first._asdict(),
+        "first_difference": first,
         "largest_loss_difference": loss,
         "largest_weight_difference": _weights(old, new) if whole and MODEL in other else None,
         "files": {"identical": same, "different": other},
@@ -103,7 +94,10 @@ def described(report: Report) -> list[str]:
     return lines
 
 
-def _first_difference(pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None) -> First | None:
+def _first_difference(
+    pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None
+) -> Report | None:
+    """The first step at which two runs differ, and the last noted one before it; 0 for none."""
     after = 0
     for then, now in pairs:
         if then != now:
@@ -114,13 +108,12 @@ def _first_difference(pairs: Iterable[tuple[Step, Step]], old: Path | None, new:
             with suppress(ValueError):  # a run without an order log
                 if what == "order" and old and new and (very_first := first_difference(old, new)):
                     step = very_first.step
-            return First(step, what, min(after, step - 1))
+            return {"step": step, "what": what, "after": min(after, step - 1)}
         after = then.step
     return None
 
 
 def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, float]:
-    """The largest difference of a loss, relative to the former one."""
     largest = {"step": 0, "absolute": 0.0, "relative": 0.0}
     for then, now in pairs:
         if "-" in (then.loss, now.loss) or then.loss == now.loss:
@@ -134,7 +127,6 @@ def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, fl
 
 
 def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
-    """Files of both that are the same to the byte, and those that differ."""
     was, is_now = (one.get("outputs", {}) for one in (before, after))
     kept = [name for name in was if name.startswith(("model/", "predictions")) or name == ORDER]
     both = [name for name in kept if name in is_now and name not in HOLD_TIMES]
@@ -154,10 +146,10 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
     return max(float((a.double() - b.double()).abs().max()) for a, b in both if a.shape == b.shape)
 
 
-def _reasons(first: First | None, before: Manifest, after: Manifest) -> list[Difference]:
+def _reasons(first: Report | None, before: Manifest, after: Manifest) -> list[Difference]:
     """What could make the difference, the likeliest first; what computes nothing comes last."""
     found = differences(before, after, LEVELS)
-    if first is not None and first.what == "order":
+    if first is not None and first["what"] == "order":
         # Sums cannot change it, nor ranks but for that of a stream
         found = [one for one in found if one.part not in ("computed", "machine")] or found
     if any(one.part == "setting" for one in found):  # which the order follows from

@@ -47,7 +47,6 @@ def load_suite(
 
 
 def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict[str, Any]:
-    """The fields of a suite over those of its base."""
     if name in above:
         raise ValueError(f"suite {name}: it is its own base")
     path = Path(name).expanduser()

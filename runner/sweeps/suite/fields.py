@@ -132,7 +132,6 @@ def _words(where: str, given: Any) -> list[str]:
 
 
 def _source(where: str, given: Any, data: str | None, source: str | None) -> list[str]:
-    """The overrides of the chosen source."""
     if given is None:
         return []
     _expect(isinstance(given, Mapping) and given, where, "sources", given, "a mapping of names to overrides")

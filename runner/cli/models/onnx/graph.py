@@ -52,9 +52,8 @@ class Network(nn.Module):
         if embedding is not None:
             self.outputs: tuple[str, ...] = ("last_hidden_state", "sentence_embedding")
         else:
-            self.outputs = (
-                SPANS if type(pretrained).__name__.endswith("ForQuestionAnswering") else ("logits",)
-            )
+            answers = type(pretrained).__name__.endswith("ForQuestionAnswering")
+            self.outputs = SPANS if answers else ("logits",)
         self.float().eval()
 
     def forward(self, *rows: Tensor) -> tuple[Tensor, ...]:
@@ -153,8 +152,7 @@ def quiet() -> Iterator[None]:
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(before)

@@ -68,19 +68,19 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
         first = proof.measure(model, sequences, f"{name}, torch")
         if not first.figures:  # it has no labels
             continue
-        found = {
-            kind: proof.measure(model, sequences, f"{name}, {kind}", one) for kind, one in forwards.items()
-        }
-        check_agreement(agreement, name)
+        found = {k: proof.measure(model, sequences, f"{name}, {k}", one) for k, one in forwards.items()}
+        if not agreement.largest <= proof.TOLERANCE:
+            raise ValueError(
+                f"the ONNX graph of {type(pretrained).__name__} gives other outputs than torch on {name} (by "
+                f"{agreement.largest:.2g}, where {proof.TOLERANCE:g} is allowed), so it is not written"
+            )
         chosen_by = str(Run(run).monitor).rpartition("/")[2]
         sets[name], figure = entry_of(first, found), chosen_by if chosen_by in first.figures else "loss"
         if int8:
             check_cost(sets[name], figure, name, most)
         lines = [described(sets[name][figure], kind) for kind in forwards]
-        print(
-            f"{name}/{figure}: {sets[name][figure]['torch']:.4f} by torch, {', '.join(lines)}",
-            file=sys.stderr,
-        )
+        torchs = f"{sets[name][figure]['torch']:.4f} by torch"
+        print(f"{name}/{figure}: {torchs}, {', '.join(lines)}", file=sys.stderr)
     if not sets:
         raise ValueError(f"no row of {str(run)!r} has a label, so there is nothing to measure the graph on")
     facts: Entry = {"graph": GRAPH, "largest_difference": agreement.largest, "sets": sets}
@@ -98,15 +98,6 @@ def entry_of(first: proof.Measured, others: dict[str, proof.Measured]) -> Entry:
         | {f"{kind}_difference": ends[kind][name] for kind in others if name in ends[kind]}
         for name, value in first.figures.items()
     }
-
-
-def check_agreement(agreement: proof.Agreement, name: str) -> None:
-    """Raises ValueError where the outputs of a graph are not those of torch."""
-    if not agreement.largest <= proof.TOLERANCE:
-        raise ValueError(
-            f"the ONNX graph of {type(agreement.network.pretrained).__name__} gives other outputs than torch on {name} "
-            f"(by {agreement.largest:.2g}, where {proof.TOLERANCE:g} is allowed), so it is not written"
-        )
 
 
 def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
