@@ -24,6 +24,10 @@ def running_browser() -> Iterator[Any]:
         browser.close()
 
 
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Waits until the charts are drawn anew in the size that the page has given them, after the next frame."""
+
+
 @contextmanager
 def opened(browser: Any, page: Path, width: int = DESK, scheme: str = "light") -> Iterator[Any]:
     """Shows a page in the browser's one tab; fails when its script does, or when it asks for anything but itself."""
@@ -40,6 +44,7 @@ def opened(browser: Any, page: Path, width: int = DESK, scheme: str = "light") -
     tab.set_viewport_size({"width": width, "height": 900})
     tab.emulate_media(media="screen", color_scheme=scheme)
     tab.goto(f"file://{page}")
+    tab.evaluate(DRAWN)
     try:
         yield tab
     finally:
