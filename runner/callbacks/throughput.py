@@ -37,7 +37,6 @@ class Throughput(Callback, RunCallback):
 
     @property
     def _sums(self) -> tuple[float, ...]:
-        """Tokens, tokens with padding, FLOPs and seconds over the window."""
         return tuple(map(sum, zip(*self._steps, strict=True))) or (0.0,) * 4
 
     @property

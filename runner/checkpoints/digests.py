@@ -88,7 +88,6 @@ def _contents(tensors: list[Tensor]) -> list[bytes]:
 
 
 def _octets(tensor: Tensor) -> Tensor:
-    """The bytes of a tensor, in the order of its elements."""
     return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
 
 

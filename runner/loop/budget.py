@@ -240,7 +240,6 @@ def _cost_of_share(model: TaskModel | None, share: Share) -> float:
 
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:
-    """The first global batches, each whole."""
     batches = data.train_batches(0, 1)
     found: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))
     return islice(found, COUNTED)

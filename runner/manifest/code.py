@@ -50,9 +50,14 @@ def own_modules() -> dict[str, str]:
     """The digest of each imported file that belongs neither to the program, nor to an installed package or Python."""
     named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
     own = map(Path, _not_installed(frozenset(named), os.getcwd()))
-    return digests_of(
-        {str(path): path for path in own if path.is_file() and "hydra_plugins" not in path.parts}
-    )
+    states = {path: path.stat() for path in own if path.is_file() and "hydra_plugins" not in path.parts}
+    return {str(path): _digest(path, state.st_mtime_ns, state.st_size) for path, state in states.items()}
+
+
+@cache
+def _digest(path: Path, *state: int) -> str:
+    """The digest of a file, read again where its state is another one: the jobs of a sweep run the same modules."""
+    return file_digest(path)
 
 
 @lru_cache(1)  # the jobs of a sweep import nothing new

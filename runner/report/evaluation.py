@@ -130,7 +130,6 @@ def _own_table(title: str, rows: object) -> list[Part]:
 
 
 def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:
-    """The confusion matrix; of many labels the most frequent confusions."""
     if len(labels) <= MATRIX_LABELS:
         title = f"Confusion matrix{of}: a row per true class, a column per predicted one"
         matrix = [page.part("label", text=title), page.part("matrix", labels=labels, counts=counts)]
@@ -189,7 +188,6 @@ def write_page(folder: Path) -> Path:
 
 
 def _below(cell: str) -> str | Part:
-    """A figure with its interval below it."""
     figure, bracket, ends = cell.partition(" [")
     return {"text": figure, "small": f"[{ends}"} if bracket and ends.endswith("]") else cell
 

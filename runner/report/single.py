@@ -129,7 +129,6 @@ def _meta(run: Run) -> list[str]:
 
 
 def _tiles(run: Run) -> list[Tile]:
-    """The headline figures."""
     shown = []
     compared = summary.compared_losses(
         {k: v for k in [*run.results, *run.series] if (v := run.final(k)) is not None}
@@ -210,7 +209,6 @@ def _changes(run: Run) -> list[page.Part]:
 
 
 def _resolved(run: Run) -> page.Part:
-    """The values of `auto` settings in words."""
     noted = run.status.get("resolved")
     shown = dict(noted) if isinstance(noted, dict) else {}
     if "tables" in shown:

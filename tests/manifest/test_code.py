@@ -113,6 +113,8 @@ def test_modules_of_the_user_count_and_installed_ones_do_not(
     own = code.own_modules()
     assert own[str(file.resolve())] == file_digest(file)
     assert not [path for path in own if "site-packages" in path or path.startswith(str(ROOT / "runner"))]
+    file.write_text("MINE = 2")
+    assert own[str(file.resolve())] != code.own_modules()[str(file.resolve())] == file_digest(file)
 
 
 def test_module_in_a_linked_folder_counts_once_by_its_real_place(

@@ -113,7 +113,6 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
 
 
 def _own_part(series: Series, parent: Series) -> Series:
-    """The points from the last one that both share."""
     count = min(len(series.steps), len(parent.steps))
     same = (series.steps[:count] == parent.steps[:count]) & np.isclose(
         series.values[:count], parent.values[:count], rtol=0, atol=0, equal_nan=True
@@ -193,7 +192,6 @@ def _is_log(known: list[float]) -> bool:
 
 
 def _ticks(known: list[float]) -> dict[float, float]:
-    """The values of a setting by their places on its axis."""
     return {math.log10(number) if _is_log(known) else number: number for number in known}
 
 

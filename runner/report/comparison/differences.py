@@ -159,7 +159,6 @@ def _beside_config(run: Run) -> Values:
 
 
 def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
-    """The names whose values differ."""
     every = dict.fromkeys(name for config in configs for name in config)
     return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
 
