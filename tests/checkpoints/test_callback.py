@@ -52,6 +52,7 @@ def test_checkpoints_are_saved_when_due_and_the_last_are_kept(
     assert not (run.checkpoint_dir / "best.ckpt").exists()
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("mode", "best"), [("min", 6), ("max", 2)])
 def test_best_checkpoint_is_kept_beside_the_last(run_here: Train, mode: str, best: int) -> None:
     run = run_here(
@@ -63,6 +64,7 @@ def test_best_checkpoint_is_kept_beside_the_last(run_here: Train, mode: str, bes
     assert run.status["results"]["best_step"] == best
 
 
+@pytest.mark.slow
 def test_checkpoint_that_a_rewind_would_need_is_kept_with_the_best_of_its_time(run_here: Train) -> None:
     run = run_here(
         "trainer.max_steps=10", "trainer.validate_every=4", "checkpoint.every_steps=1", "checkpoint.keep_last=1",

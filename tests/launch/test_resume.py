@@ -12,8 +12,7 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import TINY, train_here
-from tests.launch.test_kill import only_run
-from tests.runs.test_train import continued, losses, rows
+from tests.runs.test_train import continued, losses
 from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
@@ -64,18 +63,18 @@ def test_folder_with_the_name_of_a_setting_is_taken_as_it_stands(tmp_path: Path,
 
 
 def test_autos_of_one_instant_are_one_run(tmp_path: Path) -> None:
-    together = threading.Barrier(8)
+    together, outputs = threading.Barrier(8), tmp_path / "new" / "outputs"
 
     def folder(_: int) -> Path:
         together.wait()
-        return newest_or_claimed(tmp_path / "outputs", "abc")
+        return newest_or_claimed(outputs, "abc")
 
     with ThreadPoolExecutor(8) as pool:
         (found,) = {*pool.map(folder, range(8))}
-    assert newest_run(tmp_path / "outputs", "abc") == found
-    assert newest_or_claimed(tmp_path / "outputs", "xyz") != found
+    assert newest_run(outputs, "abc") == found
+    assert newest_or_claimed(outputs, "xyz") != found
     with Run(found).lock(), pytest.raises(ValueError, match=r"training this config in .* at this moment"):
-        newest_or_claimed(tmp_path / "outputs", "abc")
+        newest_or_claimed(outputs, "abc")
 
 
 def test_looking_at_a_config_leaves_nothing_and_may_be_done_while_it_trains(tmp_path: Path) -> None:
@@ -101,6 +100,7 @@ def test_resume_brings_back_the_overrides_of_the_run(tmp_path: Path) -> None:
     assert saved_overrides(["resume=auto", "seed=8"]) == ["resume=auto", "seed=8"]
 
 
+@pytest.mark.slow
 def test_run_of_an_earlier_version_goes_on_without_settings_that_are_gone(tmp_path: Path) -> None:
     run, default = pretend_run(tmp_path / "run"), composed([])
     noted = ["module.replay_every=100", "seed=7", "module.replay=1"]
@@ -201,26 +201,6 @@ def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
         named_run(str(run))
     with pytest.raises(ValueError, match=r"there are: step-00000500.ckpt, step-00001000.ckpt"):
         saved_overrides([f"resume={run / 'checkpoints' / 'step-00000700.ckpt'}"])
-
-
-def test_cooldown_branches_off_a_constant_run(tmp_path: Path, text_file: Path) -> None:
-    saving = ["scheduler=constant", "checkpoint.every_steps=4", "checkpoint.keep_last=9"]
-    parent = train_here(tmp_path / "parent", text_file, *saving)
-    checkpoint = parent.checkpoint_dir / "step-00000008.ckpt"
-    done = tiryns_here(tmp_path, f"resume={checkpoint}", "scheduler.cooldown_steps=5", "outputs=branches")
-    branch = only_run(tmp_path / "branches")
-    assert f"step 8 of {parent.path.resolve()}" in done.stdout.replace("\n", "")
-    assert branch.status["step"] == 13
-    assert audit.compare(parent.path, branch.path) is None
-    rates = [float(row["optim/lr/decay"]) / 0.003 for row in rows(branch) if row["train/loss"]]
-    expected = [1.0] * 9 + [1 - (s / 5) ** 0.5 for s in range(1, 5)]
-    assert rates == pytest.approx(expected)
-    assert rows(branch)[:8] == rows(parent)[:8]
-    finished = branch.status
-    again = tiryns_here(tmp_path, f"resume={branch.path}").stdout
-    assert f"{branch.path} is finished, at step 13" in again
-    assert branch.status == finished
-    assert parent.status["step"] == 12, "the parent is untouched"
 
 
 def test_how_a_run_is_executed_may_change_on_resume(run_here: Callable[..., Run], text_file: Path) -> None:

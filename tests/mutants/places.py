@@ -6,7 +6,12 @@ A test is named as pytest names it. Nothing that starts many processes is here: 
 DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
 SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/data/test_samplers.py", GOLDEN)
 OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/training/test_collators.py", GOLDEN)
-TASKS = ("tests/objectives/labelled/test_finetuning.py", "tests/documented/training/test_task_collators.py")
+TASKS = (
+    "tests/objectives/labelled/test_finetuning.py",
+    "tests/documented/training/test_task_collators.py",
+    "tests/objectives/labelled/test_label_options.py",
+    "tests/objectives/labelled/test_joint_tagging.py",
+)
 RUNS = (
     GOLDEN,
     "tests/runs/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
@@ -44,7 +49,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     ),
     "runner/data/batches.py": ("tests/data/test_ramps.py", *RUNS, DIFFERS),
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
-    "runner/loop/assembly.py": (*RUNS, DIFFERS),
+    "runner/loop/assembly.py": (*RUNS, DIFFERS, "tests/data/text/test_without_mask.py"),
     "runner/modules/training.py": (
         "tests/modules/test_training.py",
         "tests/data/mixture/test_runs.py::test_losses_of_sources_are_those_of_the_steps_that_are_logged",

@@ -147,9 +147,11 @@ def test_a_link_leads_to_what_is_changed(toy: Path) -> None:
     assert (toy / "folder" / "toy.py").read_text() == TOY
 
 
-def test_files_and_tests_that_are_named_are_there() -> None:
+def test_files_and_tests_that_are_named_are_there_and_quick() -> None:
     for file, tests in NEAREST.items():
         for path in (file, *tests):
             name, _, function = path.partition("::")
             assert (PROJECT / name).is_file(), path
-            assert f"def {function}" in (PROJECT / name).read_text(), path
+            before, found, _ = (PROJECT / name).read_text().partition(f"def {function}")
+            assert found, path
+            assert not function or "mark.slow" not in before.rpartition("\n\n\n")[2], path

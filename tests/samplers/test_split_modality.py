@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.samplers.sequences import sequences
 from tiryns.runner.loaders import split_modality
-from tiryns.runner.samplers import SplitModality, SplitModalitySampler
+from tiryns.runner.samplers import SplitModality, SplitModalitySampler, modality_batches
 
 pairs_of = st.lists(st.tuples(st.booleans(), st.integers(1, 40)), min_size=1, max_size=60)
 
@@ -42,25 +42,6 @@ def dealt_in_plain_python(lengths: list[int], num_ranks: int) -> list[list[int]]
         open_ranks = [rank for rank in ranks if len(rank) < len(lengths) // num_ranks]
         min(open_ranks, key=lambda rank: sum(lengths[i] for i in rank)).append(position)
     return ranks
-
-
-@given(pairs_of, st.integers(1, 5), st.integers(1, 4), st.integers(0, 9))
-def test_each_batch_is_of_one_modality_and_each_example_comes(
-    pairs: list[tuple[bool, int]], share: int, num_ranks: int, seed: int
-) -> None:
-    size = share * num_ranks
-    batches = by_rank(pairs, size, num_ranks, seed=seed).reshape(-1, size)
-    has_image = np.array([pair[0] for pair in pairs])
-    assert (has_image[batches].all(axis=1) | ~has_image[batches].any(axis=1)).all()
-    counts = np.bincount(batches.ravel(), minlength=len(pairs))
-    for modality in (True, False):
-        own = counts[has_image == modality]
-        if len(own):
-            # Repeats fill up one batch at most, none more than once more often than another.
-            assert own.min() >= 1
-            assert own.max() - own.min() <= 1
-            assert own.sum() == -(-len(own) // size) * size
-    assert make(pairs, size).num_repeated == counts.sum() - len(pairs)
 
 
 @given(pairs_of, st.integers(1, 5), st.integers(1, 4))
@@ -187,6 +168,17 @@ def test_ranks_that_are_not_given_are_those_of_the_process_group(
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
     sampler = SplitModalitySampler(range(16), [(True, 1)] * 16, 8, *given)
     assert (sampler.num_replicas, sampler.rank) == expected
+
+
+def test_examples_are_found_alike_however_many_are_looked_at_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    for block in (1 << 20, 64):
+        monkeypatch.setattr(modality_batches, "_BLOCK", block)
+        kinds = modality_batches.scan(lambda i: i * i % 7 < 3, lambda i: i % 9_973, 40_000, keep=5)
+        found.append([(kind.members(np.arange(kind.size)).tolist(), kind.longest) for kind in kinds])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("at_once", [1, 20])
