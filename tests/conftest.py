@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
 from tests.support.processes import ROOT, WarmPopen, process, warm_process
+from tests.support.processes.kept_options import kept_options
 from tiryns.runner.patches.exits import run_exit_functions
 
 pytest_plugins = ["tests.support.needs.skips"]
@@ -101,6 +103,13 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.environ["HF_HOME"] = str(folder / "hf")
     os.environ["TRACKIO_DIR"] = str(folder / "trackio")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def options_are_kept(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Options of configs are put together once for all tests, but for those of how Hydra does it."""
+    with nullcontext() if request.path.parent.name == "patches" else kept_options():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

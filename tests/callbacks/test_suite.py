@@ -270,6 +270,7 @@ def own_suite(folder: Path) -> Path:
     return folder / "mine.yaml"
 
 
+@pytest.mark.slow
 def test_real_suite_measures_the_exported_weights(
     run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

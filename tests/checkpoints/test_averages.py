@@ -62,6 +62,7 @@ def test_last_checkpoints_are_averaged_once_and_load_as_a_model(run: Run, tmp_pa
     assert len({one["digest"] for one in record["models"]}) == 2
 
 
+@pytest.mark.slow
 def test_steps_weights_averages_and_exports_may_be_named(run: Run, tmp_path: Path) -> None:
     found = averaged(
         tmp_path / "steps", f"{run.path}@2,4", run.checkpoint_dir / "last.ckpt", "--weights", "1,0,3"
@@ -103,6 +104,7 @@ def ties_by_formula(
     return base + scale * moved
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("deleted", [4, 6])
 def test_checkpoints_that_training_deletes_meanwhile_give_way_to_others(
@@ -138,6 +140,7 @@ def test_ties_is_its_formula() -> None:
     assert torch.equal(ties(torch.zeros(1), [one], [1.0], 0.3, 1.0), one), "of each tensor something stays"
 
 
+@pytest.mark.slow
 def test_ties_of_runs_starts_from_its_base(run: Run, tmp_path: Path) -> None:
     words = [f"{run.path}@4,6", "--ties", f"{run.path}@2", "--density", "0.2"]
     found = averaged(tmp_path / "ties", *words)
@@ -187,6 +190,7 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -
         averaged(run.path, run.path)
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("how", [[], ["--ties", "0"]])
 @pytest.mark.parametrize(
     ("saved", "written"),

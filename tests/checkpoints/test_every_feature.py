@@ -43,6 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, arguments: list[str]) -> Run
     return run
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("step", [3, 7], ids=["before the change", "in the warm-ups"])
 def test_resumed_run_is_bitwise_the_undisturbed_one(whole: Run, step: int, arguments: list[str]) -> None:
     cut = continued(whole, step, f"cut_{step}")

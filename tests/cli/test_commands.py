@@ -76,6 +76,7 @@ def test_info_of_parts_shows_each_of_them(tmp_path: Path) -> None:
     assert lines_about(text, "callback.throughput.window")[0].split()[1] == "50"
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -157,6 +158,7 @@ def test_schema_refuses_what_composing_would(recipe: dict[str, object]) -> None:
     assert not jsonschema.Draft202012Validator(schema()).is_valid(recipe)
 
 
+@pytest.mark.slow
 def test_schema_takes_a_whole_config_and_components_of_others(tmp_path: Path) -> None:
     jsonschema = needs.package("jsonschema")
     printed = json.loads(tiryns_here(tmp_path, "--schema").stdout)

@@ -49,6 +49,7 @@ def assert_one_line(done: Done | subprocess.CompletedProcess[str]) -> None:
     assert done.stderr.count("\n") == 1, done.stderr
 
 
+@pytest.mark.rows(12)
 @pytest.mark.parametrize("name", COMMANDS | OF_TWO_WORDS)
 def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path: Path) -> None:
     shown = succeeded(tmp_path, *name.split(), "--help")
@@ -61,6 +62,7 @@ def test_subcommand_says_what_it_takes_and_refuses_the_rest(name: str, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_package_is_the_command_and_pages_name_no_other_way(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "tiryns", "runs", "--outputs", "nowhere"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -129,6 +131,7 @@ def test_spaces_around_the_sign_are_said(tmp_path: Path) -> None:
     assert done.stderr == "error: optimizer.lr = 3: expected no spaces around =: optimizer.lr=3\n"
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("flag", "command"), [("--info", "info"), ("--schema", "schema"), ("--version", "version")]
 )
@@ -197,6 +200,7 @@ def test_reader_that_has_seen_enough_is_no_error(words: list[str], status: int, 
     assert (done.returncode, done.stderr) == (status, b"")
 
 
+@pytest.mark.slow
 def test_checkout_trains_by_the_name_of_its_file(tmp_path: Path) -> None:
     shown = warm_process("-m", "runner.train", "--help", cwd=tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -95,6 +95,7 @@ def test_steps_are_those_that_were_trained_with_their_documents(run: Run, texts:
     assert {Path(row["file"]).name for row in rows} == {"a.txt", "b.txt"}
 
 
+@pytest.mark.slow
 def test_every_hash_is_checked_and_changed_data_named(run: Run, texts: Path, tmp_path: Path) -> None:
     done = order(run, "--steps", f"1:{STEPS}")
     assert done.stderr.strip() == f"{STEPS} steps agree with order.txt"
@@ -110,6 +111,7 @@ def test_every_hash_is_checked_and_changed_data_named(run: Run, texts: Path, tmp
     assert "the samples of step 1 have another hash than in order.txt" in done.stderr
 
 
+@pytest.mark.slow
 def test_formats_hold_the_same(run: Run, tmp_path: Path) -> None:
     rows = samples(run, "2:3")
     assert [row["step"] for row in rows] == [2] * 12 + [3] * 12
@@ -186,6 +188,7 @@ def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path:
     assert 0 < less["shared_samples"] <= less["samples"][1] < less["samples"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", few_of([*TASKS, *JOINT], ["classification"]))
 def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> None:
     rows = ROWS[task](40, 1)
@@ -233,6 +236,7 @@ REFUSED: dict[str, Callable[[Run], list[str]]] = {
 }
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("expected", REFUSED)
 def test_wrong_words_are_one_message(run: Run, expected: str) -> None:
     done = order(run, *REFUSED[expected](run))

@@ -125,6 +125,7 @@ def test_similarity_and_ranks_fit_nothing(files: dict[str, list[str]], tmp_path:
     assert first["gold"] == [line(1, 2)[0]]
 
 
+@pytest.mark.slow
 def test_words_have_entities_and_a_probe_knows_more_than_chance(
     files: dict[str, list[str]], tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def refused(tmp_path: Path, *words: str) -> Done:
     return done
 
 
+@pytest.mark.slow
 def test_what_is_not_measured_is_refused_in_one_line(files: dict[str, list[str]], tmp_path: Path) -> None:
     assert "measures labelled data" in refused(tmp_path, *PROBE).stderr
     numbers = refused(tmp_path, *PROBE, *files["similarity"], "data.pair_column=null").stderr
@@ -180,6 +182,7 @@ def test_a_probe_is_no_training_of_the_same_settings() -> None:
     assert len({train, mean, first}) == 3
 
 
+@pytest.mark.slow
 def test_resume_names_no_model(files: dict[str, list[str]], tmp_path: Path) -> None:
     other = Run(tmp_path / "trained")
     words = ["trainer=cpu"]

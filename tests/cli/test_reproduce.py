@@ -167,6 +167,7 @@ def manifests() -> Iterator[tuple[str, Callable[[Manifest], object], str]]:
     yield "no config", lambda content: content.pop("config"), "no manifest of a run"
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     ("change", "line"), [case[1:] for case in manifests()], ids=[c[0] for c in manifests()]
 )
@@ -206,6 +207,7 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
     assert report["files"]["identical"] == []
 
 
+@pytest.mark.slow
 def test_words_name_every_setting(manifest: Path) -> None:
     """The overrides of a rebuilt run pin what `auto` came to, and stop where they should."""
     from tiryns.runner.cli.compose import compose, initialized

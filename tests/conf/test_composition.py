@@ -43,6 +43,7 @@ def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pa
     assert not list(tmp_path.iterdir()), "a config command wrote files"
 
 
+@pytest.mark.slow
 def test_installed_command_works_from_another_folder(tmp_path: Path) -> None:
     command = Path(sys.executable).with_name("tiryns")
     done = subprocess.run(
@@ -89,6 +90,7 @@ def test_full_error_gives_the_traceback(tiryns: Command) -> None:
     assert "Traceback" in tiryns("optimizer=adamm", check=False, HYDRA_FULL_ERROR="1").stderr
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("override", "mapping"),
     [

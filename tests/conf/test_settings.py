@@ -147,6 +147,7 @@ def test_hash_of_a_config_stays_what_it_was(expected: str, values: dict[str, Any
     assert config_hash(OmegaConf.create(values)) == expected
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "chosen", [["data=files", "data.source=x"], ["experiment=classification"], ["experiment=vlm_shapes"]]
 )
@@ -211,6 +212,7 @@ def test_part_is_built_by_the_rules_of_its_fields(
         bind(OmegaConf.select(config, place))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("data", ["stdlib_text", "files", "classification"])
 def test_tokenizer_is_that_of_the_pretrained_model_unless_another_one_is_named(data: str) -> None:
     named = ["model=pretrained", "model.name_or_path=some/model"]

@@ -39,6 +39,7 @@ print("collected:", gc.isenabled(), gc.get_freeze_count() > 300_000)
 """
 
 
+@pytest.mark.slow
 def test_starting_loads_no_training_library_nor_plugins_of_theirs() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True

@@ -9,6 +9,7 @@ from tests.conftest import TINY, Command
 from tests.support.processes import PROGRAM, warm_process
 
 
+@pytest.mark.slow
 def test_token_ids_beyond_the_vocabulary_are_named(tiryns: Command, tmp_path: Path) -> None:
     from tiryns.runner.data.text.tokenizer import train_tokenizer
 

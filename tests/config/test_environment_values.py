@@ -195,6 +195,7 @@ def test_empty_name_is_refused_instead_of_meaning_every_file(
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.slow
 def test_run_with_values_of_the_environment_goes_on_in_its_folder(
     tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch, secrets: dict[str, str]
 ) -> None:
@@ -226,25 +227,3 @@ def test_run_with_values_of_the_environment_goes_on_in_its_folder(
     monkeypatch.setenv("MY_STEPS", "7")
     assert tiryns_here(tmp_path, *typed, "resume=auto").returncode == 0
     assert run.status["step"] == 7, "the same command finds its run"
-
-
-@pytest.mark.slow
-def test_sweep_over_values_of_the_environment_is_found_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_CORPUS", str(tmp_path / "nowhere-of-the-tests.txt"))
-    referring = ["data.source=${oc.env:MY_CORPUS}", "optimizer.lr=${optimizer.weight_decay}"]
-    typed = ["-m", *TINY, *referring, "seed=1", "resume=auto"]
-    done = tiryns_here(tmp_path, *typed)
-    assert done.returncode == 1
-    (folder,) = (tmp_path / "outputs").glob("*/*-sweep")
-    noted = json.loads((folder / "sweep.json").read_text())["overrides"]
-    assert set(referring) <= set(noted)
-    assert set(noted) - {"optimizer.lr=0.003"} == set(Run(folder / "0").overrides())
-    assert "no file or folder ${oc.env:MY_CORPUS}" in Run(folder / "0").status["error"]
-    assert not files_with(folder, "nowhere-of-the-tests")
-    again = tiryns_here(tmp_path, *typed)
-    assert again.returncode == 1
-    assert [path.name for path in (tmp_path / "outputs").glob("*/*-sweep/*/status.json")] == ["status.json"]
-    assert tiryns_here(tmp_path, f"resume={folder}").returncode == 1
-    assert [path.name for path in (tmp_path / "outputs").glob("*/*-sweep/*/status.json")] == ["status.json"]

@@ -56,6 +56,7 @@ def _own_targets() -> Any:
     allow_targets([])
 
 
+@pytest.mark.rows(60)
 @pytest.mark.parametrize("target", TARGETS)
 def test_target_that_runs_code_is_refused_at_every_place(target: str) -> None:
     assert len(TARGETS) > 100
@@ -148,6 +149,7 @@ def test_function_that_passes_through_a_listed_package_is_refused(
             locate(target, "callback.x")
 
 
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("name", RECIPES)
 def test_recipe_from_elsewhere_runs_nothing(tmp_path: Path, name: str) -> None:
     content, words = RECIPES[name]
@@ -168,6 +170,7 @@ def strangers_run(folder: Path, overrides: Any) -> Path:
 EVIL = "+callback.x={_target_: subprocess.run, args: [touch, pwned]}"
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -192,6 +195,7 @@ def test_resuming_a_strangers_folder_runs_nothing(tmp_path: Path, overrides: Any
     assert_refused(tiryns_here(tmp_path, "resume=theirs"), words, tmp_path)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("noted", "words"),
     [

@@ -28,7 +28,7 @@ def test_there_are_a_hundred() -> None:
     assert len(CONFIGS) + len(INPUTS) >= 100
 
 
-@pytest.mark.rows(12)
+@pytest.mark.rows(6)
 @pytest.mark.parametrize(("command", "words"), CONFIGS, ids=[case[0] for case in CONFIGS])
 def test_wrong_config_is_named_before_anything_is_written(
     tmp_path: Path, command: str, words: list[str]
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rows(8)
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(("command", "words"), INPUTS, ids=[" ".join(case[0]) for case in INPUTS])
 def test_wrong_input_is_named_and_left_alone(folder: Path, command: list[str], words: list[str]) -> None:
     recipe = [word for word in command if word.startswith("experiment=")]

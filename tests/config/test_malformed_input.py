@@ -108,7 +108,7 @@ def test_there_are_six_hundred() -> None:
     assert all(all(map(str.strip, words)) for said in MESSAGES for words in said.values())
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("name", text_messages.SAID)
 def test_text_that_cannot_be_read(folder: Path, name: str) -> None:
     assert_said(folder, [*TINY, "data.source=x"], [f"data.source={name}"], text_messages.SAID[name])
@@ -131,7 +131,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", STREAMED)
 def test_a_stream_with_a_damaged_record(folder: Path, tokenizer: Path, name: str) -> None:
     recipe = [*(word for word in TINY if not word.startswith("data.vocab_size")), "data.source=x"]
@@ -139,7 +139,7 @@ def test_a_stream_with_a_damaged_record(folder: Path, tokenizer: Path, name: str
     assert_said(folder, recipe, [*streamed, "data.validation_documents=2"], text_messages.SAID[name])
 
 
-@pytest.mark.rows(10)
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("name", labelled_messages.SAID)
 def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:
     file = name.removeprefix("l/")
@@ -153,7 +153,7 @@ def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, recipe, settings, labelled_messages.SAID[name])
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("name", models_messages.SAID)
 def test_folders_of_models_that_cannot_be_loaded(folder: Path, name: str) -> None:
     settings, recipe = [f"model.name_or_path={name}"], [*TINY, "data.source=herons.txt"]
@@ -171,19 +171,20 @@ def test_folders_of_models_that_cannot_be_loaded(folder: Path, name: str) -> Non
     assert_said(folder, recipe, settings, models_messages.SAID[name])
 
 
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("name", recipes.SAID)
 def test_recipes_that_are_no_settings(folder: Path, name: str) -> None:
     done = tiryns_here(folder, "plan", "--config-dir", "conf", f"experiment={name}", "data=files")
     assert_one_message(done, recipes.SAID[name])
 
 
-@pytest.mark.rows(8)
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("value", VALUES)
 def test_values_that_no_setting_can_have(folder: Path, value: str) -> None:
     assert_said(folder, [*TINY, "data.source=herons.txt"], [value], VALUES[value])
 
 
-@pytest.mark.rows(10)
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("command", [*COMMANDS, *ON_RUNS])
 def test_commands_that_cannot_be_done(with_runs: Path, command: str) -> None:
     before = contents(with_runs)

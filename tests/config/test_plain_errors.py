@@ -37,7 +37,7 @@ WRONG: list[tuple[Options, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("options", "words"), WRONG, ids=[words[-1] for _, words in WRONG])
 def test_wrong_setting_is_one_line(tiny: Tiryns, options: Options, words: list[str]) -> None:
     assert_one_line(tiny(options), *words)
@@ -69,6 +69,7 @@ def test_module_that_is_not_on_the_path_is_told_where_to_be() -> None:
         allow_targets([])
 
 
+@pytest.mark.slow
 def test_parts_that_do_not_fit_are_one_line(tiny: Tiryns) -> None:
     points = {"data": own("Points")}
     done = tiny(points, PLAIN, text=False)
@@ -88,6 +89,7 @@ def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Tiryns, tmp_path:
     assert_one_line(done, "OneCycleLR ends at step 4", "this run at step 8")
 
 
+@pytest.mark.slow
 def test_launcher_without_a_sweep_is_warned_of(tiny: Tiryns, tmp_path: Path) -> None:
     done = tiny({}, "hydra/launcher=slurm")
     run_in(tmp_path, done)

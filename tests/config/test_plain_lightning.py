@@ -55,11 +55,13 @@ def test_own_module_with_the_configs_optimizer(tiny: Tiryns, tmp_path: Path) -> 
     assert state["optimizer_states"][0]["param_groups"][0]["lr"] == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_model_in_an_own_module_is_exported(tiny: Tiryns, tmp_path: Path) -> None:
     run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Encoder")}, PLAIN, text=False))
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("validate_every", [0, 2, 3])
 def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path, validate_every: int) -> None:

@@ -12,7 +12,7 @@ from tests.config.plain_runs import HOME, PLAIN, Options, Tiryns, assert_same, l
 from tests.support.in_process import Done
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("node", "groups"),
     [
@@ -31,22 +31,6 @@ def test_optimizer(tiny: Tiryns, tmp_path: Path, node: Options, groups: dict[str
     assert set(json.loads((run.path / "parameter_groups.json").read_text())) == set(groups)
 
 
-@pytest.mark.slow
-def test_plain_adamw_learns_as_ours_does(tiny: Tiryns, tmp_path: Path) -> None:
-    plain = {
-        "_target_": "torch.optim.AdamW",
-        "lr": 3e-3,
-        "betas": [0.9, 0.98],
-        "eps": 1e-6,
-        "weight_decay": 0.01,
-    }
-    theirs = run_in(tmp_path, tiny({"optimizer": plain}, outputs="theirs"), "theirs")
-    words = ["optimizer=adamw", "optimizer.lr=3e-3", "optimizer.betas=[0.9,0.98]", "optimizer.eps=1e-6"]
-    ours = run_in(tmp_path, tiny({}, *words, "optimizer.weight_decay=0.01", outputs="ours"), "ours")
-    for name, value in last_weights(ours).items():
-        torch.testing.assert_close(last_weights(theirs)[name], value)
-
-
 SCHEDULERS: list[Options] = [
     {"_target_": "torch.optim.lr_scheduler.OneCycleLR", "max_lr": 3e-3},
     {"_target_": "torch.optim.lr_scheduler.CosineAnnealingLR", "_partial_": True},
@@ -57,6 +41,7 @@ SCHEDULERS: list[Options] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("node", SCHEDULERS, ids=lambda node: node["_target_"].rpartition(".")[2])
 @pytest.mark.parametrize("optimizer", ["adamw", pytest.param("plain", marks=pytest.mark.slow)])
@@ -74,6 +59,7 @@ def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, 
     assert_same(last_weights(half), last_weights(whole))
 
 
+@pytest.mark.slow
 def test_logger_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "theirs": {"_target_": "lightning.pytorch.loggers.CSVLogger", "name": "csv", "version": ""},
@@ -87,6 +73,7 @@ def test_logger_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     assert list((run.path / "board" / "x").glob("events*"))
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("words", [["logger=[]"], ["~logger"]])
 def test_no_logger_writes_no_metrics(tiny: Tiryns, tmp_path: Path, words: list[str]) -> None:
@@ -108,6 +95,7 @@ def test_no_callback_and_no_bar(tiny: Tiryns, tmp_path: Path) -> None:
     assert "step 4/4" in tiny({}, outputs="shown").stdout
 
 
+@pytest.mark.slow
 def test_callback_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     monitor = "+callback.rates={_target_: lightning.pytorch.callbacks.LearningRateMonitor}"
     from tests.config.plain_components import Tail
@@ -148,6 +136,7 @@ def test_best_checkpoint_of_lightning_is_the_objective(tiny: Tiryns, tmp_path: P
     assert results["objective"] <= results["val/held_out/loss"]
 
 
+@pytest.mark.slow
 def test_trainer_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
         "_target_": "lightning.pytorch.Trainer",

@@ -43,6 +43,7 @@ def test_a_misspelt_a_missing_and_an_unknown_argument_are_refused(
         Shown(**given)
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     ("words", "said"),
     [

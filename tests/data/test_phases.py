@@ -51,6 +51,7 @@ def shares_of(config: Any) -> list[dict[str, Any]]:
     return [batches[step] for step in range(parts.max_steps)]
 
 
+@pytest.mark.slow
 def test_text_of_several_lengths_is_read_aloud_and_counted_once(
     arguments: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -89,6 +90,10 @@ def test_two_processes_train_on_the_same(whole: Run, arguments: list[str], tiryn
     assert audit.compare(whole.path, on_two.path) is None
     assert audit.length(on_two.path) == 12
     assert losses(on_two) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
+    for ours, theirs in zip(rows(whole), rows(on_two), strict=True):
+        for name in ("train/loss/verses", "train/loss/code"):
+            assert bool(ours[name]) == bool(theirs[name])
+            assert not ours[name] or float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-2)
 
 
 @pytest.mark.rows(1)
@@ -199,6 +204,7 @@ def test_a_run_without_phases_is_the_trunk_of_one_with_them(arguments: list[str]
     assert lines[0] == lines[1][4:]
 
 
+@pytest.mark.slow
 def test_left_out_batches_are_left_out_in_their_phases(arguments: list[str]) -> None:
     everything = shares_of(composed([*arguments, PHASES, "trainer.max_steps=-1"]))
     parts = assemble(composed([*arguments, PHASES, "trainer.max_steps=-1", "skip_batches=[[2,3],[11,11]]"]))

@@ -1,9 +1,8 @@
 """Loader processes that are killed are replaced, with the same batches, and end with the process that reads them."""
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +14,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from tests.conftest import ROOT
-from tests.support.processes import WarmPopen, lives
-from tests.support.processes.warm import NURSE
+from tests.support.processes import assert_workers_end_with_their_parent
 from tiryns.runner.data.workers import StepLoader, StepSampler, WorkerLoader, begun
 from tiryns.runner.loaders.passes import Passes, PassLoader
 from tiryns.runner.patches.torch import loaders
@@ -52,12 +49,14 @@ def test_killed_process_is_replaced_and_no_batch_is_lost_or_doubled(tmp_path: Pa
     assert len(list(tmp_path.iterdir())) == 1, "one was killed"
 
 
+@pytest.mark.slow
 def test_batches_without_steps_are_not_read_twice_where_a_process_is_killed(tmp_path: Path) -> None:
     batches = WorkerLoader(Batches(2, tmp_path), 1, sampler=range(5))
     assert [int(batch[0]) for batch in batches] == list(range(5))
     assert len(list(tmp_path.iterdir())) == 1, "one was killed"
 
 
+@pytest.mark.slow
 def test_thread_that_pins_memory_ends_with_the_processes() -> None:
     """Torch starts one only beside a GPU; the event is what it looks at."""
     batches = begun(lambda: loader(Batches()).begun_at(3)[0], 2)
@@ -72,16 +71,6 @@ def children() -> list[int]:
 
 
 @pytest.mark.slow
-def test_process_killed_from_outside_while_training_works() -> None:
-    batches, read = loader(Batches()), []
-    for batch in batches:
-        read.append(int(batch[0]))
-        if len(read) in (2, 7):
-            os.kill(children()[-1], signal.SIGKILL)
-            time.sleep(0.3)  # the signal arrives here, where training would be at work
-    assert read == list(range(3, 20))
-
-
 def test_death_belongs_to_the_loader_of_the_process_whichever_is_read() -> None:
     """Validation while the training loader's process dies, with processes of its own and without."""
     others = {*children()}  # of tests before
@@ -110,6 +99,7 @@ class Pass(Passes):
             yield number
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("can_skip", [True, False])
 def test_pass_whose_process_is_killed_goes_on(tmp_path: Path, can_skip: bool) -> None:
@@ -121,6 +111,7 @@ def test_pass_whose_process_is_killed_goes_on(tmp_path: Path, can_skip: bool) ->
     assert (batches.served, batches.place(9)) == (9, (1, 0))
 
 
+@pytest.mark.slow
 def test_process_killed_again_at_the_same_batch_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"a loader process was killed, 3 times before step \d+"):
         for _ in loader(Batches(9, tmp_path, deaths=9), 1):
@@ -136,28 +127,12 @@ def test_error_in_a_loader_process_is_not_taken_for_its_death() -> None:
         list(loader(Failing()))
 
 
-READER = """
-import sys
-from tests.data.test_workers import Batches, loader
-for batch in loader(Batches()):
-    print("reading", flush=True)
-    sys.stdin.read()
-"""
+@pytest.mark.slow
+def test_loader_processes_end_when_their_parent_is_killed() -> None:
+    def read(started: Any) -> None:
+        batches = iter(loader(Batches()))
+        next(batches)
+        started.send([process.pid for process in multiprocessing.active_children()])
+        time.sleep(60)
 
-
-def test_loader_processes_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    process = WarmPopen(
-        [sys.executable, "-c", READER], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdout is not None
-    process.stdout.readline()
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    workers = [int(p) for p in children if Path(f"/proc/{p}/comm").read_text().strip() != NURSE]
-    assert len(workers) == 2
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 10
-    while any(map(lives, workers)):
-        assert time.monotonic() < deadline, "a loader process is left"
-        time.sleep(0.1)
+    assert_workers_end_with_their_parent(read)

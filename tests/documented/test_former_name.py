@@ -25,6 +25,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_killed_run_goes_on(files: Path) -> None:
     """To the bit on the processor that made it, with the same order and to rounding on others."""
     succeeded(files, "resume=outputs/killed")

@@ -50,6 +50,7 @@ def test_pages_with_files_are_found() -> None:
     assert len(list(training(ROOT / "docs" / "tutorials" / "classification.md"))) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", few_of(TRAINING, ["mlm"]))
 def test_commands_train_on_the_files_as_they_are_shown(page: str, tmp_path: Path) -> None:
     for shown, command in training(TRAINING[page]):

@@ -59,6 +59,7 @@ def test_a_module_that_does_not_tell_its_figures_is_believed() -> None:
     assert settled(names=()).checkpoint.monitor is None, "the loss of the first set, as it is found"
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("overrides", "direction"),
     [

@@ -97,6 +97,7 @@ def entities(true: Any, predicted: Any) -> Figures:
 ORACLES = {"classification": classification, "multi_label": multi_label, "regression": regression}
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ORACLES)
 def test_figures_of_texts_and_their_intervals(kind: str) -> None:
     predictions, of_all = evaluated(kind), ORACLES[kind]
@@ -109,6 +110,7 @@ def test_figures_of_texts_and_their_intervals(kind: str) -> None:
         assert found[name] == pytest.approx(ends, rel=1e-9), name
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ["classification", "multi_label", "token_classification"])
 def test_tables_of_classes_and_their_intervals(kind: str) -> None:
     """Of words too, whose sentences are drawn."""

@@ -52,6 +52,7 @@ OWNERS = np.sort(DRAW.integers(0, 30, 40))
 """The example that each item is of; some have several, some none."""
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("table", [resampling.TABLE, 10])
 @pytest.mark.parametrize("kind", KINDS)
 def test_metric_of_weighted_examples_is_that_of_their_items(

@@ -79,6 +79,7 @@ def test_losses_that_rise_have_no_law() -> None:
         law_of(sizes_of(WIDTHS), [3.0 + width / 100 for width in WIDTHS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 4, 6])
 @pytest.mark.parametrize("law", [Law(2.0, 8.0, 0.3), Law(0.0, 8.0, 0.08)])
 def test_interval_holds_as_often_as_it_says(law: Law, count: int) -> None:

@@ -49,6 +49,7 @@ def predictions(data: Any, logits: torch.Tensor, constrained: bool = True) -> To
     return found
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("form", FORMS)
 def test_entities_are_measured_and_predicted_in_every_scheme(tmp_path: Path, form: str) -> None:
     data = data_module(

@@ -66,7 +66,7 @@ PLACEHOLDER = r"(?:\b(?P<folder>\w+)/<date>/<run>|<name or folder>|<run folder>|
 """What stands for a run or a sweep; in the tests it is the newest one."""
 
 
-@pytest.mark.rows(16)
+@pytest.mark.rows(8)
 @pytest.mark.parametrize("page", dict.fromkeys(page for page, _ in SHOWN))
 def test_command_is_one_that_exists(page: str) -> None:
     wrong = {}

@@ -46,7 +46,7 @@ def write_files(folder: Path) -> None:
             path.write_text(block.text)
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("command", RUN, ids=lambda command: command[-60:])
 def test_command_trains(
     command: str, tmp_path: Path, text_file: Path, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def logged(run: Run, name: str) -> list[float]:
         return [float(row[name]) for row in csv.DictReader(file) if row.get(name)]
 
 
+@pytest.mark.slow
 def test_own_metric_is_logged_reported_and_monitored(home: Path) -> None:
     monitor = "checkpoint.monitor=val/validation/auroc"
     run = only_run(home, classify(home, "imports=[my_metrics]", monitor))
@@ -123,6 +124,7 @@ def test_own_metric_is_that_of_the_probabilities(home: Path) -> None:
     assert run.status["results"]["test/test/auroc"] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_metric_of_a_taken_name_and_one_of_many_numbers_are_refused(home: Path) -> None:
     (home / "my_metrics.py").write_text(
         "from torchmetrics.classification import MulticlassAUROC\n"

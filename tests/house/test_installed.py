@@ -121,6 +121,7 @@ def test_wheel_is_the_same_without_the_sdist(wheel: Path, tmp_path: Path) -> Non
     assert names_in(direct) == names_in(wheel)
 
 
+@pytest.mark.slow
 def test_project_keeps_its_names_and_ours_are_found(installed: Environment, project: Path) -> None:
     script = installed.run("python", "script.py", cwd=project)
     assert script.stdout == "both are the project's own\n", script.stderr

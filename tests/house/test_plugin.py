@@ -93,6 +93,7 @@ def test_an_installed_example_is_known(example: str, tmp_path: Path) -> None:
     run_program("--cfg", "job", "imports=[tiryns_lmms_eval.metrics]", cwd=tmp_path, PYTHONPATH=example)
 
 
+@pytest.mark.slow
 def test_tasks_of_an_installed_example_are_measured(example: str) -> None:
     needs.package("lmms_eval")
     assert_tests_pass(example, "test_model.py", "test_tasks.py")
@@ -113,6 +114,7 @@ def test_folders_that_a_variable_names_are_searched(tmp_path: Path, monkeypatch:
     assert done.stderr.startswith("error: TIRYNS_CONF: there is no folder")
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("line", "expected"),

@@ -83,6 +83,7 @@ def test_one_question_is_answered_about_an_image_or_without(
     assert len(printed(capsys, *words)) == 1
 
 
+@pytest.mark.slow
 def test_wrong_words_are_one_message(trained: Trained, tmp_path: Path) -> None:
     run, image = trained.path, next(trained.images.iterdir())
     broken = tmp_path / "broken.png"
@@ -113,6 +114,7 @@ def test_model_that_reads_no_images_says_so(tmp_path: Path, trained: Trained) ->
     assert "reads no images" in message(tmp_path, "a text", "--image", "a.png")
 
 
+@pytest.mark.slow
 def test_opened_run_answers_rows_as_the_command_does(
     trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +189,7 @@ def test_evaluation_of_an_exported_folder_without_its_run(
     assert found["samples"] == 20
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("row", "words", "expected"),
     [

@@ -60,6 +60,7 @@ def test_figures_are_those_of_a_run_whose_weights_are_not_fp32(
     assert entry(capsys, run, file, *FEW, "--precision", "32-true")["metrics"]["loss"] != found["loss"]
 
 
+@pytest.mark.slow
 def test_exported_folder_has_the_runs_figures(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +74,7 @@ def test_exported_folder_has_the_runs_figures(
     assert loss == pytest.approx(of_the_test(run)["metrics"]["loss"], rel=2e-2)
 
 
+@pytest.mark.slow
 def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     run, file = runs["classification"]
     first, second = (entry(capsys, run, file, "--resamples", 50) for _ in range(2))
@@ -85,6 +87,7 @@ def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixt
     assert "intervals" not in none["per_class"][0]
 
 
+@pytest.mark.slow
 def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
     for task in TASKS:
         run, file = runs[task]
@@ -101,6 +104,7 @@ def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
         assert mean == pytest.approx(found.figures["loss"], rel=1e-5), task
 
 
+@pytest.mark.slow
 def test_several_files_make_a_row_each_and_one_json(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +208,7 @@ def losses_of(folder: Path, file: Path) -> list[float]:
     return found.sums["loss"].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ["names", "numbers", "digits"])
 def test_classifier_that_transformers_wrote_alone(

@@ -92,6 +92,7 @@ OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(("ours", "options"), OPTIONS)
 def test_negatives_are_those_of_sentence_transformers(
     ours: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -124,6 +125,7 @@ def _pair(query: str, passage: str, match: str | None = None) -> Any:
     return Pair("", query, passage, [], float("nan"), match, "")
 
 
+@pytest.mark.slow
 def test_a_run_mines_what_sentence_transformers_does_with_its_prompts(run: Path, tmp_path: Path) -> None:
     library = needs.package("sentence_transformers")
     file, out = write(tmp_path / "pairs.jsonl", ROWS), tmp_path / "mined.jsonl"
@@ -224,6 +226,7 @@ def test_columns_are_those_of_the_settings_and_rows_keep_all_others(run: Path, t
     assert first == {**rows[0], "negative": []}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_mined_is_refused_in_one_line(run: Path, tmp_path: Path) -> None:
     write(tmp_path / "pairs.jsonl", ROWS)
     write(tmp_path / "mined.jsonl", [{**row, "negative": []} for row in ROWS])

@@ -18,6 +18,7 @@ from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("task", TASKS)
 def test_predictions_for_a_file_are_those_of_the_run(
     runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
@@ -34,6 +35,7 @@ def test_predictions_for_a_file_are_those_of_the_run(
         assert ours["probability"] == pytest.approx(other["probability"], abs=rounding(1e-4, 1e-2))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", few_of(TASKS, ("classification", "question_answering")))
 def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
     runs: Runs, task: str, capsys: pytest.CaptureFixture[str]
@@ -57,6 +59,7 @@ def test_opened_run_says_of_rows_what_the_command_says_of_their_file(
             assert run.predict(given)[0]["predicted"] == command[0]["predicted"]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", few_of(TASKS, ("classification", "question_answering")))
 def test_figures_of_a_file_are_those_of_the_runs_test(
     runs: Runs, task: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -79,6 +82,7 @@ def relabelled(runs: Runs, path: Path, label: Any) -> Path:
     return path
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("label", "said"), [(None, ""), ("", ""), ("elephants", "'elephants' does not occur")]
 )
@@ -95,6 +99,7 @@ def test_file_without_labels_that_are_known_has_no_figures(
     assert bool(caplog.text) == bool(said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", few_of(["regression", "class numbers", "several"], ["regression"]))
 def test_labels_of_a_table_are_read_as_in_training(
     tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
@@ -131,6 +136,7 @@ def test_lines_of_standard_input_are_texts(
         main(["predict", str(run), "-"])
 
 
+@pytest.mark.slow
 def test_file_of_another_format_goes_by_its_ending(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,6 +158,7 @@ def test_file_of_another_format_goes_by_its_ending(
     assert len(json.loads(line["predicted"])) == 3
 
 
+@pytest.mark.slow
 def test_one_text_is_answered_in_words(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = printed(capsys, runs["classification"][0], "seven herons watch the herons")
     label, probability = line.split()
@@ -169,6 +176,7 @@ def parsed(lines: list[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_exported_folder_alone_knows_its_task(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,6 +192,7 @@ def test_exported_folder_alone_knows_its_task(
     assert (tmp_path / "out.jsonl").read_text().splitlines() == printed(capsys, run, file)
 
 
+@pytest.mark.slow
 def test_pairs_and_several_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = tmp_path / "pairs.csv"
     with pairs.open("w", newline="") as file:

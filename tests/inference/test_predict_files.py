@@ -30,7 +30,7 @@ def texts(capsys: pytest.CaptureFixture[str], *words: object) -> list[str]:
     return [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
 def test_a_later_file_is_utf8_or_else_in_the_encoding_of_the_run(
     run: Path, tmp_path: Path, encoding: str, capsys: pytest.CaptureFixture[str],
@@ -59,6 +59,7 @@ def test_an_encoding_that_is_asked_for_counts(
     assert texts(capsys, run, tmp_path / "a.csv", "--encoding", "latin-1") == ["Gr\xc3\xbc\xc3\x9fe"]
 
 
+@pytest.mark.slow
 def test_columns_that_predictions_replace_are_named(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def table_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_run_tells_how_its_table_was_read_and_what_was_left_out(run: Path) -> None:
     resolved = json.loads((run / "status.json").read_text())["resolved"]
     (table,) = resolved["tables"].values()
@@ -82,6 +83,7 @@ def test_csv_in_and_csv_out_keep_order_and_columns(
     lines, _ = printed(capsys, run, tmp_path / "in.csv")
     assert [json.loads(line)["predicted"] for line in lines] == [row["predicted"] for row in found]
     assert [json.loads(line)["note"] for line in lines] == [row["note"] for row in rows]
+    assert list(json.loads(lines[0])) == ["nr", "Question", "note", "id", "text", "predicted", "probability"]
     shown, _ = printed(capsys, run, tmp_path / "in.csv", "--format", "tsv")
     assert shown[0].split("\t") == list(found[0])
     printed(capsys, run, tmp_path / "out.csv", "--out", tmp_path / "out.parquet")  # with columns to replace
@@ -118,6 +120,7 @@ def test_txt_and_standard_input_are_texts_by_line(
         main(["predict", str(run), "-", "--input-format", "csv"])
 
 
+@pytest.mark.slow
 def test_flags_take_the_place_of_settings_and_messages_name_them(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,21 +154,6 @@ def test_a_file_without_names_is_told_the_flag_that_reads_it(
     assert printed(capsys, run, file, "--header", "[Question, column_2]")[0] == plain
 
 
-def test_predictions_stand_behind_the_columns(
-    run: Path, tmp_path: Path, small_batches: None, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "a.csv"
-    file.write_text("nr,Question,note\n" + "".join(f'{i},"{text}",x\n' for i, text in enumerate(TEXTS)))
-    lines, _ = printed(capsys, run, file)
-    assert list(json.loads(lines[0])) == ["nr", "Question", "note", "id", "text", "predicted", "probability"]
-    table, _ = printed(capsys, run, file, "--format", "csv")
-    assert table[0] == "nr,Question,note,predicted,probability"
-    capsys.readouterr()
-    main(["predict", str(run), str(file), "--json"])
-    document = json.loads(capsys.readouterr().out)["predictions"]
-    assert [list(row.items()) for row in document] == [list(json.loads(line).items()) for line in lines]
-
-
 def test_a_missing_text_column_is_the_headers_and_no_label_is_guessed(run: Path, tmp_path: Path) -> None:
     file = tmp_path / "u.csv"
     file.write_text("body,extra\n" + "".join(f"herons and gulls {i},{i % 2}\n" for i in range(8)))
@@ -191,6 +179,7 @@ def test_bad_rows_are_left_out_and_counted(
     assert [int(row["nr"]) for row in table_of(tmp_path / "out.csv")] == [0, 1, 2, *range(7, 15)]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("label", ["", ",Kind"])
 def test_no_row_that_can_be_used_is_an_error_and_writes_nothing(
     run: Path, tmp_path: Path, small_batches: None, label: str
@@ -233,6 +222,7 @@ def test_rows_are_read_as_they_are_needed(run: Path, small_batches: None) -> Non
     assert other.predict([{"body": text} for text in TEXTS]) == predictor.predict(TEXTS)
 
 
+@pytest.mark.slow
 def test_entities_come_back_by_their_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"text": f"Ada, in Rome {i}", "entities": [[0, 3, "PER"], [8, 12, "LOC"]]} for i in range(24)]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -155,6 +155,7 @@ def test_files_of_a_model_may_be_read_by_others(tokenizer: Any, tmp_path: Path) 
     }
 
 
+@pytest.mark.slow
 def test_the_command_writes_lines_or_an_array(
     tokenizer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +175,7 @@ def test_the_command_writes_lines_or_an_array(
     assert len(capsys.readouterr().out.split()) == 3
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -141,10 +141,6 @@ def check_loaders(tmp_path: Path, text_file: Path, kills: int, devices: int, wor
     assert rows(whole) == rows(killed)
 
 
-def test_three_killed_loader_processes_leave_no_trace(tmp_path: Path, text_file: Path) -> None:
-    check_loaders(tmp_path, text_file, kills=3, devices=1, workers=1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("workers", [1, 2])

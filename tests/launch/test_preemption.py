@@ -74,34 +74,31 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:
     return run
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_run_that_nobody_reads_ends_well_and_so_does_one_that_is_told_to_quit(
-    arguments: list[str], alone: Run, together: Run, tiryns: Command, tmp_path: Path, devices: int
-) -> None:
-    words = [*arguments, f"trainer.devices={devices}", "data.num_workers=1"]
-    run = stopped(words, tmp_path, signal.SIGQUIT, status=75)
-    assert run.status["state"] == "preempted"
-    tiryns(f"resume={run.path}")
-    assert_same(run, alone if devices == 1 else together)
-
-
 def assert_same(run: Run, whole: Run) -> None:
     assert run.status["state"] == "done"
     assert_same_run(whole, run, STEPS)
 
 
+@pytest.mark.parametrize(
+    ("number", "devices", "whole"),
+    [
+        (signal.SIGTERM, 2, "together"),
+        pytest.param(signal.SIGQUIT, 1, "alone", marks=pytest.mark.slow),
+        pytest.param(signal.SIGQUIT, 2, "together", marks=pytest.mark.slow),
+    ],
+)
 def test_terminated_ranks_save_together_and_go_on_bitwise(
-    arguments: list[str], together: Run, tiryns: Command, tmp_path: Path
-) -> None:
-    run = stopped(
-        [*arguments, "trainer.devices=2", "data.num_workers=1"], tmp_path, signal.SIGTERM, status=75
-    )
+    arguments: list[str], tiryns: Command, tmp_path: Path, number: int, devices: int, whole: str,
+    request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    words = [*arguments, f"trainer.devices={devices}", "data.num_workers=1"]
+    run = stopped(words, tmp_path, number, status=75)
     assert run.status["state"] == "preempted"
     tiryns(f"resume={run.path}")
-    assert_same(run, together)
+    assert_same(run, request.getfixturevalue(whole))
 
 
+@pytest.mark.slow
 def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     arguments: list[str], alone: Run, run_here: Callable[..., Run], tmp_path: Path
 ) -> None:
@@ -128,18 +125,6 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
     assert stopped.value.number == number
     run = run_here(*options)
     assert_same_run(whole, run, 12)
-
-
-def test_clock_bounds_what_a_dead_machine_costs(run_here: Callable[..., Run]) -> None:
-    run = run_here("checkpoint.every_steps=0", "checkpoint.every_minutes=1e-9", "checkpoint.keep_last=99")
-    assert len(list(run.checkpoint_dir.glob("step-*.ckpt"))) == 12
-    run = run_here(
-        "checkpoint.every_steps=0", "checkpoint.every_minutes=60", "checkpoint.keep_last=99", folder="rare"
-    )
-    assert {path.name for path in run.checkpoint_dir.glob("step-*.ckpt")} == {
-        "step-00000006.ckpt",
-        "step-00000012.ckpt",
-    }
 
 
 @pytest.mark.slow

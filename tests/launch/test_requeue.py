@@ -41,35 +41,41 @@ def ended(folder: Path, exit_status: int, rank_error: str | None = None, **statu
     return run.status
 
 
+KILLED = "a task of job 12 was killed (srun: exit status"
+MISSING = {"rank_error": "no such file"}
+
+
 @pytest.mark.parametrize(
-    ("exit_status", "state", "began"),
+    ("exit_status", "state", "began", "more", "outcome"),
     [
-        (137, "running", HERE),
-        (75, "killed", HERE),
-        (137, "waiting", None),
-        (137, "preempted", BEFORE),
-        (139, "killed", BEFORE),
+        *(
+            (number, state, began, {"num_killed": 2}, (1, "killed", f"{KILLED} {number}); requeued, 3 of 3"))
+            for number, state, began in [
+                (137, "running", HERE),
+                (75, "killed", HERE),
+                (137, "waiting", None),
+                (137, "preempted", BEFORE),
+                (139, "killed", BEFORE),
+            ]
+        ),
+        (137, "running", HERE, {"num_killed": 3}, (0, "killed", "not requeued after 3 times")),
+        (1, "preempted", BEFORE, {}, (0, "failed", "it did not start")),
+        (137, "preempted", BEFORE, MISSING, (0, "failed", "no such file")),
+        (1, "waiting", None, MISSING, (0, "failed", "no such file")),
+        (137, "running", HERE, MISSING, (0, "failed", "no such file")),
     ],
 )
-def test_job_whose_task_was_killed_is_requeued(
-    queue: Queue, tmp_path: Path, exit_status: int, state: str, began: str | None
-) -> None:
+def test_job_is_requeued_where_a_task_was_killed_and_fails_by_an_error(
+    queue: Queue, tmp_path: Path, exit_status: int, state: str, began: str | None, more: dict[str, Any],
+    outcome: tuple[int, str, str],
+) -> None:  # fmt: skip
     queue.says("RUNNING")
     session = {"began": began} if began else None
-    status = ended(tmp_path / "sweep", exit_status, state=state, session=session, num_killed=2)
-    assert queue.requeued == 1
-    assert (status["state"], status["num_killed"]) == ("killed", 3)
-    assert (
-        f"a task of job 12 was killed (srun: exit status {exit_status}); requeued, 3 of 3" in status["error"]
-    )
-
-
-def test_job_that_was_killed_too_often_stays_killed(queue: Queue, tmp_path: Path) -> None:
-    queue.says("RUNNING")
-    status = ended(tmp_path / "sweep", 137, state="running", session={"began": HERE}, num_killed=3)
-    assert queue.requeued == 0
-    assert status["state"] == "killed"
-    assert "not requeued after 3 times" in status["error"]
+    status = ended(tmp_path / "sweep", exit_status, state=state, session=session, **more)
+    requeued, ends, message = outcome
+    assert (queue.requeued, status["state"]) == (requeued, ends)
+    assert message in status["error"]
+    assert not requeued or status["num_killed"] == 3
 
 
 def test_requeue_that_slurm_refuses_is_noted(queue: Queue, tmp_path: Path) -> None:
@@ -94,32 +100,6 @@ def test_job_that_says_how_it_ended_or_that_slurm_ends_is_left_alone(
     status = ended(tmp_path / "sweep", 137, state=state, session={"began": HERE}, error="it says why")
     assert queue.requeued == 0
     assert (status["state"], status["error"]) == (state, "it says why")
-
-
-@pytest.mark.parametrize(
-    ("state", "began", "exit_status", "rank_error", "message"),
-    [
-        ("preempted", BEFORE, 1, None, "it did not start"),
-        ("preempted", BEFORE, 137, "no such file", "no such file"),
-        ("waiting", None, 1, "no such file", "no such file"),
-        ("running", HERE, 137, "no such file", "no such file"),
-    ],
-)
-def test_error_fails_the_job(
-    queue: Queue,
-    tmp_path: Path,
-    state: str,
-    began: str | None,
-    exit_status: int,
-    rank_error: str | None,
-    message: str,
-) -> None:
-    queue.says("RUNNING")
-    session = {"began": began} if began else None
-    status = ended(tmp_path / "sweep", exit_status, rank_error, state=state, session=session)
-    assert queue.requeued == 0
-    assert status["state"] == "failed"
-    assert message in status["error"]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,6 @@ from typing import Any, cast
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from torch.distributed import FileStore
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
@@ -21,7 +19,7 @@ from tiryns.runner.launch import nodes
 from tiryns.runner.launch.agent import RankAgent
 from tiryns.runner.launch.job import nodes_to_join
 from tiryns.runner.launch.nodes import MEETING, STATE, Leadership
-from tiryns.runner.launch.rank import leave_error, lost_peer, packed, unpacked
+from tiryns.runner.launch.rank import leave_error, lost_peer
 from tiryns.runner.launch.rendezvous import FolderBackend
 from tiryns.runner.launch.round import Round
 from tiryns.runner.run.cluster import Member, Nodes, nodes_of
@@ -233,15 +231,6 @@ def test_node_that_takes_the_lead_leaves_a_meeting_of_others_alone(
         assert newcomer.leads
         assert (store.exists(), saving.exists()) == (others_live, others_live)
         assert (meeting / "ready").read_text() == "7"
-
-
-@given(st.text(max_size=2000))
-def test_config_reaches_the_ranks_through_the_environment(text: str) -> None:
-    config = OmegaConf.create({"name": {"inner": [text.replace("${", "$ {"), 1, None]}})
-    word = packed(config)
-    assert unpacked(word) == config
-    assert "\0" not in word
-    word.encode("ascii")
 
 
 def test_lost_peer_is_told_from_other_errors() -> None:

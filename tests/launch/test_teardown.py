@@ -39,6 +39,7 @@ class StartThreads(Callback):
             threading.Thread(target=work, daemon=True).start()
 
 
+@pytest.mark.slow
 def test_process_ends_with_its_own_status() -> None:
     done = warm_process("-c", ENDING, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (75, "work\nexit function\n", "")
@@ -74,6 +75,7 @@ with Run(Path(sys.argv[1])).lock():
 """
 
 
+@pytest.mark.slow
 def test_killed_run_is_free_though_a_worker_of_it_lives(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     holder = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)

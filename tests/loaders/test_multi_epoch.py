@@ -92,6 +92,7 @@ def test_golden_values_never_change() -> None:
     assert epoch_seed(1, 0) == GOLDEN_EPOCH
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("length", "per_order"), [(2, 2000), (3, 700), (4, 400), (5, 100)])
 def test_all_orders_of_few_items_are_equally_likely(length: int, per_order: int) -> None:
     every = {order: number for number, order in enumerate(itertools.permutations(range(length)))}
@@ -101,6 +102,7 @@ def test_all_orders_of_few_items_are_equally_likely(length: int, per_order: int)
     assert z_score(counts) < 5
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("length", [257, 1000])
 def test_neighbours_meet_no_more_often_than_by_chance(length: int) -> None:
     num_seeds = 1500

@@ -35,6 +35,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     return train_here(copy.path, text_file, *LOGGED)
 
 
+@pytest.mark.slow
 def test_wandb_gets_one_run_with_its_config_and_files(resumed: Run) -> None:
     found = of_run(resumed.path)
     runs = [record.run for record in found if record.WhichOneof("record_type") == "run"]

@@ -96,6 +96,7 @@ def test_wandb_gets_the_files_of_a_run_without_a_word_of_its_own(
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path) -> None:
     def begin() -> tuple[Any, MetricsFile]:

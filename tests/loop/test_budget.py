@@ -12,8 +12,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.conftest import TINY, run_program, train_here, write_text
-from tests.launch.test_kill import only_run
+from tests.conftest import TINY, train_here, write_text
 from tests.runs.test_train import assert_bitwise, assert_same_run, continued, rows, weights
 from tests.support.in_process import tiryns_here
 from tests.support.run_data import GivenData
@@ -151,6 +150,7 @@ def test_flops_are_those_that_a_run_counts(text: Path) -> None:
     assert abs(sum(spent) - 3e9) < 1.2 * max(spent)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("tokens", [2500, 9000])
 def test_steps_of_a_stream_are_those_of_its_first_batches(text: Path, by_tokens: Run, tokens: int) -> None:
     """The smaller budget ends within the first 16 global batches, the other one behind them."""
@@ -173,6 +173,7 @@ def test_budget_that_is_not_known_before_training_is_refused() -> None:
         steps_within(Budget("max_tokens", 9), GivenData(), None)
 
 
+@pytest.mark.slow
 def test_plan_shows_the_steps_of_a_budget(
     tmp_path: Path, text: Path, by_tokens: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,24 +209,3 @@ def test_seconds_that_an_earlier_version_made_steps_of_are_these_steps() -> None
     clock = by_budget(max_seconds=6.2)
     phases.take_over(clock, {"budget": "max_tokens 9", "max_steps": STEPS})
     assert clock == by_budget(max_seconds=6.2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_two_processes_count_the_steps_of_one(
-    tmp_path: Path, text: Path, by_tokens: Run, strategy: str
-) -> None:
-    words = [
-        *TINY,
-        f"data.source={text}",
-        *SAVING,
-        BY_BUDGET,
-        f"trainer={strategy}",
-        "trainer.accelerator=cpu",
-    ]
-    for name, amount in (("max_tokens", TOKENS), ("max_flops", 5e8)):
-        run_program(*words, f"trainer.{name}={amount}", f"outputs={name}", cwd=tmp_path)
-        status = only_run(tmp_path / name).status
-        assert status["step"] == status["resolved"]["max_steps"] == status["max_steps"]
-        alone = train_here(tmp_path / "alone" / name, text, *SAVING, BY_BUDGET, f"trainer.{name}={amount}")
-        assert alone.status["max_steps"] == status["max_steps"]

@@ -25,6 +25,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "on_gpu", bool)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("as_on_a_gpu")
 def test_a_run_compiles_head_clipping_and_step(graphs: Graphs, run_here: Runner) -> None:
     plain = run_here(*SHORT, "optimizer.fused=false", folder="plain")

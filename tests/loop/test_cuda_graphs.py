@@ -96,7 +96,7 @@ def test_nothing_that_a_graph_has_made_is_read_after_the_next_replay(
     assert_bitwise(weights(run, 6), weights(plain, 6))
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
@@ -114,7 +114,7 @@ def test_what_is_missing_is_told_before_data_is_read(words: list[str], needed: s
     check_config(compose(*words))
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("words", "needed"),
     [

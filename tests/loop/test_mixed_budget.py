@@ -37,6 +37,7 @@ def mixed(samples: Samples, make: Any, **settings: Any) -> Mixed:
     return Mixed(whole, {str(i): Samples(part) for i, part in enumerate(parts)}, [3, 2, 5])
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("make", "settings"), [(Shuffled, {}), (Growing, GROWING)])
 def test_steps_are_those_that_the_batches_add_up_to(make: Any, settings: dict[str, Any]) -> None:
     samples = Samples(LENGTHS)

@@ -120,6 +120,7 @@ def two_ranks(tmp_path: Path, text_file: Path) -> Any:
     return call
 
 
+@pytest.mark.slow
 def test_no_value_is_looked_at_between_two_rows_of_the_log(two_ranks: Any) -> None:
     needs.version("torch", "2.13", "adds up nothing on the meta device between ranks")
     assert two_ranks() == [str(LOGGED)] * 2

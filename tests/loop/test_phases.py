@@ -71,6 +71,7 @@ def test_tokens_are_counted_to_the_batch_in_the_order_of_their_phase(
         assert sum(int(share["tokens"]) for share in shares[ends[place] :]) > budget
 
 
+@pytest.mark.slow
 def test_shares_are_of_steps_or_of_tokens(arguments: list[str]) -> None:
     entries = phases("name: a, share: 0.55", "name: b, share: 0.35", "name: c, share: 0.1")
     config = compose(*arguments, "trainer.max_steps=13", entries)
@@ -172,6 +173,7 @@ def test_a_wrong_setting_is_told_before_data_is_read(
         check_config(config)
 
 
+@pytest.mark.slow
 def test_the_default_length_gives_way_to_that_of_phases() -> None:
     config = compose("phases=[{name: a, steps: 5}, {name: b, steps: 6}]", "scheduler.cooldown_steps=4")
     assert config.trainer.max_steps == 1500
@@ -240,6 +242,7 @@ def test_streams_may_have_phases_of_schedules_alone(text_file: Path) -> None:
             assemble(compose(*given, phases(f"name: a, share: 1, {own}")))
 
 
+@pytest.mark.slow
 def test_sorted_batches_may_have_phases_of_schedules(text_file: Path) -> None:
     entries = phases("name: a, share: 0.5", "name: b, share: 0.5, optimizer: {lr: 0.001}")
     config = compose(*TINY, f"data.source={text_file}", "sampler=length_grouped", entries)
@@ -252,6 +255,7 @@ def test_sorted_batches_may_have_phases_of_schedules(text_file: Path) -> None:
     assert steps(config) == [6, 6]
 
 
+@pytest.mark.slow
 def test_a_source_without_weight_is_drawn_in_phases_alone(arguments: list[str]) -> None:
     own = [word for word in arguments if not word.startswith("data.mixture=")]
     mixture = next(word for word in arguments if word.startswith("data.mixture=")).replace(
@@ -271,6 +275,7 @@ def test_a_source_without_weight_is_drawn_in_phases_alone(arguments: list[str]) 
         check_config(refused)
 
 
+@pytest.mark.slow
 def test_a_source_is_passed_over_as_often_as_it_may_be_in_all_phases(arguments: list[str]) -> None:
     drawn = phases("name: a, share: 0.5", "name: b, share: 0.5, data: {max_length: 24, mixture: {code: 1}}")
     bounded = [*arguments, "trainer.max_steps=40", drawn, "+data.mixture.code.max_epochs=2"]
@@ -283,6 +288,7 @@ def test_a_source_is_passed_over_as_often_as_it_may_be_in_all_phases(arguments: 
     assert order._epochs_at(fits)["code"] <= 2 < order._epochs_at(fits + 1)["code"]
 
 
+@pytest.mark.slow
 def test_finetuning_may_have_phases_of_batch_sizes(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("text,label\n" + "".join(f"a river {row},{row % 2}\n" for row in range(90)))

@@ -58,6 +58,7 @@ def chosen(text_file: Path) -> Callable[..., str]:
     return come_to
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("bf16", "fp32", "expected"), [(1.0, 0.95, BF16), (1.0, 0.85, FP32), (1.0, 3.0, BF16)]
 )
@@ -68,6 +69,7 @@ def test_other_precision_is_taken_where_it_is_clearly_faster(
     assert chosen() == expected
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("bf16", "expected"), [(0.95, FP32), (0.85, BF16)])
 def test_narrow_model_of_a_cpu_with_amx_is_fp32_unless_timed_otherwise(
     timings: dict[str, float],
@@ -82,6 +84,7 @@ def test_narrow_model_of_a_cpu_with_amx_is_fp32_unless_timed_otherwise(
     assert chosen() == expected
 
 
+@pytest.mark.slow
 def test_verdict_is_kept_for_the_model_and_the_threads(
     timings: dict[str, float], chosen: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -114,6 +117,7 @@ def test_processes_that_ask_at_once_have_one_answer(timings: dict[str, float], t
     assert timings["trials"] == 1
 
 
+@pytest.mark.slow
 def test_rule_holds_where_a_step_cannot_be_timed(
     timings: dict[str, float], chosen: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -133,6 +137,7 @@ def test_rule_holds_where_a_step_cannot_be_timed(
     assert chosen() == FP32
 
 
+@pytest.mark.slow
 def test_neither_gpus_nor_processors_without_units_are_timed(
     timings: dict[str, float], chosen: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +147,7 @@ def test_neither_gpus_nor_processors_without_units_are_timed(
     assert timings["trials"] == 0
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("precision", [BF16, FP32])
 def test_trial_times_both_passes_of_fewer_tokens_of_a_large_model(
     text_file: Path, monkeypatch: pytest.MonkeyPatch, precision: str

@@ -9,6 +9,7 @@ import pytest
 from tests.conftest import train_here
 
 
+@pytest.mark.slow
 def test_profile_writes_a_trace_and_the_ten_most_expensive_operators(
     tmp_path: Path, text_file: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

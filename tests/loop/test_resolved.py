@@ -67,6 +67,7 @@ def test_run_goes_on_as_it_began_on_a_machine_of_another_kind(
     assert whole.status["config_hash"] == other.status["config_hash"], "one config, whatever the machine"
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["deberta", "bert"])
 def test_model_that_autocast_breaks_is_computed_in_fp32(
@@ -82,23 +83,6 @@ def test_model_that_autocast_breaks_is_computed_in_fp32(
     assert (
         "precision is 32-true: DebertaForMaskedLM cannot be computed in bf16-mixed" in caplog.text
     ) == breaks
-
-
-def test_setting_that_is_given_a_value_has_it_and_the_change_is_said(
-    run_here: Train, machine: Machine, caplog: pytest.LogCaptureFixture
-) -> None:
-    machine(True)
-    whole = run_here(*SAVING, folder="whole")
-    continued(whole, 5, "changed")
-    changed = run_here(*SAVING, "trainer.precision=32-true", "data.layout=padded", folder="changed")
-    assert {(record["precision"], record["layout"]) for record in noted(changed)} == {("32-true", "padded")}
-    assert "precision changes from bf16-mixed to 32-true where this run goes on" in caplog.text
-    assert "layout changes from packed to padded where this run goes on" in caplog.text
-    assert "threads changes" not in caplog.text
-    assert changed.status["resolved"]["threads"] == torch.get_num_threads()
-    assert not all(
-        torch.equal(value, weights(changed, 12)[name]) for name, value in weights(whole, 12).items()
-    )
 
 
 @pytest.mark.slow

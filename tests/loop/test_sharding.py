@@ -118,6 +118,7 @@ def test_two_sharded_processes_train_like_one(runs: Runs) -> None:
     assert verify(runs.sharded.path) == []
 
 
+@pytest.mark.slow
 def test_sharded_checkpoint_goes_on_in_one_process(runs: Runs, tmp_path: Path, text_file: Path) -> None:
     cut_at(runs.sharded, 3, tmp_path)
     assert_same(runs.whole, on_one(text_file, tmp_path))

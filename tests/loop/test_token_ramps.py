@@ -58,6 +58,7 @@ def test_ramps_of_a_run_are_the_steps_of_their_tokens(
     assert sum(steps or 0 for _, steps in found) == parts.max_steps
 
 
+@pytest.mark.slow
 def test_ramps_of_phases_are_counted_from_their_first_and_last_steps(text_file: Path) -> None:
     config = config_of(text_file, PHASES, "scheduler.warmup_tokens=300")
     parts = assemble(config)
@@ -77,6 +78,7 @@ def never(*_: Any, **__: Any) -> int:
     raise AssertionError("the steps were counted again")
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "words", [["scheduler.warmup_tokens=900", "scheduler.cooldown_tokens=700"], [PHASES]]
 )
@@ -104,6 +106,7 @@ def test_resumed_run_takes_the_steps_that_were_counted(
         assert (longer.scheduler.warmup_tokens, longer.scheduler.cooldown_tokens) == (None, 700)
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

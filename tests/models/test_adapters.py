@@ -109,7 +109,7 @@ def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> Non
         torch.testing.assert_close(own[name].grad, parameter.grad, msg=name)
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("task", ["mlm", "classification"])
 def test_exported_models_compute_the_same(tmp_path: Path, architecture: str, task: str) -> None:
@@ -135,6 +135,7 @@ def test_exported_models_compute_the_same(tmp_path: Path, architecture: str, tas
     assert files == {"adapter_config.json", "adapter_model.safetensors", "config.json"}
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ["rslora", "dora"])
 def test_other_kinds_are_merged_as_peft_merges_them(tmp_path: Path, kind: str) -> None:
     model = adapted(
@@ -210,6 +211,7 @@ def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
         load_encoder(str(tmp_path / "adapter"), {}, None, new_vocabulary=False)
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 def test_dropout_of_adapters_depends_on_neither_cut_nor_layout(tmp_path: Path, architecture: str) -> None:

@@ -42,7 +42,7 @@ def logits(model: Any) -> Any:
 LABELLED = ("classification", "token_classification")
 
 
-@pytest.mark.rows(12)
+@pytest.mark.rows(6)
 @pytest.mark.parametrize(
     ("architecture", "task"),
     [(name, task) for name in ARCHITECTURES for task in LABELLED if name in HEADS[task][1]],

@@ -53,7 +53,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_attention, "_has_flash", lambda _: True)
 
 
-@pytest.mark.rows(10)
+@pytest.mark.rows(4)
 @pytest.mark.usefixtures("as_on_a_gpu")
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])

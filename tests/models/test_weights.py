@@ -40,6 +40,7 @@ def same_body(one: PreTrainedModel, other: PreTrainedModel) -> bool:
     return bool(body) and all(torch.equal(tensor, theirs[name]) for name, tensor in body)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "names",
     [
@@ -110,7 +111,7 @@ def foreign_bin(folder: Path) -> None:
     torch.save({"net.0.weight": torch.zeros(2, 2)}, folder / "pytorch_model.bin")
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -175,7 +176,7 @@ def test_a_model_without_its_head_does_not_predict(tmp_path: Path) -> None:
         load_trained(AutoModelForSequenceClassification, str(tmp_path))
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("architecture", ENCODERS)
 def test_every_encoder_is_loaded_as_it_was_saved(
     architecture: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.launch.test_kill import without_trace
-from tests.modules.conftest import NEW, TINY, Finetune
+from tests.modules.conftest import Finetune
 from tests.runs.test_train import assert_same_run, continued, losses, weights
 from tests.support.precision import rounding
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_from_another_one(finetune: Finetune, cache: Path) -> None:
     larger = ["model.hidden_size=48", "model.num_hidden_layers=3"]
     short = ["trainer.max_steps=4", "trainer.validate_every=0", "data.test=null"]
@@ -32,17 +32,3 @@ def test_a_classifier_learns_from_another_one(finetune: Finetune, cache: Path) -
     ours, theirs = (weights(run, 4)["model.pretrained.classifier.weight"] for run in (cached, alone))
     assert not torch.equal(ours, theirs)
     assert weights(cached, 4).keys() == weights(alone, 4).keys()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cached", [True, False])
-def test_two_ranks_and_kills_leave_no_trace(
-    finetune: Finetune, tmp_path: Path, task_files: dict[str, list[str]], cached: bool
-) -> None:
-    """Ranks fill one cache together, by the numbers of the samples, and each sample learns what was said of it."""
-    teacher = finetune("classification", folder="teacher")
-    taught = [f"objective.teacher={teacher.path}", f"data.tokenizer={teacher.path}/model"]
-    taught += [f"objective.cache_teacher={cached}".lower(), "model.dropout=0.1"]
-    one = finetune("classification", *taught, "objective.cache_teacher=false", "trainer.max_steps=30")
-    two = without_trace([*task_files["classification"], *TINY, *NEW, *taught], tmp_path, 30, 2)
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))

@@ -1,4 +1,4 @@
-"""Whole runs with a teacher: cut anyhow, resumed bit for bit, and with that teacher alone."""
+"""Whole runs with a teacher: resumed bit for bit, and with that teacher alone."""
 
 import json
 import shutil
@@ -8,14 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from tests.conftest import TINY, Command, train_here
-from tests.launch.test_kill import LONGER, only_run, without_trace
+from tests.conftest import TINY, train_here
 from tests.runs.test_data_order import losses
 from tests.runs.test_train import Train, assert_same_run, continued, weights
 from tests.support.in_process import tiryns_here
-from tests.support.precision import rounding
 from tiryns.runner.manifest.differences import MADE, differences
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 SHORT = ["trainer.max_steps=6", "trainer.validate_every=0"]
@@ -100,16 +97,3 @@ def test_a_teacher_that_cannot_teach_is_one_line_before_anything_begins(
 def test_a_teacher_with_other_tokens_is_refused_by_name(run_here: Train, teacher: Run) -> None:
     with pytest.raises(ValueError, match=r"objective.teacher: .* other tokens .* data.tokenizer="):
         run_here(*taught_by(teacher), "data.vocab_size=80")
-
-
-@pytest.mark.slow
-def test_two_ranks_and_kills_leave_no_trace(
-    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path, teacher: Run
-) -> None:
-    words = [f"data.source={text_file}", *taught_by(teacher), "model.dropout=0.1"]
-    one = run_here(*taught_by(teacher), "model.dropout=0.1", folder="one")
-    tiryns(*TINY, *words, "trainer.devices=2", "data.micro_batch_tokens=100")
-    two = only_run(tmp_path / "outputs")
-    assert audit.compare(one.path, two.path) is None
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 1e-2))
-    without_trace([*LONGER, *words], tmp_path, 28, 2)

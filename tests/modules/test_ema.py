@@ -41,6 +41,7 @@ def same(first: Any, second: Any) -> bool:
     return torch.equal(first, second) if isinstance(first, torch.Tensor) else bool(first == second)
 
 
+@pytest.mark.slow
 def test_either_set_of_weights_is_exported(run: Run, tmp_path: Path) -> None:
     exported = load_file(run.path / "model" / "model.safetensors")
     trained, states = saved(run, 6)["state_dict"], saved(run, 6)["optimizer_states"][0]

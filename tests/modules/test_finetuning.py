@@ -62,19 +62,7 @@ def test_classification_leaves_metrics_predictions_and_a_model_with_its_labels(f
         assert line["probability"] == pytest.approx(theirs["score"], abs=rounding(1e-4, 5e-3))
 
 
-def test_token_classification_agrees_with_its_predictions(finetune: Finetune) -> None:
-    from tiryns.runner.evaluation.metrics import EntityScore
-
-    run = finetune("token_classification", "trainer.max_steps=40", "trainer.validate_every=0")
-    lines = [line for line in predictions(run) if line["set"] == "test/test"]
-    metric = EntityScore("f1")
-    metric.update([line["predicted"] for line in lines], [line["gold"] for line in lines])
-    test = evaluation(run)["sets"]["test/test"]
-    assert test["metrics"]["entity_f1"] == pytest.approx(float(metric.compute())) == pytest.approx(1.0)
-    assert [line["words"] for line in lines] == [row["words"] for row in sentences(17, 2)]
-    assert {row["label"]: row["f1"] for row in test["entities"]} == {"ANIMAL": 1.0, "PLACE": 1.0}
-
-
+@pytest.mark.slow
 def test_what_cannot_be_monitored_is_said_before_training(finetune: Finetune, tmp_path: Path) -> None:
     for setting in ("checkpoint", "callback.early_stopping"):
         words = ["callback=[default,early_stopping]", f"{setting}.monitor=val/validation/acuracy"]
@@ -92,16 +80,6 @@ def test_what_cannot_be_monitored_is_said_before_training(finetune: Finetune, tm
     assert not list(tmp_path.glob("*/checkpoints/*")), "nothing was trained"
 
 
-def test_answers_are_spans_of_their_contexts_in_squads_format(finished: Finetune) -> None:
-    run = finished("question_answering", "trainer.max_steps=2")
-    answers = json.loads((run.path / "answers-test-test.json").read_text())
-    rows = {row["id"]: row for row in questions(17, 2)}
-    assert answers.keys() == rows.keys()
-    assert all(text in rows[name]["context"] for name, text in answers.items())
-    metrics = evaluation(run)["sets"]["test/test"]["metrics"]
-    assert {"exact_match", "f1", "f1_answerable", "f1_unanswerable", "loss"} <= metrics.keys()
-
-
 LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "accuracy": lambda row: row["text"].count("herons") % 2,
     "micro_f1": lambda row: row["text"].split()[:2],
@@ -109,6 +87,7 @@ LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("metric", LABELS)
 def test_the_monitored_figure_follows_from_the_labels(
@@ -192,6 +171,21 @@ def test_finetuning_starts_from_a_pretraining_run(
     assert tokenizers[0]["model"] == tokenizers[1]["model"]
 
 
+@pytest.mark.slow
+def test_finetuning_starts_from_a_detector_of_replaced_tokens(
+    run_here: Callable[..., Run], finetune: Finetune
+) -> None:
+    words = [
+        "objective=rtd",
+        "objective.generator_size=0.5",
+        "trainer.max_steps=2",
+        "trainer.validate_every=0",
+    ]
+    first = run_here(*words, folder="first")
+    assert finetune("classification", "trainer.max_steps=1", start=first).status["state"] == "done"
+
+
+@pytest.mark.slow
 def test_model_trained_for_other_labels_is_refused_or_given_a_new_head(
     finetune: Finetune, tmp_path: Path
 ) -> None:

@@ -1,22 +1,17 @@
-"""Options of finetuning as a user runs them: thresholds, frozen layers, noise, and losses after a stop and on ranks."""
+"""Options of finetuning as a user runs them: thresholds, frozen layers, noise, and all of them after a stop."""
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
 
-from tests.conftest import Command
 from tests.data.labelled.tasks import texts
 from tests.data.pairs.rows import write
-from tests.launch.test_kill import only_run, without_trace
-from tests.modules.conftest import NEW, TINY, Finetune
+from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import evaluation, predictions, weights
 from tests.runs.test_train import continued, losses
-from tests.support.precision import rounding
 from tiryns.runner.opened_run import open_run
-from tiryns.runner.run.folder import Run
 
 LOSSES = [
     "objective.class_weights=balanced", "objective.label_smoothing=0.1", "objective.focal_gamma=1",
@@ -129,47 +124,3 @@ def test_all_options_at_once_resume_bitwise(finetune: Finetune, layout: str) -> 
         "classification", *settings, "module.neftune_alpha=0", "trainer.max_steps=1", folder="quiet"
     )
     assert losses(quiet)[1] != losses(whole)[1]
-
-
-@pytest.mark.slow
-def test_micro_batches_and_layouts_do_not_show(finetune: Finetune) -> None:
-    short = [*LOSSES, "optimizer.lr=0.003", "trainer.max_steps=5", "trainer.validate_every=0"]
-    one = finetune("token_classification", *short, "data.layout=padded")
-    cut = ["data.layout=packed", "data.micro_batch_tokens=90"]
-    other = finetune("token_classification", *short, *cut, folder="other")
-    assert losses(other) == pytest.approx(losses(one), rel=rounding(2e-5, 2e-2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["classification", "token_classification"])
-def test_two_processes_train_as_one(
-    finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]], task: str
-) -> None:
-    one = finetune(task, *LOSSES, "optimizer.lr=0.003")
-    cut = ["trainer.devices=2", "data.micro_batch_tokens=150", "optimizer.lr=0.003"]
-    tiryns(*task_files[task], *TINY, *NEW, *LOSSES, *cut)
-    two = only_run(tmp_path / "outputs")
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(2e-5, 2e-2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_kills_leave_no_trace(tmp_path: Path, task_files: dict[str, list[str]], devices: int) -> None:
-    words = [*task_files["classification"], *TINY, *NEW, *LOSSES, "module.freeze_layers=1"]
-    whole = without_trace(words, tmp_path, 30, devices)
-    assert predictions(whole) == predictions(only_run(tmp_path / "killed" / "outputs"))
-
-
-@pytest.mark.slow
-def test_two_processes_choose_the_same_thresholds(
-    finetune: Finetune, tiryns: Command, tmp_path: Path, several: list[str]
-) -> None:
-    settings = ["data=classification", "objective=classification", *several, "objective.thresholds=per_label"]
-    one = finetune("classification", *settings[2:], "optimizer.lr=0.003")
-    tiryns(*settings, *TINY, *NEW, "optimizer.lr=0.003", "trainer.devices=2")
-    two: Run = only_run(tmp_path / "outputs")
-    saved = [
-        json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]
-        for run in (one, two)
-    ]
-    assert saved[1] == pytest.approx(saved[0], rel=rounding(1e-4, 5e-2))

@@ -1,4 +1,4 @@
-"""Multiple choice as a user runs it: two ranks, other cuts, kills, and models that transformers loads."""
+"""Multiple choice as a user runs it: models that transformers loads."""
 
 import json
 
@@ -8,10 +8,7 @@ from transformers import AutoModelForMultipleChoice, AutoModelForSequenceClassif
 
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
-from tests.runs.test_train import losses
 from tests.support.precision import rounding
-
-DROPOUT = ["model.dropout=0.2", "sampler.global_batch_size=7"]
 
 
 @pytest.mark.rows(1)
@@ -39,15 +36,3 @@ def test_export_is_loaded_by_transformers_and_says_the_same(finetune: Finetune, 
     found = json.loads((run.path / "evaluation.json").read_text())["sets"]["test/test"]
     assert found["metrics"]["accuracy"] == pytest.approx(right)
     assert sum(row["examples"] for row in found["numbers_of_choices"]) == 17
-
-
-@pytest.mark.slow
-def test_the_cut_does_not_show_in_the_losses(finetune: Finetune) -> None:
-    words = ["data.layout=padded", *DROPOUT]
-    whole = losses(finetune("multiple_choice", *words, "data.micro_batch_tokens=4000", folder="whole"))
-    cuts = {"cut": [*words, "data.micro_batch_tokens=80"], "packed": ["data.layout=packed", *DROPOUT]}
-    for name, cut in cuts.items():
-        found = losses(finetune("multiple_choice", *cut, folder=name))
-        assert found == pytest.approx(whole, rel=rounding(1e-4, 5e-2)), name
-    other = losses(finetune("multiple_choice", *words, "seed=1", folder="other"))
-    assert other != pytest.approx(whole, rel=1e-2)

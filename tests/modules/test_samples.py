@@ -10,10 +10,9 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+from tests.objectives.samples import collator, flat
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.modules.samples import NUM_SAMPLES, guessed_samples
-from tiryns.runner.objectives import MaskedLanguageModelingCollator
-from tiryns.runner.order.keyed import sample_keys
 
 
 @pytest.mark.rows(1)
@@ -34,29 +33,16 @@ def test_run_leaves_samples(run_here: Callable[..., Any], text_file: Path, overr
     assert "Samples" in (run.path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_guesses_are_those_of_the_exported_model(run_here: Callable[..., Any]) -> None:
     run = run_here("trainer.max_steps=2", "trainer.validate_every=0")
     assert not (run.path / "samples.json").exists()
     model = AutoModelForMaskedLM.from_pretrained(run.path / "model").eval()
     tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
     encoded = tokenizer(["the old river runs under seven herons", "nobody speaks of winter"])["input_ids"]
-    collator = MaskedLanguageModelingCollator(
-        mlm_probability=0.4,
-        pad_token_id=tokenizer.pad_token_id,
-        mask_token_id=tokenizer.mask_token_id,
-        vocab_size=len(tokenizer),
-        special_token_ids=tokenizer.all_special_ids,
-        text_column="text",
-        label_column=None,
-        max_sequence_length=48,
-    )
-    batch = collator(
-        {
-            "input_ids": np.concatenate([np.array(ids) for ids in encoded]),
-            "lengths": np.array([len(ids) for ids in encoded], dtype=np.int32),
-            "keys": sample_keys(0, np.zeros(2, dtype=np.int64), np.arange(2), 0),
-        }
-    )
+    tokens = {name: getattr(tokenizer, name) for name in ("pad_token_id", "mask_token_id")}
+    made = collator("mlm", **tokens, vocab_size=len(tokenizer), special_token_ids=tokenizer.all_special_ids)
+    batch = made(flat([np.array(ids) for ids in encoded]))
     samples = guessed_samples(SparseMaskedLM(model).eval(), batch, tokenizer)
     with torch.no_grad():
         logits = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits.flatten(0, 1)

@@ -92,6 +92,7 @@ def trained(
     return Trained(steps, float(torch.stack(moves).norm()))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.filterwarnings("ignore:You defined a `validation_step`")
 def test_gradients_of_fp16_are_clipped_by_their_own_norm(text_file: Path, fused: bool) -> None:

@@ -173,7 +173,7 @@ def by_hand(trained: PairsModel, share: Share) -> Found:
     return loss.detach(), {name: p.grad for name, p in trained.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 def test_gradient_is_that_of_plain_autograd_over_all_similarities(
@@ -184,7 +184,7 @@ def test_gradient_is_that_of_plain_autograd_over_all_similarities(
     assert_same(stepped(trained, shares(cut), monkeypatch), expected)
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != "one"])
 def test_dropout_is_that_of_one_large_batch(cut: str, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_cut_changes_no_gradient_and_every_setting_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = SETTINGS[name]

@@ -48,6 +48,7 @@ def test_a_filler_counts_nothing(objective: str) -> None:
     assert batch["input_ids"].shape == (2, 9), "the model still has something to run on"
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
 @given(cut=st.lists(st.integers(0, 3), min_size=len(LENGTHS), max_size=len(LENGTHS)))
 def test_hashes_and_weights_add_up_for_every_cut(objective: str, cut: list[int]) -> None:

@@ -48,6 +48,7 @@ def test_resumed_run_is_bitwise_the_undisturbed_one(
     assert_bitwise(weights(whole(name), 12), weights(cut, 12))
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_of_validation(whole: Whole, name: str) -> None:
     results = whole(name).status["results"]

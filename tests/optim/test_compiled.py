@@ -57,7 +57,7 @@ def trained_as_plainly(name: str) -> Optimizer:
     return optimizer
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_steps_are_one_graph_at_any_rate(graphs: Graphs, name: str) -> None:
     optimizer = trained_as_plainly(name)
@@ -68,6 +68,7 @@ def test_steps_are_one_graph_at_any_rate(graphs: Graphs, name: str) -> None:
     assert rates == [0.01 / 5] * len(rates), "numbers, as schedules and checkpoints have them"
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_state_goes_on_compiled_or_not(graphs: Graphs, name: str) -> None:
@@ -87,6 +88,7 @@ def test_state_goes_on_compiled_or_not(graphs: Graphs, name: str) -> None:
     assert_same(model, plain)
 
 
+@pytest.mark.slow
 def test_another_step_differs(graphs: Graphs) -> None:
     plain, model = network(), network()
     train(plain, optimizer_of("adamw", plain), range(5))
@@ -97,6 +99,7 @@ def test_another_step_differs(graphs: Graphs) -> None:
         assert_same(model, plain)
 
 
+@pytest.mark.slow
 def test_hooks_run_and_keep_the_average(graphs: Graphs) -> None:
     plain, model = network(), network()
     averages = []
@@ -131,6 +134,7 @@ def test_schedulers_and_closures_find_a_step(graphs: Graphs) -> None:
     assert graphs.calls == [1]
 
 
+@pytest.mark.slow
 def test_scaled_gradients_are_unscaled_or_left_out(graphs: Graphs) -> None:
     plain, model = network(), network()
     for each in (plain, model):

@@ -1,15 +1,14 @@
 """The 8-bit variants do what the others do, in a quarter of the memory."""
 
-from typing import Any
-
 import pytest
 import torch
 
-from tests.optim.tiny import EIGHT_BIT, NAMES, make, state_bytes, tiny_bert, train
+from tests.optim.tiny import EIGHT_BIT, make, state_bytes, tiny_bert, train
 from tests.support import needs
 from tiryns.runner.optim import get_optimizer
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("name", EIGHT_BIT)
 def test_the_8_bit_variant_does_what_the_other_does(name: str) -> None:
@@ -31,21 +30,6 @@ def test_8_bit_state_is_a_quarter(name: str) -> None:
         train(model, optimizer, range(1))
         sizes.append(state_bytes(optimizer))
     assert 0.24 < sizes[1] / sizes[0] < 0.33
-
-
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(EIGHT_BIT)))
-def test_no_8_bit_variant_is_an_error(name: str) -> None:
-    with pytest.raises(ValueError, match=f"{name} has no 8-bit variant"):
-        get_optimizer(name, tiny_bert(), {}, quantized=True)
-
-
-def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str, *arguments: Any, **keywords: Any) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr("tiryns.runner.optim.algorithms.quantized.import_module", missing)
-    with pytest.raises(ImportError, match=r"tiryns\[quantized\]"):
-        get_optimizer("adamw", tiny_bert(), {}, quantized=True)
 
 
 @pytest.mark.parametrize("quantized", [False, True])

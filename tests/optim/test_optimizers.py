@@ -30,7 +30,7 @@ def through_a_file(state: Any) -> Any:
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_learns(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -58,7 +58,7 @@ def test_resumes_bitwise(name: str, quantized: bool) -> None:
     assert equal(model, resumed)
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_every_group_obeys_the_schedule(name: str, quantized: bool) -> None:
     model = tiny_bert()
@@ -78,7 +78,7 @@ def rates(optimizer: Optimizer) -> list[float]:
     return [group["lr"] for group in optimizer.param_groups]
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_a_rate_of_zero_moves_nothing_and_a_group_moves_by_its_own_rate(name: str, quantized: bool) -> None:
     model, still = tiny_bert(), tiny_bert()
@@ -106,6 +106,7 @@ def test_soap_only_measures_in_its_first_step() -> None:
     assert not equal(model, start)
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     ("name", "settings", "low", "high"),
     [
@@ -159,11 +160,6 @@ def test_an_unknown_setting_is_an_error_that_knows_what_was_meant() -> None:
             get_optimizer(name, tiny_bert(), {"typo_arg": 3})
     with pytest.raises(ValueError, match="Did you mean 'weight_decay'"):
         get_optimizer("soap", tiny_bert(), {"weight_deca": 0.1})
-
-
-def test_an_unknown_optimizer_is_an_error_that_lists_the_known() -> None:
-    with pytest.raises(ValueError, match=r"'adanw' is unknown; .*sophiah.*Did you mean 'adam"):
-        get_optimizer("adanw", tiny_bert(), {})
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def jobs(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> lis
     return seen
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.filterwarnings("ignore:.*Running Hydra app with --multirun")
 @pytest.mark.parametrize("defaults", ["", "defaults: [_self_, {db: '???'}]\n", "hydra: {mode: MULTIRUN}\n"])
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def shown(config: DictConfig) -> tuple[str, Any, Any]:
     return OmegaConf.to_yaml(config), OmegaConf.is_struct(config), OmegaConf.is_readonly(config.hydra)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -78,6 +78,7 @@ def test_options_are_put_together_twice_and_copied_from_then_on(monkeypatch: pyt
     assert listed.call_count == 2
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_hydra() -> None:
     for words in (
         ["optimizer=none_such"],

@@ -136,6 +136,7 @@ def test_fused_optimizers_unscale_themselves() -> None:
     assert not hasattr(fused, "step_supports_amp_scaling"), "optimizers.py"
 
 
+@pytest.mark.slow
 def test_processes_of_a_loader_are_listed_and_end() -> None:
     numbers: Any = list(range(8))
     loader: Any = DataLoader(numbers, num_workers=2, persistent_workers=True)

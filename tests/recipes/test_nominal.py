@@ -51,6 +51,7 @@ def test_full_sequences_are_planned_as_they_are_trained(tmp_path: Path) -> None:
     assert {planned.at(step)["phase"] for step in range(planned.steps)} == {"early", "late"}
 
 
+@pytest.mark.slow
 def test_plan_of_a_recipe_is_one_document_and_leaves_nothing(tmp_path: Path) -> None:
     done = tiryns_here(tmp_path, "plan", "experiment=mosaicbert", "--json")
     plan = document("plan without data", done.stdout)
@@ -76,6 +77,7 @@ def test_hours_follow_from_the_operations() -> None:
     assert (a100["name"], a100["hours"], a100["tokens"]) == ("A100", pytest.approx(2.0), 100)
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -17,7 +17,7 @@ def planned(recipe: str) -> tuple[dict[str, Any], NominalRun]:
     return nominal_plan(config), NominalRun(config)
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(("recipe", "paper"), PAPERS.items(), ids=list(PAPERS))
 def test_parameters_and_tokens_are_the_published_ones(recipe: str, paper: Paper) -> None:
     plan, run = planned(recipe)

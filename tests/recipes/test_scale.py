@@ -25,6 +25,7 @@ def plain(*words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_changes_without_a_scale() -> None:
     assert "scale" not in plain()
     assert plain("~scale", "experiment=diffusion") == plain("experiment=diffusion")
@@ -76,6 +77,7 @@ def test_scale_that_is_not_there_is_one_message(words: list[str], message: str, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_recipes_of_a_user_have_scales_of_theirs(tmp_path: Path) -> None:
     for name, text in {
         "experiment/mine.yaml": "# @package _global_\ndefaults: [override /model: bert_mini]\ntrainer: {max_steps: 70}\n",
@@ -100,6 +102,7 @@ def test_recipes_of_a_user_have_scales_of_theirs(tmp_path: Path) -> None:
     assert scales["toy"][-1].split(": ")[1].split(", ") == sorted([*PAPERS, "nanovlm", "mine"])
 
 
+@pytest.mark.slow
 def test_info_tells_the_header_of_the_size(tmp_path: Path) -> None:
     text = tiryns_here(tmp_path, "info", "experiment=modernbert", "scale=toy").stdout
     assert text.startswith("experiment=modernbert scale=toy\n  ModernBERT in small")

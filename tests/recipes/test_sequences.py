@@ -82,6 +82,7 @@ def test_epochs_of_a_fasta_file_are_resampled(tmp_path: Path) -> None:
     assert first != second
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("task", "metric", "least"),

@@ -130,6 +130,7 @@ def test_run_that_breaks_a_rule_is_told_which(words: list[str], changed: dict[st
     assert any(broken in line for line in found)
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.stem)
 def test_record_keeps_the_rules_and_has_its_row(record: Path) -> None:
     manifest = json.loads(record.read_text())
@@ -154,6 +155,7 @@ def test_recipe_is_that_of_its_record() -> None:
         assert not different - {"cache_dir"}, group
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("record", RECORDS, ids=lambda path: path.stem)
 def test_record_of_before_a_setting_came_composes_with_its_default(record: Path) -> None:

@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import ROOT
 from tests.report.pages import read, sweep
 from tests.support.in_process import Done, tiryns_here
@@ -47,9 +45,3 @@ def test_command_imports_neither_torch_nor_lightning(tmp_path: Path) -> None:
     folders = [str(runs[0]), str(tmp_path)]
     done = process("-c", LIGHT.format(folders=folders), cwd=ROOT)
     assert (done.stdout.splitlines(), done.stderr) == ([f"{each}/report.html" for each in folders], "[]\n")
-
-
-@pytest.mark.slow
-def test_command_runs_from_a_checkout(tmp_path: Path) -> None:
-    done = process("-m", "tiryns", "report", str(tmp_path), cwd=ROOT)
-    assert (done.returncode, done.stderr) == (1, command(tmp_path).stderr)

@@ -76,6 +76,7 @@ def test_full_disk_ends_a_run_in_one_line_and_room_lets_it_go_on(
     assert_bitwise(weights(undisturbed, 12), weights(Run(newest), 12))
 
 
+@pytest.mark.slow
 def test_disk_without_links_and_modes_serves_a_run(
     tmp_path: Path, arguments: list[str], undisturbed: Run
 ) -> None:

@@ -80,6 +80,7 @@ def test_run_goes_on_from_any_folder_without_its_configs(moved: Path) -> None:
     assert "6 steps agree with order.txt" in ordered.stderr
 
 
+@pytest.mark.slow
 def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
     run = Run(moved / "runs" / "o")
     renamed(moved)
@@ -92,6 +93,7 @@ def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
     assert "source: b.txt" in (run.path / "config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_data_that_is_gone_is_asked_for_by_its_setting(moved: Path) -> None:
     run, elsewhere = moved / "runs" / "o", moved.parent / "elsewhere"
     Run(run).update_status(begun_in=[str(moved), "../.."])
@@ -192,6 +194,7 @@ def test_same_data_at_another_place_is_no_branch(
     assert (found == run) is same
 
 
+@pytest.mark.slow
 def test_configs_are_found_where_the_run_was_begun(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = moved / "runs" / "o"
     Run(run).update_status(begun_in=[str(moved), "../.."])

@@ -45,6 +45,7 @@ def test_two_processes_train_as_one(
     assert losses(two) == pytest.approx(losses(one), rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("optimizer", ["adamw", "muon", "shampoo", "soap", "splus"])
 def test_update_is_outside_autocast(run_here: Train, optimizer: str) -> None:

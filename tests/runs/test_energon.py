@@ -1,7 +1,6 @@
 """Runs on an energon data set, killed anywhere and resumed, have the weights of one never stopped."""
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,10 @@ import torch
 from tests.conftest import run_program
 from tests.launch.test_kill import killed_and_restarted, only_run, undisturbed
 from tests.runs.test_train import assert_bitwise, losses, weights
-from tests.support.image_text_models import save_image_text_model
 from tests.support.in_process import tiryns_here
 from tests.support.precision import PRECISION, rounding
 from tests.support.processes import process
-from tests.support.vision import SMALL, scenes_of_many_sizes
+from tests.support.vision import SMALL
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.data.demo.scenes import Scenes
 from tiryns.runner.data.energon.prepare import prepare
@@ -42,19 +40,11 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "set"
 
 
-def check(
-    tmp_path: Path,
-    scenes: Path,
-    kills: int,
-    devices: int,
-    workers: int,
-    *overrides: str,
-    model: Sequence[str] = LLAVA,
-) -> Path:
+def check(tmp_path: Path, scenes: Path, kills: int, devices: int, workers: int, *overrides: str) -> Path:
     """A run killed and resumed against one never stopped; returns the latter's folder."""
     steps = 6 * kills + 10
     arguments = [
-        *ARGUMENTS, *model, f"data.path={scenes}", f"data.num_workers={workers}", f"trainer.devices={devices}",
+        *ARGUMENTS, *LLAVA, f"data.path={scenes}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={steps}", *overrides,
     ]  # fmt: skip
     (tmp_path / "killed").mkdir()
@@ -86,18 +76,6 @@ def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scen
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_kills_leave_no_trace(tmp_path: Path, scenes: Path, devices: int, workers: int, packing: str) -> None:
     check(tmp_path, scenes, 4, devices, workers, f"data.packing_buffer_size={packing}")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("architecture", "packing"), [("qwen2_vl", "12"), ("idefics3", "null")])
-def test_kills_leave_no_trace_with_images_of_many_sizes(
-    tmp_path: Path, architecture: str, packing: str
-) -> None:
-    folder = save_image_text_model(architecture, tmp_path / "model")
-    rows = scenes_of_many_sizes(tmp_path, 90)
-    prepare(rows, tmp_path / "images", tmp_path / "set", None, 0.15, {}, samples_per_shard=20, seed=0)
-    model = ["model=pretrained", f"model.name_or_path={folder}"]
-    check(tmp_path, tmp_path / "set", 2, 1, 1, f"data.packing_buffer_size={packing}", model=model)
 
 
 @pytest.mark.slow

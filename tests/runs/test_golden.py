@@ -96,6 +96,7 @@ def test_golden_runs_do_not_amplify_rounding(recipe: str, tmp_path: Path, text_f
     assert 1e-8 < max(changes) < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", few_of(RECIPES, ["multiple_choice"]))
 def test_golden_losses_tell_a_rate_that_is_a_hundredth_higher(
     recipe: str, tmp_path: Path, text_file: Path

@@ -111,6 +111,7 @@ def test_the_model_has_its_manifest_and_its_card_names_it(done: Run, tmp_path: P
     assert verify(tmp_path / "pushed") == ["model.safetensors was changed"]
 
 
+@pytest.mark.slow
 def test_digests_are_taken_every_so_many_steps_and_at_the_last(done: Run, short: Run) -> None:
     lines = [line.split() for line in digests(done).splitlines()]
     assert [line[0] for line in lines] == ["2", "4", "6", "8", "10", "12"]
@@ -191,6 +192,7 @@ def test_a_resumed_run_has_the_digests_of_an_undisturbed_one(
     assert verify(resumed.path) == []
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("change", "same"), [("data.num_workers=1", True), ("seed=1", False), ("optimizer.lr=0.002", False)]
 )
@@ -198,6 +200,7 @@ def test_digests_change_with_what_is_computed(short: Run, run_here: Train, chang
     assert (digests(run_here(*SHORT, change)) == digests(short)) == same
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_how_far_it_came(run_here: Train, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="is not a number at step"):
         run_here("optimizer=sgd", "optimizer.lr=1e30", "module.max_grad_norm=0", "trainer.max_steps=50")

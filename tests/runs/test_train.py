@@ -116,14 +116,6 @@ def test_loss_does_not_depend_on_micro_batches_or_workers(run_here: Train) -> No
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=rounding(1e-5, 1e-3))
 
 
-def test_training_lowers_the_loss(run_here: Train) -> None:
-    run = run_here(
-        "trainer.max_steps=60", "trainer.validate_every=30", "model=modernbert_tiny", "model.hidden_size=32"
-    )
-    losses = [float(row["train/loss"]) for row in rows(run) if row["train/loss"]]
-    assert sum(losses[-5:]) / 5 < losses[0] - 1.5
-
-
 def test_damaged_checkpoint_is_passed_over(run_here: Train, caplog: pytest.LogCaptureFixture) -> None:
     whole = run_here("checkpoint.every_steps=4", "checkpoint.keep_last=9")
     copy = continued(whole, 8, "copy")
@@ -189,24 +181,6 @@ def test_parameter_groups_are_written_and_decay_matrices_alone(
     assert "tensors such as" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_failed_run_has_its_reason_and_its_curves(tiryns: Command, tmp_path: Path, text_file: Path) -> None:
-    done = tiryns(
-        *TINY, f"data.source={text_file}", "trainer.devices=2", "optimizer=sgd", "optimizer.lr=1e9",
-        "module.max_grad_norm=0", "checkpoint.every_steps=1", "trainer.max_steps=60", check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.stderr.count("error:") == 1, done.stderr
-    assert "not a number at step" in done.stderr
-    folder = next((tmp_path / "outputs").glob("*/*"))
-    status = Run(folder).status
-    assert status["state"] == "failed"
-    assert "not a number" in status["error"]
-    assert status["max_steps"] == 60
-    assert "not a number" in (folder / "report.html").read_text()
-
-
 def test_run_killed_behind_its_last_step_still_validates_once(run_here: Train) -> None:
     whole = run_here("trainer.validate_every=5", folder="whole")
     copy = Run(whole.path.with_name("copy"))
@@ -220,6 +194,7 @@ def test_run_killed_behind_its_last_step_still_validates_once(run_here: Train) -
     assert resumed.status["results"]["val/held_out/loss"] == whole.status["results"]["val/held_out/loss"]
 
 
+@pytest.mark.slow
 def test_text_longer_than_a_model_reads_is_refused(run_here: Train, text_file: Path) -> None:
     folder = run_here("trainer.max_steps=1", "trainer.validate_every=0").path / "model"
     words = ["data=files", f"data.source={text_file}", "model=pretrained", f"model.name_or_path={folder}"]

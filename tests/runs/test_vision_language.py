@@ -34,6 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return train_here(tmp_path_factory.mktemp("vision") / "run", *SHAPES, "model=llava_tiny", *SMALL)
 
 
+@pytest.mark.slow
 def test_run_leaves_figures_predictions_and_a_report_with_images(run: Any) -> None:
     results = run.status["results"]
     for name in ("loss", "token_accuracy", "exact_match", "constant_exact_match"):

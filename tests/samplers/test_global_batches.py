@@ -46,7 +46,7 @@ def test_every_epoch_has_each_sample_once_and_in_turn(
         assert np.array_equal(np.sort(stream[stream[:, 0] == epoch, 1]), np.arange(length))
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @every_sampler
 @given(st.integers(20, 90), st.integers(1, 20), st.integers(), st.randoms())
 def test_a_batch_depends_on_its_step_alone(make: Make, length: int, size: int, seed: int, order: Any) -> None:
@@ -61,7 +61,7 @@ def test_a_batch_depends_on_its_step_alone(make: Make, length: int, size: int, s
     assert np.array_equal(fresh.global_batch(steps[0]), whole[steps[0]])
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @every_sampler
 @given(st.integers(20, 60), st.integers(1, 20), st.data())
 def test_a_restart_at_any_step_equals_the_tail(

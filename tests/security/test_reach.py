@@ -19,7 +19,7 @@ from tiryns.runner.config.reach import allow_addresses, check_address, covers
 from tiryns.runner.run.folder import Run
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", PLACES)
 def test_recipe_writes_nothing_outside_of_its_run(
     name: str, problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -31,7 +31,7 @@ def test_recipe_writes_nothing_outside_of_its_run(
     assert COUNTS not in problem(PLACES[name]), "a folder of the user's own counts as the user does"
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     "recipe",
     [
@@ -69,6 +69,7 @@ def test_what_is_typed_counts(word: str, problem: Problem) -> None:
     assert COUNTS not in problem("seed: 1", word if word.startswith("+") else f"++{word}")
 
 
+@pytest.mark.rows(12)
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_recipe_fetches_nothing(address: str) -> None:
     config = OmegaConf.create({"data": {"source": address, "text_column": "https"}})
@@ -175,6 +176,7 @@ def test_default_counts_where_it_is_a_link(tmp_path: Path, problem: Problem) -> 
     assert COUNTS not in problem("seed: 1")
 
 
+@pytest.mark.slow
 def test_recipes_of_ones_own_count_in_the_run_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "own"
     (own / "experiment").mkdir(parents=True)

@@ -82,6 +82,7 @@ def test_copies_equal_what_hydra_composes(
         assert config_hash(ours) == config_hash(theirs)
 
 
+@pytest.mark.slow
 def test_jobs_that_differ_in_values_are_composed_once(loader: Composed, master: DictConfig) -> None:
     configs = JobConfigs(loader)  # type: ignore[arg-type]
     hashes = {configs.check(master, [f"optimizer.lr={i}", "optimizer=sgd", f"seed={i}"]) for i in range(5)}
@@ -95,6 +96,7 @@ def test_wrong_values_raise_for_copies_too(loader: Composed, master: DictConfig)
         configs.check(master, ["seed=many"])
 
 
+@pytest.mark.slow
 def test_launcher_gets_the_config_with_the_folder_of_the_job(loader: Composed, master: DictConfig) -> None:
     configs = JobConfigs(loader)  # type: ignore[arg-type]
     configs.check(master, ["seed=1"])

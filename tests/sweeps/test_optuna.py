@@ -96,6 +96,7 @@ def test_killed_search_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     assert started(killed)[-2:] == [12, 13]
 
 
+@pytest.mark.slow
 def test_failed_and_nan_trials_are_recorded_and_repeats_are_not_run(tmp_path: Path) -> None:
     done = cheap(
         "seed=range(6,10)", "hydra.sweeper.n_trials=12", "hydra.sweeper.sampler=random", cwd=tmp_path

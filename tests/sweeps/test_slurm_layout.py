@@ -78,7 +78,7 @@ def test_layout_that_does_not_fit_is_refused(
         layout(trainer, given)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("exit_status", "requeue", "state", "requeued"),
     [(137, True, "killed", 1), (137, False, "killed", 0), (0, True, "running", 0)],

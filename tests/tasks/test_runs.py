@@ -96,6 +96,7 @@ def assert_same_figures(one: Run, other: Run, kind: str, tolerance: float) -> No
                 assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=near), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", few_of(KINDS, ["late_interaction"]))
 def test_loss_and_figures_do_not_depend_on_micro_batches_or_layout(kind: str, trained: Trained) -> None:
     steps = ["trainer.max_steps=4", "optimizer=sgd", "optimizer.lr=0.01"]

@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from tests.benchmarks.data.bench_permute import table
+from tests.benchmarks.fitting import update
 from tests.benchmarks.training.bench_step import RUNS, compose_config
 
 LOADED, STEPPED, ROUNDS = 400, 2, 3
@@ -38,11 +37,7 @@ def stepping(batches: Any, model: Any, optimizer: Any) -> float:
     loaded = [batches[k] for k in range(STEPPED + 1)]
     began = time.perf_counter()
     for k, batch in enumerate(loaded):
-        for micro_batch in batch["micro_batches"]:
-            (model(micro_batch)["loss"] / batch["weight"]).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        update(model, optimizer, batch, max_norm=1.0)
         began = began if k else time.perf_counter()
     return sum(batch["tokens"] for batch in loaded[1:]) / (time.perf_counter() - began)
 

@@ -9,6 +9,7 @@ import statistics
 import time
 from typing import Any, NamedTuple
 
+from tests.benchmarks.fitting import update
 from tiryns.runner.data.micro_batch import Share
 
 STEPS = 12
@@ -61,10 +62,7 @@ def side(sampler: str, layout: str) -> Side:
 def step(side: Side, batch: Share) -> float:
     """CPU seconds of one update."""
     began = time.process_time()
-    for micro in batch["micro_batches"]:
-        (side.model(micro)["loss"] / batch["weight"]).backward()
-    side.optimizer.step()
-    side.optimizer.zero_grad()
+    update(side.model, side.optimizer, batch)
     return time.process_time() - began
 
 

@@ -58,10 +58,10 @@ def peak_mib(run: Callable[[], object]) -> float:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints a markdown table."""
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    """Prints a markdown table, each row as soon as it is there."""
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     for row in rows:
-        print(f"| {' | '.join(row)} |")
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def epoch_of_indices() -> None:

@@ -112,21 +112,16 @@ def split_modality() -> None:
 
 def batches(data: Lengths) -> None:
     """What it takes to enter a run in the middle, and to go on."""
-    made: dict[str, GlobalBatchSampler] = {
-        "Shuffled": Shuffled(data, None, 10**6, GLOBAL_BATCH, 1),
-        "LengthGrouped": LengthGrouped(data, None, 10**6, GLOBAL_BATCH, 1, 50),
+    make: dict[str, Callable[[], GlobalBatchSampler]] = {
+        "Shuffled": lambda: Shuffled(data, None, 10**6, GLOBAL_BATCH, 1),
+        "LengthGrouped": lambda: LengthGrouped(data, None, 10**6, GLOBAL_BATCH, 1, 50),
     }
-    first = interleaved(
-        {
-            "Shuffled": lambda: Shuffled(data, None, 10**6, GLOBAL_BATCH, 1)[DEEP],
-            "LengthGrouped": lambda: LengthGrouped(data, None, 10**6, GLOBAL_BATCH, 1, 50)[DEEP],
-        }
-    )
-    later = interleaved({name: partial(sampler.global_batch, DEEP) for name, sampler in made.items()})
+    first = interleaved({name: lambda new=new: new()[DEEP] for name, new in make.items()})  # type: ignore[misc]
+    later = interleaved({name: partial(new().global_batch, DEEP) for name, new in make.items()})
     print(f"\nMilliseconds for a global batch of {GLOBAL_BATCH} out of {NUM_EXAMPLES:,}\n")
     table(
         ("", f"made and asked for batch {DEEP:,}", "the next"),
-        [(name, f"{first[name] * 1e3:.2f}", f"{later[name] * 1e3:.3f}") for name in made],
+        [(name, f"{first[name] * 1e3:.2f}", f"{later[name] * 1e3:.3f}") for name in make],
     )
 
 

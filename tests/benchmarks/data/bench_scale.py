@@ -10,13 +10,14 @@ import json
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.benchmarks.data.bench_permute import table
 from tiryns.runner import samplers
 from tiryns.runner.data.batches import MASK_STREAM, GlobalBatches
 from tiryns.runner.data.store.reader import TokenStore
@@ -134,8 +135,11 @@ def own_memory() -> float:
 def main() -> None:
     """Prints a row per size and sampler."""
     print(f"global batches of {BATCH} documents of {LENGTH} tokens; CPU time of one process\n")
-    print("| documents | sampler | opening, s | first batch, s | step, ms | memory for it, MiB |")
-    print("|---|---|---|---|---|---|")
+    table(("documents", "sampler", "opening, s", "first batch, s", "step, ms", "memory for it, MiB"), rows())
+
+
+def rows() -> Iterator[tuple[str, ...]]:
+    """The figures of each size and sampler."""
     for documents in (10**4, 10**6, 10**8, 10**9):
         with tempfile.TemporaryDirectory() as folder:
             store = Path(folder) / "store"
@@ -144,8 +148,5 @@ def main() -> None:
             for name in ("Shuffled", "Sequential", "LengthGrouped", "SplitModality"):
                 with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as process:
                     found = process.submit(measure, store, documents, name).result()
-                print(
-                    f"| {documents:,} | {name} | {found['open']:.3f} | {found['first']:.3f} "
-                    f"| {found['step'] * 1e3:.2f} | {found['memory']:.0f} |",
-                    flush=True,
-                )
+                times = f"{found['open']:.3f}", f"{found['first']:.3f}", f"{found['step'] * 1e3:.2f}"
+                yield f"{documents:,}", name, *times, f"{found['memory']:.0f}"

@@ -16,6 +16,7 @@ import datasets
 import numpy as np
 
 from tests.benchmarks.data.bench_permute import interleaved, table
+from tests.benchmarks.data.bench_tokenising import copies
 from tiryns.runner.data.demo.stdlib_text import StdlibText
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.writer import Batch, StoreWriter
@@ -30,20 +31,12 @@ NUM_SHORT, BATCH = 200_000, 4096
 
 
 class Repeated:
-    """The documentation of Python several times, so that start-up costs weigh less.
-
-    From the second time on every 20th word is one that was not seen before, as in growing natural text.
-    """
+    """The documentation of Python several times, so that start-up costs weigh less."""
 
     tokenized = False
 
     def __init__(self, documents: list[str]) -> None:
-        self.texts = list(documents)
-        for copy in range(1, COPIES):
-            for text in documents:
-                words = text.split(" ")
-                words[7::20] = [f"{word}{copy}" for word in words[7::20]]
-                self.texts.append(" ".join(words))
+        self.texts = [*copies(documents, COPIES)]
 
     def documents(self) -> Any:
         """The texts."""

@@ -41,18 +41,19 @@ class Uncut:
 
 
 def write_lines(path: Path, documents: list[str]) -> None:
-    """Documents with blank lines between them; from the second copy on every 20th word is new."""
+    """Copies of documents with blank lines between them."""
     with open(path, "w") as file:
-        for text in copies(documents):
+        for text in copies(documents, COPIES):
             file.write(json.dumps({"text": text}) + "\n" if path.suffix == ".jsonl" else text + "\n\n")
 
 
-def copies(documents: list[str]) -> Iterator[str]:
-    """The documents many times."""
-    for copy in range(COPIES):
+def copies(documents: list[str], number: int) -> Iterator[str]:
+    """The documents several times; from the second on every 20th word is a new one, as in growing natural text."""
+    for copy in range(number):
         for text in documents:
             words = text.split(" ")
-            words[7::20] = [f"{word}{copy}" for word in words[7::20]]
+            if copy:
+                words[7::20] = [f"{word}{copy}" for word in words[7::20]]
             yield " ".join(words)
 
 

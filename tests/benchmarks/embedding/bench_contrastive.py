@@ -19,7 +19,8 @@ from typing import Any
 
 from tests.benchmarks.embedding.peer_contrastive import CONTENDERS, LONGEST, Case, train
 from tests.benchmarks.fitting import alone
-from tests.benchmarks.training.bench_end_to_end import processor, silence
+from tests.benchmarks.training.bench_end_to_end import silence
+from tiryns.runner.run.environment import environment
 
 STEPS = 6
 WORDS, VOCABULARY = 1500, 2000
@@ -35,7 +36,7 @@ def main() -> None:
         print("needs `pip install sentence-transformers accelerate`")
         return
     libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "sentence-transformers"))
-    print(f"{options.model}, at most {LONGEST} tokens, {STEPS} steps; {libraries}; {processor()}\n")
+    print(f"{options.model}, at most {LONGEST} tokens, {STEPS} steps; {libraries}; {environment()['cpu']}\n")
     print(
         "| pairs of a step | | loss of the last step | largest difference | CPU seconds a step | memory, MB |"
     )

@@ -10,6 +10,7 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,8 +101,11 @@ def ours(case: Case) -> Measured:
     return watch.measured(order)
 
 
-def theirs(case: Case, loss_of: Callable[[Any, Any], Any]) -> Measured:
-    """SentenceTransformerTrainer."""
+def theirs(case: Case, loss: str, **options: int) -> Measured:
+    """SentenceTransformerTrainer with a loss of theirs.
+
+    MultipleNegativesRankingLoss keeps the activations of all pairs, the cached one those of a few texts.
+    """
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -131,33 +135,17 @@ def theirs(case: Case, loss_of: Callable[[Any, Any], Any]) -> Measured:
             return loss
 
     data = Dataset.from_list([{"anchor": row["query"], "positive": row["passage"]} for row in rows])
-    trainer = Watching(model=model, args=settings, train_dataset=data, loss=loss_of(losses, model))
-    trainer.train()
+    made = getattr(losses, loss)(model, scale=1 / TEMPERATURE, **options)
+    Watching(model=model, args=settings, train_dataset=data, loss=made).train()
     return watch.measured(case.order)
 
 
-def plain(case: Case) -> Measured:
-    """MultipleNegativesRankingLoss, which keeps the activations of all pairs."""
-    return theirs(
-        case, lambda losses, model: losses.MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE)
-    )
-
-
-def cached(case: Case, size: int = 32) -> Measured:
-    """CachedMultipleNegativesRankingLoss with mini-batches of so many texts."""
-    return theirs(
-        case,
-        lambda losses, model: losses.CachedMultipleNegativesRankingLoss(
-            model, scale=1 / TEMPERATURE, mini_batch_size=size
-        ),
-    )
-
-
+PLAIN, CACHED = "MultipleNegativesRankingLoss", "CachedMultipleNegativesRankingLoss"
 CONTENDERS: dict[str, Callable[[Case], Measured]] = {
     "Tiryns": ours,
-    "MultipleNegativesRankingLoss": plain,
-    "CachedMultipleNegativesRankingLoss, 32 texts at a time": cached,
-    "CachedMultipleNegativesRankingLoss, 128 texts at a time": lambda case: cached(case, 128),
+    PLAIN: partial(theirs, loss=PLAIN),
+    f"{CACHED}, 32 texts at a time": partial(theirs, loss=CACHED, mini_batch_size=32),
+    f"{CACHED}, 128 texts at a time": partial(theirs, loss=CACHED, mini_batch_size=128),
 }
 
 

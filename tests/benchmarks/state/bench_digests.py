@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from tests.benchmarks.data.bench_permute import table
+from tests.benchmarks.fitting import update
 from tests.benchmarks.training.bench_step import TINY_MODEL, compose_config, ready
 from tiryns.conf.callback import Manifest
 from tiryns.runner.checkpoints.digests import state_digest
@@ -29,10 +30,7 @@ def step_times(batches: list[Any], model: Any, optimizer: Any) -> list[float]:
     times = []
     for batch in batches:
         began = time.process_time()
-        for micro_batch in batch["micro_batches"]:
-            (model(micro_batch)["loss"] / batch["weight"]).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        update(model, optimizer, batch)
         times.append((time.process_time() - began) * 1e3)
     return times
 

@@ -44,6 +44,7 @@ from tests.benchmarks.training.peer_pretraining import (
     tuned,
 )
 from tiryns.runner.patches.torch.processor import has_bf16
+from tiryns.runner.run.environment import environment
 
 OURS, TUNED, TRAINER = "Tiryns, packed", "Trainer, by length, sparse head", "Trainer"
 CONTENDERS: dict[str, tuple[Contender, int]] = {
@@ -123,7 +124,10 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     libraries = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "lightning"))
-    print(f"{options.model}; {libraries}; Python {platform.python_version()}; {processor()}\n", flush=True)
+    print(
+        f"{options.model}; {libraries}; Python {platform.python_version()}; {environment()['cpu']}\n",
+        flush=True,
+    )
     with tempfile.TemporaryDirectory() as folder, contenders(options, folder) as teams:
         figures: dict[str, dict[str, list[float]]] = {}
         for name in options.only:
@@ -258,15 +262,6 @@ def silence() -> Iterator[None]:
         warnings.simplefilter("ignore")
         yield
     logging.disable(logging.NOTSET)
-
-
-def processor() -> str:
-    """The processor's name, as Linux tells it."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 
-from tests.benchmarks.fitting import fit_as_run
+from tests.benchmarks.fitting import fit_as_run, update
 
 OVERRIDES = [
     "trainer=cpu", "trainer.validate_every=0", "trainer.precision=32-true", "checkpoint.every_steps=0",
@@ -77,12 +77,8 @@ def bare_seconds(config: Any, _: Path) -> float:
     loaded, model, optimizer, scheduler = ready(config)
     began = 0.0
     for k, batch in enumerate(loaded):
-        for micro_batch in batch["micro_batches"]:
-            (model(micro_batch)["loss"] / batch["weight"]).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        update(model, optimizer, batch, max_norm=1.0)
         scheduler.step()
-        optimizer.zero_grad()
         began = began if k else time.process_time()
     return time.process_time() - began
 

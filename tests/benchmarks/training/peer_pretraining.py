@@ -16,6 +16,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from tests.benchmarks.clock import Clock
+from tests.benchmarks.fitting import fit
 
 RATE, MASKED, CLIP = 5e-4, 0.15, 1.0
 WARM_UP = 2
@@ -53,11 +54,9 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
     """A fit as `runner.train` builds it: loading, schedule, logging, audit and throughput included."""
     from lightning.pytorch import Callback
 
-    from tiryns.runner.build import bind, build, build_all
+    from tiryns.runner.build import bind, build
     from tiryns.runner.launch.processes import keep_freed_memory
-    from tiryns.runner.loop.lightning_loop import one_epoch
     from tiryns.runner.models.packed.rows import choose_layout
-    from tiryns.runner.run.folder import Run
 
     keep_freed_memory()
     config, clock = case.config, clock_of(case)
@@ -69,8 +68,6 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
             clock.step(outputs["tokens"])
 
-    folder = Run(case.folder / f"ours-{time.monotonic_ns()}")
-    folder.begin(config, [])
     data = build(config.data)
     data.prepare_data()
     objective = build(config.objective, **data.collator_arguments())
@@ -81,12 +78,7 @@ def ours(case: Case) -> tuple[Clock, nn.Module]:
         config.module, model=model, optimizer=bind(config.optimizer), scheduler=bind(config.scheduler),
         max_steps=case.steps, seed=case.seed, log_every=10, baselines={},
     )  # fmt: skip
-    callbacks = [*build_all(config.callback).values(), build(config.checkpoint, folder=folder.checkpoint_dir)]
-    trainer = build(
-        config.trainer, callbacks=[*callbacks, Watch()], max_steps=case.steps, folder=folder, resumed_step=0,
-        loggers=build_all(config.logger, folder=str(folder.path)), epochs=one_epoch(data, case.steps, None),
-    )  # fmt: skip
-    trainer.fit(module, data)
+    fit(config, case.folder / f"ours-{time.monotonic_ns()}", module, data, case.steps, Watch())
     return clock, model.pretrained
 
 

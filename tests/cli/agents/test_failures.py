@@ -45,26 +45,11 @@ FAILURES = [
 ]
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize(("words", "code", "fix"), FAILURES, ids=[words for words, *_ in FAILURES])
 def test_failure_has_a_code_and_what_cures_it(tmp_path: Path, words: str, code: str, fix: str) -> None:
     failure = failed(tmp_path, *words.split())
     assert (failure["code"], failure["fix"]) == (code, fix)
-
-
-def test_data_that_cannot_be_read_names_the_settings_to_add(tmp_path: Path) -> None:
-    rows = "".join(f"{text};{label}\n" for text, label in [("über den Fluß", "a"), ("zurück", "b")] * 8)
-    tmp_path.joinpath("rows.csv").write_bytes(("text;label\n" + rows).encode("cp1252"))
-    words = [
-        "plan",
-        "experiment=classification",
-        "data=classification",
-        f"data.train={tmp_path / 'rows.csv'}",
-        "model=bert_tiny",
-    ]
-    failure = failed(tmp_path, *words)
-    assert failure["code"] == "bad_data"
-    assert "data.encoding=cp1252" in failure["fix"]
-    assert failed(tmp_path, *words, failure["fix"])["fix"] != failure["fix"]
 
 
 def test_only_a_failure_is_told_and_only_where_json_is_asked_for(tmp_path: Path) -> None:

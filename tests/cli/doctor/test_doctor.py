@@ -96,6 +96,7 @@ def test_no_gpu_and_no_bf16(doctor: Any, bare: Path, monkeypatch: pytest.MonkeyP
     assert found["reasons"]["precision"] == "as trainer.precision says"
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("capability", "precision", "attention"),
     [((9, 0), "bf16-mixed", "varlen_attn"), ((7, 5), "32-true", "padded_documents")],
@@ -125,6 +126,7 @@ def test_gpus(
     assert installed == ("flash_attn" if capability >= (8, 0) else "padded_documents")
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("built", "hint"), [(None, "built without CUDA"), ("13.0", "too old for CUDA 13.0")])
 def test_gpus_that_torch_cannot_use(
     built: str | None, hint: str, doctor: Any, bare: Path, monkeypatch: pytest.MonkeyPatch
@@ -137,6 +139,7 @@ def test_gpus_that_torch_cannot_use(
     assert doctor("trainer=gpu", status=4)["problems"] == [problem]
 
 
+@pytest.mark.slow
 def test_slurm(doctor: Any, bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctor()["slurm"] == {"job": None, "nodes": None, "tasks": None, "sbatch": None}
     program(bare, "sbatch")

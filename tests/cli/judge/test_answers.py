@@ -190,6 +190,7 @@ def test_more_of_a_budget_is_told_from_better_with_the_same(tmp_path: Path) -> N
     assert told in found["sentence"]
 
 
+@pytest.mark.slow
 def test_budgets_that_were_not_noted_cannot_be_told(tmp_path: Path) -> None:
     for seed, loss in enumerate(BASE, 1):
         make_run(tmp_path / "a" / str(seed), seed, loss, curve=False)

@@ -9,6 +9,7 @@ from tests.cli.judge.test_answers import BASE, DROPS, MUON, judged, one, refused
 from tests.report.pages import read
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("drops", "status", "side"),
     [

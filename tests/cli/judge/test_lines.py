@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.processes import warm_process
 
 PRINTING = """
@@ -26,6 +28,7 @@ main(sys.argv[1:])
 """The program with a training that prints and costs nothing."""
 
 
+@pytest.mark.slow
 def test_a_line_is_printed_for_each_run_and_the_rest_kept_beside_it(tmp_path: Path) -> None:
     words = ["--change", "optimizer=muon", "trainer.max_steps=60", "--seeds", "2", "--anyway"]
     done = warm_process("-c", PRINTING, "judge", *words, "--metric", "objective", cwd=tmp_path)

@@ -107,6 +107,7 @@ def test_training_goes_on_seed_by_seed_up_to_the_most(tmp_path: Path, training: 
     assert [seeds for name, seeds in several if name] == [[10, 11, 12], [13]]
 
 
+@pytest.mark.slow
 def test_command_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path, training: Start) -> None:
     training(interrupted_after=5)
     assert judge(tmp_path, *FLAT).returncode == 130
@@ -147,6 +148,7 @@ def test_seeds_that_cannot_be_clear_are_told_before_the_first_run(
     assert asked, "the number that it offers is trained"
 
 
+@pytest.mark.slow
 def test_change_of_what_both_share_counts(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     assert judge(tmp_path, *MUON, "optimizer=adamw", "--seeds", "1", "--anyway").returncode == 3
@@ -177,6 +179,7 @@ def test_change_that_is_clear_trains_no_more_while_others_do(tmp_path: Path, tra
     assert max(seed for name, seeds in asked if name == "optimizer.lr=0.5" for seed in seeds) == 8
 
 
+@pytest.mark.slow
 def test_sweep_that_is_there_gets_the_runs_that_it_lacks(tmp_path: Path, training: Start) -> None:
     asked, shared = training().asked, ["trainer.max_steps=60"]
     losses = {"": [4.1, 4.2, 4.3], "optimizer=muon": [3.6, 3.7]}

@@ -61,6 +61,7 @@ def test_mixtures_in_other_shares_are_measured_on_other_data(tmp_path: Path) -> 
     assert "other vocabularies" in refused(tmp_path, str(sweep), *words)
 
 
+@pytest.mark.slow
 def test_each_source_is_a_change_of_its_own(tmp_path: Path, training: Start) -> None:
     words = ["data=mixture", SOURCES]
     change = "data.without=by:source data.substitute=false"

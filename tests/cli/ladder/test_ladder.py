@@ -152,6 +152,7 @@ def test_width_whose_best_rate_is_at_an_end_is_named(
     assert "width 512 cannot be predicted, as width 32" in refused(tmp_path, *words, "--next", "512")
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -69,6 +69,12 @@ def graph_of(labelled_runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> C
     return push
 
 
+@pytest.fixture
+def target(task: str, graph_of: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy of the folder that the run of a task was pushed to."""
+    return shutil.copytree(graph_of(task), tmp_path / "pushed")
+
+
 def computed(folder: Path, **rows: Any) -> Sequence[Any]:
     """What onnxruntime alone makes of rows."""
     import onnxruntime
@@ -117,14 +123,9 @@ def test_graph_computes_logits_and_metrics_of_torch(
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("task", ["classification", "token_classification", "question_answering", "ranking"])
 def test_graph_is_pushed_with_the_figures_of_both(
-    task: str,
-    labelled_runs: Runs,
-    graph_of: Callable[[str], Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    task: str, labelled_runs: Runs, target: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, file = labelled_runs[task]
-    target = shutil.copytree(graph_of(task), tmp_path / "pushed")
     facts = json.loads((target / "manifest.json").read_text())["onnx"]
     asked = Asked(precision="32-true", resamples=0)
     expected = evaluate(str(run), {"test": file}, asked).content["sets"]["test"]["metrics"]

@@ -44,6 +44,7 @@ def figure(run: Run, name: str) -> Any:
     return evaluation(run)["sets"][name]["metrics"]["accuracy"]
 
 
+@pytest.mark.slow
 def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[Run], tmp_path: Path) -> None:
     folder = sweep[0].path.parent
     uniform = average([str(folder)], tmp_path / "uniform", soup="uniform")

@@ -108,6 +108,7 @@ def test_filters_leave_what_they_are_set_to_leave(prepare: Prepare, texts: Path,
         prepare("none", filters=[Step("RegexFilter", {"regex_exp": "."})])
 
 
+@pytest.mark.slow
 def test_source_and_store_may_be_remote(prepare: Prepare, texts: Path, tmp_path: Path) -> None:
     import fsspec
 

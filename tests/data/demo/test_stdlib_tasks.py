@@ -148,6 +148,7 @@ def test_no_text_of_pairs_occurs_twice_in_any_part() -> None:
     assert max(texts.values()) == 1
 
 
+@pytest.mark.slow
 def test_grades_of_pairs_are_those_of_the_modules() -> None:
     one, same = Parted("email/message", "a", "b"), Parted("email/message", "c", "d")
     others = [Parted(name, "e", "f") for name in ("email/parser", "json/decoder")]

@@ -124,6 +124,7 @@ def workers_of(loader: EnergonDataloader) -> list[Any]:
     return list(loader.dataloader._iterator._workers)
 
 
+@pytest.mark.slow
 def test_killed_worker_is_replaced_and_the_stream_stays_the_same(folder: Path) -> None:
     undisturbed = stream(folder, workers=2, packing=12)
     expected = take(undisturbed, 22)
@@ -164,6 +165,7 @@ def test_worker_killed_in_a_validation_is_replaced(folder: Path) -> None:
     assert found == expected
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_again_end_the_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loader = remade(folder, workers=1)
     take(loader, 3)

@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", archives.ARCHIVES)
 def test_sets_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, RECIPE, [f"data.path={name}"], archives.SAID[name])

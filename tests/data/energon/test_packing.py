@@ -39,6 +39,7 @@ def samples(vision: TinyVision, tmp_path_factory: pytest.TempPathFactory) -> lis
     return list(samples_in_order(str(folder / "set"), "train", task(vision, packed=False)))
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_packed_and_unpacked_losses_agree(vision: TinyVision, samples: list[EncodedSample]) -> None:
     packing, alone = task(vision, packed=True), task(vision, packed=False)

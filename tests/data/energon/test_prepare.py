@@ -123,13 +123,6 @@ def test_command_counts_its_samples_as_json(rows: Path) -> None:
     assert sum(found["samples"].values()) == len(rows.read_text().splitlines())
 
 
-def test_command_names_the_line_that_is_no_json(rows: Path) -> None:
-    rows.write_text(rows.read_text() + "{oh no\n")
-    words = [str(rows), f"{rows.parent}/images", f"{rows.parent}/out", "--column", "question=statement"]
-    with pytest.raises(SystemExit, match=r"rows\.jsonl, line 34: no valid JSON"):
-        main(["prepare", *words])
-
-
 def test_folder_in_the_way_is_left_alone(rows: Path) -> None:
     (rows.parent / "out").mkdir()
     (rows.parent / "out" / "mine").write_text("mine")

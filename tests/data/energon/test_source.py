@@ -62,6 +62,7 @@ def test_code_behind_a_metadataset_is_refused(folder: Path, tmp_path: Path) -> N
         check_source(str(blend), allow_code=False)
 
 
+@pytest.mark.slow
 def test_other_content_has_another_fingerprint(folder: Path, tmp_path: Path) -> None:
     assert fingerprint(str(make_set(tmp_path / "same", 4, 2, 2))) == fingerprint(str(folder))
     assert fingerprint(str(make_set(tmp_path / "more", 5, 2, 2))) != fingerprint(str(folder))

@@ -90,6 +90,7 @@ def files(folder: Path, form: str, name: str = "train", rows: Any = ROWS) -> str
     return str(path)
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("form", ["card", "card of old", "card of several", "info", "infos"])
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
 def test_names_beside_files_are_those_of_their_classes(tmp_path: Path, form: str, ending: str) -> None:
@@ -185,6 +186,7 @@ def named(folder: Path, names: str | None, labels: Sequence[Any], form: str = "c
 FORMS = ["csv", "jsonl", "parquet"]
 
 
+@pytest.mark.rows(9)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("train", "labels", "given", "later", "numbers"),

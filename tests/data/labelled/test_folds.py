@@ -67,6 +67,7 @@ def folds_of(option: str, rows: Any, folds: int, **fields: Any) -> list[Any]:
     return modules
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("option", "rows"), [("classification", texts()), ("token_classification", sentences())]
 )
@@ -99,6 +100,7 @@ def test_folds_do_not_follow_the_runs_seed_and_know_all_labels() -> None:
     assert "rare" in modules[0].collator_arguments()["labels"]
 
 
+@pytest.mark.slow
 def test_questions_on_one_context_are_in_one_fold() -> None:
     rows = [
         {**row, "id": f"{row['id']}-{i}", "question": f"what {i}"} for row in questions(12) for i in range(3)

@@ -1,23 +1,18 @@
-"""Runs on a mixture: losses by source, resuming, and what a changed weight does."""
+"""Runs on a mixture: losses by source, and what a changed weight does."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from tests.conftest import TINY, Command, train_as
+from tests.conftest import TINY, train_as
 from tests.data.mixture.sources import texts
-from tests.runs.test_train import continued, losses, rows
+from tests.runs.test_train import rows
 from tests.support.composed import composed
-from tiryns.runner.cli.order.finding import find
-from tiryns.runner.cli.order.opened import SampleOrder
-from tiryns.runner.data.origin.places import places_of
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.manifest.inputs import read_manifest
-from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 Mixed = Callable[..., Run]
@@ -83,6 +78,7 @@ def test_validation_is_by_source_and_their_mean_by_shares_chooses(mixed_here: Mi
     assert run.status["results"]["objective"] == float(row["val/mixture/loss"])
 
 
+@pytest.mark.slow
 def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
     mixed_here: Mixed, tmp_path: Path
 ) -> None:
@@ -95,16 +91,6 @@ def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
 
 
 @pytest.mark.slow
-def test_resumed_run_is_the_undisturbed_one(mixed_here: Mixed) -> None:
-    whole = mixed_here(*SAVING, folder="whole")
-    stopped = continued(whole, 5, "stopped")
-    mixed_here(*SAVING, "data.num_workers=2", "data.micro_batch_tokens=120", folder="stopped")
-    assert audit.compare(whole.path, stopped.path) is None
-    assert audit.length(stopped.path) == 12
-    assert "data" not in read_manifest(stopped.path)["sessions"][-1]["changed"]
-    assert losses(stopped) == pytest.approx(losses(whole), rel=1e-2)
-
-
 def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
     whole = mixed_here(*SAVING, "trainer.max_steps=5", "trainer.validate_every=0", folder="whole")
     branch = ["trainer.max_steps=6", f"resume={whole.checkpoint_dir / 'step-00000005.ckpt'}"]
@@ -119,42 +105,6 @@ def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
     assert manifest["sessions"][0]["changed"]["data"] == {"mixture": before}
     assert "changed" not in manifest["inputs"]
     assert list(manifest["inputs"]["files"]) == ["mixture.verses.source", "mixture.code.source"]
-
-
-def test_order_tells_the_source_of_each_sample(mixed_here: Mixed) -> None:
-    run = mixed_here("trainer.max_steps=3", "trainer.validate_every=0")
-    order = SampleOrder(run.path)
-    assert list(order.changed([1, 2, 3])) == []
-    places, data = places_of(order.data), order.data
-    for index in order.samples(1)[:, 1].tolist():
-        place = places.of(index)
-        name = data.train.source_names[int(data.train.sources_of(np.array([index]))[0])]
-        assert (place.source, Path(place.file).stem) == (name, name)
-        documents = list(data.sources[name].source.documents())
-        text = documents[int(place.row.split()[1]) - 1]
-        own = data.tokenizer(text, add_special_tokens=False)["input_ids"]
-        assert data.train[index].tolist()[1:4] in [own[i : i + 3] for i in range(len(own))]
-    holders = {one.set for _, found in find(order, "lambda") for one in found}
-    assert holders == {"training", "validation set code"}
-    indices = {i for _, found in find(order, "lambda") for one in found for i in one.sequences}
-    assert indices
-    assert min(indices) >= len(data.sources["verses"].train)
-
-
-@pytest.mark.slow
-def test_processes_change_neither_order_nor_losses_of_sources(
-    tiryns: Command, mixed_here: Mixed, tmp_path: Path
-) -> None:
-    whole = mixed_here(*SAVING, folder="whole")
-    on_two = continued(whole, 5, "on_two")
-    on_two.update_status(state="failed")
-    tiryns(*words(tmp_path / "texts"), *SAVING, "trainer.devices=2", f"resume={on_two.path}")
-    assert audit.compare(whole.path, on_two.path) is None
-    assert audit.length(on_two.path) == 12
-    for ours, theirs in zip(rows(whole), rows(on_two), strict=True):
-        for name in ("train/loss/verses", "train/loss/code"):
-            assert bool(ours[name]) == bool(theirs[name])
-            assert not ours[name] or float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-2)
 
 
 def test_losses_of_sources_are_those_of_the_steps_that_are_logged(mixed_here: Mixed) -> None:

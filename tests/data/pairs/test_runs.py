@@ -7,7 +7,6 @@ import pytest
 
 from tests.conftest import Command, train_as
 from tests.data.pairs.rows import TINY, pairs, scored, write
-from tests.launch.test_kill import without_trace
 from tests.modules.test_finetuning import predictions
 from tests.runs.test_train import losses, rows
 from tests.support.precision import rounding
@@ -58,6 +57,7 @@ def test_run_learns_to_find_passages_and_leaves_their_figures(trained: Trained) 
     assert right > 5 / 60
 
 
+@pytest.mark.slow
 def test_scored_pairs_learn_an_order(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / f"{name}.jsonl", scored(90, seed)) for seed, name in enumerate(("train", "valid"))
@@ -94,13 +94,3 @@ def test_two_ranks_train_as_one(tiryns: Command, tmp_path: Path, strategy: str) 
                 assert float(ours[figure]) == pytest.approx(
                     float(theirs[figure]), rel=rounding(1e-5, 0.05)
                 ), figure
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_runs_on_several_sets_are_killed_without_a_trace(tmp_path: Path, devices: int) -> None:
-    """Their batches are of one set each, and go on where they were."""
-    sets = {name: write(tmp_path / f"{name}.jsonl", pairs(40, seed)) for seed, name in enumerate(("a", "b"))}
-    given = ",".join(f"{name}:{path}" for name, path in sets.items())
-    arguments = [*TINY, f"data.train={{{given}}}", "data.validation_documents=8", *CUT]
-    without_trace(arguments, tmp_path, 36, devices)

@@ -7,7 +7,6 @@ import pytest
 
 from tests.conftest import train_as
 from tests.data.pairs.rows import TINY, pairs, write
-from tests.launch.test_kill import without_trace
 from tests.runs.test_train import assert_same_run, continued, losses
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
@@ -26,15 +25,6 @@ def given_fixture(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [[], MARGINS], ids=["infonce", "margin_mse"])
-def test_two_ranks_and_kills_leave_no_trace(tmp_path: Path, given: list[str], loss: list[str]) -> None:
-    teacher = train_as(tmp_path / "teacher", [*given, "model.hidden_size=48"])
-    words = [*given, f"objective.teacher={teacher.path}", *loss, "model.dropout=0.1"]
-    one = train_as(tmp_path / "one", [*words, "trainer.max_steps=30"])
-    two = without_trace(words, tmp_path, 30, 2)
-    assert losses(two) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
-
-
 def test_margins_and_vectors_of_teachers_are_learnt_and_resumed_bit_for_bit(
     tmp_path: Path, given: list[str]
 ) -> None:

@@ -121,6 +121,7 @@ def test_a_passage_that_is_not_ranked_stands_behind_the_others() -> None:
 SHORT = [*NEW, "trainer=cpu", "data.max_length=32", "data.vocab_size=120"]
 
 
+@pytest.mark.slow
 def test_a_probe_measures_a_folder(tmp_path: Path) -> None:
     beir(tmp_path / "beir")
     done = tiryns_here(tmp_path, "mode=probe", *SHORT, "data=retrieval", "data.test=beir", "data.train=beir")

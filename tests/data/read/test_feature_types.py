@@ -78,6 +78,7 @@ def documents(path: Path, column: str) -> list[Any]:
     return list(open_source(path, column, "train", "paragraph").documents())
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("name", [*FEATURES, *FILES])
 def test_type_beside_the_text_does_no_harm(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "rows.parquet", name)
@@ -90,6 +91,7 @@ def test_type_beside_the_text_does_no_harm(tmp_path: Path, name: str) -> None:
         assert [row.values["text"] for row in read_rows(saved).rows] == TEXTS
 
 
+@pytest.mark.rows(5)
 @pytest.mark.parametrize("name", [*FEATURES, *FILES])
 def test_type_as_a_text_or_a_label_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / "rows.parquet", name)

@@ -25,12 +25,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rows(8)
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("name", stores.STORES)
 def test_stores_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, RECIPE, [f"data.source=store:{name}"], stores.SAID[name])
 
 
+@pytest.mark.slow
 def test_a_store_that_is_whole_is_used(folder: Path) -> None:
     with pytest.raises(AssertionError, match="nothing was wrong"):
         assert_said(folder, RECIPE, ["data.source=store:good"], [])

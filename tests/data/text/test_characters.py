@@ -131,6 +131,7 @@ def test_token_that_also_ends_texts_is_not_counted() -> None:
     assert unknown_share(tokenizer, Samples(tokenizer, ["ACGT", "AMCG"] * 200)) == 0
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("streamed", [False, True])
 def test_plan_says_what_a_tokenizer_does_not_know(tmp_path: Path, streamed: bool) -> None:
     (tmp_path / "herons.txt").write_text("\n\n".join(paragraphs(60)))

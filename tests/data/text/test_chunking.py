@@ -76,6 +76,7 @@ def test_sentences_begin_after_a_stop_or_a_blank_line() -> None:
     ]
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("long_documents", ["sentences", "tokens"])
 def test_splitting_drops_nothing_and_repeats_nothing(
@@ -193,6 +194,7 @@ spaces = st.sampled_from(
 documents = st.lists(st.lists(words | spaces | st.text(max_size=4), max_size=40).map("".join), max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(data=st.data())
 def test_remembered_words_give_the_ids_of_whole_texts(

@@ -169,6 +169,7 @@ def test_token_ids_are_cut_too(tmp_path: Path, source: Source, in_pieces: Callab
     assert TokenStore(one.train).num_bytes is None
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(
     ("name", "wrong", "message"),
     [
@@ -188,6 +189,7 @@ def test_an_error_in_a_piece_names_the_place_in_the_file(
         prepared_in(tmp_path / "cache", open_source(path, "text", "train", "paragraph"))
 
 
+@pytest.mark.slow
 def test_a_file_too_large_for_one_process_is_read_by_the_first(
     tmp_path: Path, in_pieces: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

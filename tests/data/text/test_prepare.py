@@ -113,6 +113,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("setting", CHANGES)
 def test_a_changed_setting_never_takes_stale_tokens(
     prepared: Callable[..., PreparedText], setting: str
@@ -222,6 +223,7 @@ def test_a_tokenizer_of_much_text_is_trained_on_a_sample(
     assert read[0] == paragraphs(1)[0]
 
 
+@pytest.mark.slow
 def test_importing_the_way_to_tokens_is_cheap() -> None:
     code = "import sys, runner.data.text.prepare, runner.data.demo.stdlib_text; print(*sys.modules)"
     done = process("-c", code, cwd=ROOT)

@@ -17,6 +17,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.data.text.conftest import SETTINGS, paragraphs, text_source
+from tests.support.processes import lives
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.store import writer as store_writer
 from tiryns.runner.data.store.reader import TokenStore
@@ -194,6 +195,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_preparation(
     prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +214,7 @@ def test_workers_end_with_a_killed_preparation(
     process.kill()
     process.join()
     try:
-        while living := [pid for pid in workers if not is_dead(pid)]:
+        while living := [*filter(lives, workers)]:
             assert time.monotonic() < deadline, living
             time.sleep(0.05)
     finally:
@@ -221,14 +223,7 @@ def test_workers_end_with_a_killed_preparation(
                 os.kill(pid, signal.SIGKILL)
 
 
-def is_dead(pid: int) -> bool:
-    """Whether a process is gone, or only its number is left."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except OSError:
-        return True
-
-
+@pytest.mark.slow
 def test_no_room_is_one_message_and_leaves_nothing(
     prepared: Callable[..., PreparedText], tmp_path: Path
 ) -> None:

@@ -1,9 +1,7 @@
 """`data.streaming=true`: global batches of documents that are tokenised as they come."""
 
-import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -15,7 +13,6 @@ import torch
 from omegaconf import OmegaConf
 
 from tests.runs.test_train import losses
-from tests.support.processes import assert_workers_end_with_their_parent
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data import PretrainingData
 from tiryns.runner.data.replicas import Replica
@@ -125,6 +122,7 @@ def test_layout_single_gives_every_chunk_a_micro_batch(streamed: Any) -> None:
     assert hashes([single]) == hashes([whole])
 
 
+@pytest.mark.slow
 def test_global_batches_begin_anywhere(streamed: Any) -> None:
     data = streamed()
     whole = shares(data)
@@ -195,6 +193,7 @@ def loader_of(data: Any, start: int) -> StreamLoader:
     return StreamLoader(batches, data, Replica(0, 1, None), torch.device("cpu"))
 
 
+@pytest.mark.slow
 def test_killed_loader_process_is_replaced_and_no_batch_is_lost_or_doubled(
     streamed: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -211,13 +210,3 @@ def test_killed_loader_process_is_replaced_and_no_batch_is_lost_or_doubled(
     found: list[Any] = list(islice(loader_of(data, start=5), 15))
     assert (tmp_path / "killed").exists()
     assert hashes([found]) == hashes([expected])
-
-
-def test_loader_processes_end_with_a_killed_parent(streamed: Any) -> None:
-    def read(started: Any) -> None:
-        batches = iter(loader_of(streamed(), start=0))
-        next(batches)
-        started.send([process.pid for process in multiprocessing.active_children()])
-        time.sleep(60)
-
-    assert_workers_end_with_their_parent(read)

@@ -66,6 +66,7 @@ print(*[tokenizer_fingerprint(train_tokenizer(texts, kind, 1500, lowercase=True)
 """
 
 
+@pytest.mark.slow
 def test_the_same_text_gives_the_same_tokenizer_in_every_process() -> None:
     texts = [topics[name] for name in sorted(topics)[::4]]
     one = [tokenizer_fingerprint(train_tokenizer(texts, kind, 1500, lowercase=True)) for kind in KINDS]

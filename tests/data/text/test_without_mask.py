@@ -59,7 +59,7 @@ FORMS = {
 }
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("objective", ["clm", "mlm", "hybrid", "diffusion", "rtd", "enhanced_mlm"])
 def test_objectives_that_mask_refuse_before_the_text_is_read(
@@ -121,6 +121,7 @@ NO_PADDING: dict[str, tuple[list[str], Callable[[], list[dict[str, Any]]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", NO_PADDING)
 def test_the_end_of_texts_fills_rows_where_there_is_no_padding(

@@ -1,6 +1,5 @@
 """Rows become conversations, and conversations tokens with labels on answers alone."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tiryns.runner.data.read.rows import Row, read_rows
+from tiryns.runner.data.read.rows import Row
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder, SampleTooLong
 from tiryns.runner.data.vision.conversations import ConversationReader, Turn
 from tiryns.runner.data.vision.processors import (
@@ -109,12 +108,6 @@ def test_unknown_columns_are_named() -> None:
         read({"text": "hello"})
     with pytest.raises(ValueError, match=r"data.columns: 'qestion' is not known.*Did you mean 'question'"):
         read({}, qestion="statement")
-
-
-def test_line_that_is_no_json_is_named(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text(json.dumps(COLOUR) + "\n{oops\n")
-    with pytest.raises(ValueError, match=r"rows.jsonl, line 2: no valid JSON"):
-        read_rows(tmp_path / "rows.jsonl")
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])

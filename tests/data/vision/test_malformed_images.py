@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("name", images.SAID)
 def test_rows_of_images_that_cannot_be_used(folder: Path, name: str) -> None:
     assert_said(folder, RECIPE, [f"data.train=i/{name}.jsonl"], images.SAID[name])
@@ -53,6 +53,7 @@ print(peak_kilobytes() - before)
 """
 
 
+@pytest.mark.slow
 @of_proc
 def test_bombs_are_refused_within_bounded_memory(folder: Path) -> None:
     where = folder / "i" / "images"

@@ -73,6 +73,7 @@ def test_all_other_samples_keep_place_masks_and_micro_batch(
     assert rest == [[[row for row in batch if row[1] not in LEFT_OUT] for batch in step] for step in whole]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_loss_is_that_of_the_others_with_the_same_dropout(layout: str, text_file: Path) -> None:
     """So the difference of two runs comes from the samples alone."""
@@ -98,6 +99,7 @@ def test_loss_is_that_of_the_others_with_the_same_dropout(layout: str, text_file
     assert [whole[n] for n in rest] == pytest.approx(list(rest.values()), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_batch_of_none_but_these_moves_no_weight_by_its_loss(
     run_here: Callable[..., Run], text_file: Path
 ) -> None:
@@ -131,6 +133,7 @@ def words_of_pairs(folder: Path) -> list[str]:
     return [*words, "trainer.validate_every=0", "checkpoint.monitor=null", "data.negative_columns=[negative]"]
 
 
+@pytest.mark.slow
 def test_batch_of_pairs_is_one_of_the_other_rows(tmp_path: Path) -> None:
     """Left-out rows are neither queries nor negatives."""
     words = words_of_pairs(tmp_path)
@@ -229,6 +232,7 @@ def test_what_a_text_finds_is_what_is_left_out(trained: Run, text_file: Path, tm
         assert data.sampler.left_out.tolist() == numbers, given
 
 
+@pytest.mark.slow
 def test_source_of_a_mixture_is_left_out_by_name(tmp_path: Path) -> None:
     (verses, first), (code, second) = texts(tmp_path / "texts").items()
     words: list[str] = ["data=mixture" if word == "data=files" else word for word in TINY]
@@ -248,6 +252,7 @@ def test_source_of_a_mixture_is_left_out_by_name(tmp_path: Path) -> None:
         assemble(composed([*words, f"data.without=source:{code}", "data.substitute=true"]))
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -63,6 +63,7 @@ def test_streaming_batches_are_those_of_a_store(new: Any) -> None:
         assert all(torch.equal(stored[name], streamed[name]) for name in stored)
 
 
+@pytest.mark.slow
 def test_streaming_goes_over_the_data_again(
     trainer: TrainerMaker, new: Any, tokenizer_folder: str, text_lines: str
 ) -> None:

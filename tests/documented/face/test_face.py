@@ -153,6 +153,7 @@ def test_changed_config_is_noted_and_goes_on(text_file: Path, here: Path) -> Non
     assert tiryns.run(run.config, "trainer.max_steps=2").status["step"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "change",

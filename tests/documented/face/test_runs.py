@@ -52,6 +52,7 @@ RANKS = ["trainer.devices=2", "trainer.max_steps=2"]
 """Two processes of their own; nothing ends the calling one."""
 
 
+@pytest.mark.slow
 def test_failing_rank_is_an_exception_too(text_file: Path, here: Path) -> None:
     with pytest.raises(tiryns.TrainingFailure, match="is not a number"):
         tiryns.run(*TINY, f"data.source={text_file}", *RANKS, *DIVERGES)
@@ -130,6 +131,7 @@ def test_language_model_fills_in(trained: tiryns.Run) -> None:
         trained.predict("no mask")
 
 
+@pytest.mark.slow
 def test_loop_of_ones_own_takes_the_steps_of_the_run(trained: tiryns.Run) -> None:
     config = trained.config
     config.module.max_grad_norm = 0

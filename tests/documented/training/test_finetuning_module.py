@@ -65,6 +65,7 @@ def test_signature(encoder_folder: str) -> None:
         FinetuningModule("summarisation", encoder_folder)  # type: ignore[arg-type]
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", TASKS)
 def test_task_fits_and_tests(trainer: TrainerMaker, encoder_folder: str, task: str) -> None:
     module, made = new(task, encoder_folder, learning_rate=1e-2), data(task, encoder_folder)
@@ -81,6 +82,7 @@ def test_task_fits_and_tests(trainer: TrainerMaker, encoder_folder: str, task: s
     assert all(math.isfinite(value) for value in [*logged.values(), *tested.values()])
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("task", TASKS)
 def test_metrics_are_those_of_the_whole_set(trainer: TrainerMaker, encoder_folder: str, task: str) -> None:
     """However it is cut into batches."""
@@ -240,6 +242,7 @@ def test_configure_optimizers(encoder_folder: str) -> None:
     assert keywords == {"betas": [0.5, 0.9]}
 
 
+@pytest.mark.slow
 def test_num_labels_gradient_checkpointing_compile_model(
     trainer: TrainerMaker, encoder_folder: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

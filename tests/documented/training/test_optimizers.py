@@ -117,7 +117,9 @@ def test_get_optimizer_takes_models_parameters_and_pairs_too() -> None:
 
 def test_get_optimizer_says_what_is_wrong() -> None:
     groups = decayed_and_not(network())
-    with pytest.raises(ValueError, match=r"'adamv' is unknown; choose one of adafactor.*splus"):
+    with pytest.raises(
+        ValueError, match=r"'adamv' is unknown; choose one of adafactor.*splus.*Did you mean 'adam"
+    ):
         get_optimizer("adamv", groups, {})
     with pytest.raises(ValueError, match=r"adamw has no setting 'beta'.*betas"):
         get_optimizer("adamw", groups, {"beta": 0.9})
@@ -131,6 +133,7 @@ def test_get_optimizer_says_what_is_wrong() -> None:
         get_optimizer("adamw", groups, {"layer_decay": 0.5})
 
 
+@pytest.mark.rows(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_get_optimizer_quantized(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = decayed_and_not(network())

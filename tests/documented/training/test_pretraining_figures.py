@@ -97,7 +97,7 @@ def test_scheduler_as_documented_in_a_short_training(
     assert noted.rates == pytest.approx([1e-6, 1e-6 + 9e-9])
 
 
-@pytest.mark.rows(5)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizer(
     trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, name: str

@@ -98,6 +98,7 @@ def test_pretrained_tokenizer_name_or_path_and_model_config_kwargs(tokenizer_fol
         new(None, objective="diffusion", model_config_kwargs={**SIZES, "vocab_size": 77})
 
 
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm", "diffusion"])
 def test_objective_fits(
     trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, objective: str

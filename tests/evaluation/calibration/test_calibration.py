@@ -126,6 +126,7 @@ def test_evaluation_tells_calibration_on_another_file(finished: Finetune, tmp_pa
     assert (max(moved) > 1e-4) == (abs(found["fitted_on"]["temperature"] - 1) > 1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("constrained", ["true", "false"])
 def test_each_word_has_a_set(constrained: str, finetune: Finetune, tmp_path: Path) -> None:
@@ -186,6 +187,7 @@ class Words(Predictions):
         raise NotImplementedError
 
 
+@pytest.mark.slow
 def test_calibration_of_what_has_no_classes_is_one_line(finished: Finetune, tmp_path: Path) -> None:
     run = finished("classification", "trainer.max_steps=20")
     _, later = files_of(run, tmp_path)

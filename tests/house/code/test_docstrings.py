@@ -83,6 +83,7 @@ def targets() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_class_that_a_config_names_has_an_example_and_its_command_composes() -> None:
     commands = []
     for name, docstring in targets().items():

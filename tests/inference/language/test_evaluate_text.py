@@ -92,6 +92,7 @@ def test_sums_of_documents_make_the_figures(
     assert "30 documents" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.fp32
 def test_pseudo_perplexity_masks_each_token_alone(
     runs: dict[str, Path], later: Path, capsys: pytest.CaptureFixture[str]
@@ -135,6 +136,7 @@ def test_decoder_that_is_not_exported_is_not_measured(
     assert math.isfinite(content["sets"][str(later)]["metrics"]["loss"])
 
 
+@pytest.mark.slow
 def test_exported_folder_is_measured_by_the_objective_that_is_asked_for(
     runs: dict[str, Path], later: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,6 +155,7 @@ def test_exported_folder_is_measured_by_the_objective_that_is_asked_for(
     assert found == pytest.approx(theirs, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_column_of_a_table_and_several_files(
     runs: dict[str, Path], later: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +191,7 @@ def test_what_cannot_be_measured_is_one_line(
     assert message in done.stderr
 
 
+@pytest.mark.slow
 def test_text_for_a_labelled_run_and_labels_for_a_language_model_are_one_line(
     labelled_runs: Runs, runs: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_a_sampled_continuation_does_not_depend_on_the_others(runs: dict[str, Pa
     assert twice[0]["predicted"] != twice[1]["predicted"]
 
 
+@pytest.mark.slow
 def test_command_reads_texts_and_files(
     runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

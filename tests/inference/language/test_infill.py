@@ -94,6 +94,7 @@ def test_likeliest_tokens_of_each_mask_are_those_of_transformers(
     assert f"{two['probability'][0][1]:.3f}" in first
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_text_from_nothing(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, again, other = (lines_of(capsys, run_folder, "--length", 12, "--seed", seed) for seed in (1, 1, 2))
     assert len(first[0]) == 12

@@ -109,6 +109,7 @@ def test_scores_are_likelihoods_of_transformers(
     assert [line["predicted"] for line in lines] == [PAIRS[i][1 - int(one)] for i, one in enumerate(right)]
 
 
+@pytest.mark.slow
 @pytest.mark.fp32
 def test_wrong_sentences_are_found_wrong_and_files_are_phenomena(
     tmp_path: Path, trained: Callable[[str], Path]
@@ -164,6 +165,7 @@ def test_suite_of_babylm_reads_its_folders(tmp_path: Path, trained: Callable[[st
     assert {one["on"] for one in told["runs"]} == {"test"}
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize(
     ("pairs", "words", "problem"),
     [

@@ -50,6 +50,7 @@ def built(option: str, **changes: Any) -> PreTrainedModel:
         return build_encoder(**{**fields, **changes}, tokenizer=None)
 
 
+@pytest.mark.rows(12)
 @pytest.mark.parametrize("option", PUBLISHED)
 def test_parameters_are_the_published_ones(option: str) -> None:
     assert sum(p.numel() for p in built(option).parameters()) == PUBLISHED[option][1]

@@ -27,7 +27,7 @@ OWN_ATTENTION = {"layoutlm", "neomme"}
 """Encoders whose padded rows do not ask for an attention that can be replaced, in some version of transformers."""
 
 
-@pytest.mark.rows(14)
+@pytest.mark.rows(7)
 @pytest.mark.parametrize("architecture", TEXT)
 def test_every_encoder_reads_both_ways_and_is_known_where_it_does_not(architecture: str) -> None:
     model = tiny_model(architecture, "mlm")
@@ -68,6 +68,7 @@ NEEDS_BOTH = {
 }
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("way", NEEDS_BOTH)
 def test_causal_encoder_is_refused_where_both_ways_are_needed(way: str, tmp_path: Path) -> None:
     causal(tmp_path)

@@ -60,6 +60,7 @@ def begun_from(source: Path, precision: str) -> list[str]:
     return [*named, f"trainer.precision={precision}"]
 
 
+@pytest.mark.slow
 def test_plan_and_summary_tell_what_the_file_has_where_it_differs(
     model: Path, text_file: Path, tmp_path: Path
 ) -> None:
@@ -124,7 +125,7 @@ LOADED: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.rows(14)
+@pytest.mark.rows(7)
 @pytest.mark.parametrize("way", LOADED)
 @pytest.mark.parametrize(
     ("saved", "precision", "held"),

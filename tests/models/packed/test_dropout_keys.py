@@ -70,7 +70,7 @@ def assert_equal(first: Pass, second: Pass) -> None:
         torch.testing.assert_close(gradient, second[1][name], atol=2e-5, rtol=1e-4, msg=name)
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", MODELS)
 def test_neither_cut_nor_layout_changes_what_is_dropped(architecture: str) -> None:

@@ -29,6 +29,7 @@ def chooser() -> HeadedModel:
     return MultipleChoiceModel(BertForMultipleChoice(BertConfig(**SIZES)).eval(), "listwise")
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("layout", ["packed", "padded"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "distilbert", "choices"])
 def test_scores_of_an_evaluation_are_not_rounded_to_bf16(architecture: str, layout: str) -> None:

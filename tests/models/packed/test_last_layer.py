@@ -25,6 +25,7 @@ def tokens_through(model: SparseMaskedLM, packed: bool) -> tuple[torch.Tensor, t
     return rows[0], rows[1], seen.count(len(batch["targets"]))
 
 
+@pytest.mark.rows(8)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("architecture", KNOWN)
 def test_targets_have_the_hidden_states_of_a_whole_pass(architecture: str, packed: bool) -> None:

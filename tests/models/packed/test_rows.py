@@ -46,6 +46,7 @@ def sizes_of(architecture: str) -> dict[str, Any]:
     return WINDOWS if architecture == "modernbert" else {}
 
 
+@pytest.mark.rows(8)
 @pytest.mark.parametrize("architecture", PACKABLE)
 def test_hidden_states_are_those_of_each_document_alone(architecture: str) -> None:
     texts = documents(LENGTHS)
@@ -95,6 +96,7 @@ def test_weights_that_are_not_numbers_say_nothing_of_the_next_model(monkeypatch:
     assert set_up_packed_rows(tiny("bert")) == 0
 
 
+@pytest.mark.rows(8)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("objective", ["mlm", "diffusion", "enhanced_mlm"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])

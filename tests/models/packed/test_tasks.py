@@ -42,7 +42,7 @@ def task_model(collator: Collator, architecture: str) -> Any:
     return collator.task_model(head.build(tiny(architecture, vocab_size=collator.vocab_size).config))
 
 
-@pytest.mark.rows(8)
+@pytest.mark.rows(4)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta", "distilbert", "electra"])
 @pytest.mark.parametrize("task", TASKS)

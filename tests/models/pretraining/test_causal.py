@@ -64,6 +64,7 @@ def test_loss_of_a_causal_bert_is_that_of_transformers(packed: bool) -> None:
     check(make, model, theirs.eval(), packed)
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("architecture", DECODERS)
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 def test_loss_of_a_decoder_is_that_of_transformers(architecture: str, packed: bool) -> None:
@@ -91,7 +92,7 @@ def check(make: Any, ours: CausalLM, theirs: Any, packed: bool) -> None:
     assert_gradients_close(gradients(ours.pretrained), gradients(theirs))
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("architecture", [*READ, *DECODERS])
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
 def test_no_token_sees_a_later_one_or_another_document(architecture: str, packed: bool) -> None:
@@ -139,7 +140,7 @@ def hybrid_batch(make: Any, packed: bool, indices: list[int] | None = None, **mo
     return make(flat(texts, indices=indices, packed=packed, **places, **more))
 
 
-@pytest.mark.rows(8)
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("architecture", READ)
 @pytest.mark.parametrize("shifted", [True, False])
 @pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
@@ -176,7 +177,7 @@ def test_hybrid_loss_is_its_formula(architecture: str, shifted: bool, packed: bo
 CUTS = [[[0, 1, 2, 3, 4, 5, 6, 7]], [[5, 0, 6], [2], [7, 1, 3, 4]], [[i] for i in range(8)]]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.usefixtures("also_in_fp64")
 @pytest.mark.parametrize("objective", ["clm", "hybrid"])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "gpt_bert"])

@@ -12,8 +12,6 @@ from tests.support.precision import assert_close, assert_gradients_close, gradie
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
-from tiryns.runner.models.pretraining import sparse_head
-from tiryns.runner.optim import compiled
 
 BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 41], [8])
 OBJECTIVES = ["clm", "mlm", "enhanced_mlm", "diffusion", "rtd", "distillation"]
@@ -63,6 +61,7 @@ def test_batches_of_any_size_are_one_graph(graphs: Graphs, architecture: str) ->
     assert list(model.state_dict()) == names, "the head is there once"
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_has_its_loss_in_the_graph(graphs: Graphs, objective: str) -> None:
@@ -82,23 +81,3 @@ def test_evaluation_is_not_compiled(graphs: Graphs) -> None:
     assert torch.equal(found["loss"], expected["loss"])
     assert found["correct"] == expected["correct"]
     assert not graphs.made
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["padded", "packed"])
-@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
-def test_compiled_for_the_processor_it_trains_alike(
-    monkeypatch: pytest.MonkeyPatch, architecture: str, layout: str
-) -> None:
-    torch._dynamo.reset()
-    assert compiled.BACKEND == "inductor"
-    monkeypatch.setattr(sparse_head, "LOGITS_AT_ONCE", 4 * VOCABULARY)  # several chunks
-    plain, model = (SparseMaskedLM(tiny(architecture)).train() for _ in range(2))
-    if layout == "packed":
-        plain.pack_rows()
-        model.pack_rows()
-    plain.last_layer.remove()
-    model.compile_core()
-    assert_trains_alike(plain, model, layout=layout, atol=1e-5, rtol=1e-4)
-    assert model._compiled_losses is not None
-    assert model._compiled_losses.works

@@ -67,6 +67,7 @@ def test_no_gradient_flows_from_a_token_to_its_own_guess() -> None:
             assert not grad[1 - row].any()
 
 
+@pytest.mark.slow
 def test_the_sentence_embedding_learns_to_hold_the_tokens() -> None:
     make, model = enhanced(encoder_mlm_probability=0.0)
     texts = documents([4] * 8)

@@ -47,6 +47,7 @@ def assert_trains_alike(plain: SparseMaskedLM, model: SparseMaskedLM) -> None:
     assert_gradients_close(gradients(model), gradients(plain), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
     "architecture", ["bert", "modernbert", "roberta", "electra", "distilbert", "albert", "crammed_bert"]
@@ -69,6 +70,7 @@ def test_what_does_not_fit_is_another_graph(graphs: Graphs) -> None:
     assert len(graphs.made) == 4, "the encoder of 48 and 96 tokens, the head of 16 and 32 targets"
 
 
+@pytest.mark.slow
 def test_evaluation_and_padded_rows_are_as_they_are(graphs: Graphs) -> None:
     plain, model = models("bert")
     packed, padded = (collator("mlm")(flat(documents(BATCHES[0]), packed=packed)) for packed in (True, False))

@@ -67,7 +67,7 @@ def by_hand(make: Any, model: ReplacedTokenDetector, texts: list[Any]) -> tuple[
     return torch.cat(generated).mean(), torch.cat(detected).mean()
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("head", ["electra", "deberta"])
 @pytest.mark.parametrize("sharing", ["all", "none", "gdes"])
 @pytest.mark.parametrize("cut", [[6], [1, 3, 2], [2, 4]])

@@ -23,6 +23,7 @@ def generator_gradients(sharing: str, weight: float, size: float) -> dict[str, T
     return {name: parameter.grad.clone() for name, parameter in named if parameter.grad is not None}
 
 
+@pytest.mark.rows(3)
 @pytest.mark.parametrize("size", [0.5, 1.0])
 @pytest.mark.parametrize("sharing", ["all", "none", "gdes"])
 def test_the_generator_learns_nothing_from_the_discriminator_but_through_shared_tables(

@@ -114,6 +114,7 @@ def test_tokens_depend_on_the_size_of_an_image_where_the_architecture_says_so(lo
     assert loaded.vision.images.fixed is (loaded.name not in VARYING)
 
 
+@pytest.mark.rows(2)
 def test_image_is_what_the_processor_makes_of_it_with_text(loaded: Loaded) -> None:
     image = picture(300, 60)
     theirs = loaded.vision.processor(

@@ -19,6 +19,7 @@ from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.report.evaluation import write_page
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("architecture", ["bert", "crammed_bert"])
 def test_export_predicts_and_evaluates_as_the_run(

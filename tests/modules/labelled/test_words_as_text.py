@@ -18,6 +18,7 @@ from tiryns.runner.inference.predictor import Predictor
 SHORT = ["trainer.max_steps=3", "trainer.validate_every=0"]
 
 
+@pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("form", ["Llama 3", "Gemma"])
 def test_an_exported_tagger_reads_words_as_the_run_did(finetune: Finetune, form: str, tmp_path: Path) -> None:

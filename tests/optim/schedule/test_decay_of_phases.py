@@ -69,7 +69,7 @@ def both_ways(
     return weights(model), weights(other)
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize(("name", "quantized"), VARIANTS)
 def test_decay_is_that_of_an_optimizer_built_with_it(name: str, quantized: bool) -> None:
     found, expected = both_ways(name, quantized, 0.5, 0.4)
@@ -77,7 +77,7 @@ def test_decay_is_that_of_an_optimizer_built_with_it(name: str, quantized: bool)
     assert not same(found, both_ways(name, quantized, 0.5, 0.1)[1])
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("setting", ["fully_decoupled", "cautious_decay"])
 @pytest.mark.parametrize("name", DECOUPLED)
 @pytest.mark.parametrize("lr", [None, 0.5])

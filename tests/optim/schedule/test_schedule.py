@@ -26,19 +26,6 @@ def run(scheduler: torch.optim.lr_scheduler.LRScheduler | None, steps: int) -> l
     return rates
 
 
-GOLDEN = [0.1, 0.325, 0.55, 0.775, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25, 0]
-
-
-def test_golden_values() -> None:
-    schedule = ThreePhaseSchedule("linear", 4, 0.1, "constant", 4, 1.0, "linear", 4, 0.0)
-    assert [schedule.factor(step) for step in range(13)] == pytest.approx(GOLDEN)
-    assert schedule.factor(100) == 0
-    scheduler = get_scheduler(
-        optimizer(1.0), warmup_steps=4, warmup_decay=0.1, training_steps=4, cooldown_steps=4
-    )
-    assert run(scheduler, 13) == pytest.approx(GOLDEN)
-
-
 def test_golden_inverse_sqrt_tail() -> None:
     tail = [1, 0.5, 0.29289, 0.13397, 0, 0]
     assert run(InverseSqrtScheduler(optimizer(1.0), 4), 6) == pytest.approx(tail, abs=1e-5)

@@ -19,7 +19,7 @@ LINES = """() => [...document.querySelectorAll("path.line")].filter((path) => pa
   .map((path) => path.getAttribute("d"))"""
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("name", ["run", "long", "sweep", "comparison", "phases", "folds", "judge"])

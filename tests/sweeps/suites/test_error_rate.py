@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from tiryns.runner.report.suite.figures import summed_up
 
 SUITES, STATED = 600, 0.01
@@ -21,6 +23,7 @@ def share_apart(differences: list[float], seeds: int) -> float:
     return apart / SUITES
 
 
+@pytest.mark.slow
 def test_alike_models_lie_apart_as_seldom_as_the_note_says() -> None:
     for models, seeds in ((2, 3), (2, 8), (3, 3)):
         found = share_apart([0.0] * models, seeds)

@@ -163,7 +163,7 @@ WRONG = {
 }
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("command", WRONG.values(), ids=WRONG)
 def test_wrong_command_ends_with_one_line_before_anything_runs(
     command: tuple[list[str], str], tmp_path: Path
@@ -178,6 +178,7 @@ def test_wrong_command_ends_with_one_line_before_anything_runs(
     assert not (tmp_path / "outputs").exists()
 
 
+@pytest.mark.slow
 def test_suites_of_ones_own_are_found_and_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_launches(monkeypatch)
     (tmp_path / "conf" / "suite").mkdir(parents=True)

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 import tiryns
 from tests.inference.conftest import entry, finetuned
-from tests.inference.test_trained_vectors import PROMPT, SHORT, TEXTS, assert_others_are_refused, pairs
+from tests.inference.test_trained_vectors import PROMPT, SHORT, TEXTS, pairs
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
@@ -82,12 +82,9 @@ def test_it_is_evaluated_on_later_pairs(
         main(["predict", str(run), *words])
 
 
+@pytest.mark.slow
 def test_the_next_run_begins_with_its_projection(run: Path, tmp_path: Path) -> None:
     begins = ["model=pretrained", f"model.name_or_path={run}"]
     again = trained(tmp_path, "optimizer.lr=1e-9", "trainer.max_steps=1", model=begins)
     before, after = (load_file(folder / "model" / PROJECTION)["linear.weight"] for folder in (run, again))
     torch.testing.assert_close(after, before, rtol=0, atol=1e-6)
-
-
-def test_a_graph_and_a_start_of_single_vectors_are_refused_in_one_line(run: Path) -> None:
-    assert_others_are_refused(run)

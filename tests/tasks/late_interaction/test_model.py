@@ -120,6 +120,7 @@ def test_symmetric_loss_finds_the_query_of_each_passage() -> None:
     assert ranks(pairs, MaxSim()).tolist() == (1 + (scores > scores.diagonal()[:, None]).sum(1)).tolist()
 
 
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
 def test_each_token_has_a_vector_and_skipped_ones_of_passages_have_none(
@@ -150,7 +151,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.rows(3)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != "one"])
 @pytest.mark.parametrize("case", CASES)

@@ -179,6 +179,7 @@ class Cut:
         self.figures = predicted[-1].metrics()
 
 
+@pytest.mark.slow
 @pytest.mark.fp32
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("loss", LOSSES)

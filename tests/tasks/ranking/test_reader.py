@@ -115,6 +115,7 @@ def test_test_sets_may_lack_grades() -> None:
     assert data.baselines()["test/test/chance_mrr_at_10"] == pytest.approx(0.75)
 
 
+@pytest.mark.slow
 def test_guessing_is_measured_as_random_scores_are() -> None:
     rows = rankings(200)
     found = prepared(rows[:9], validation=rows).baselines()

@@ -1,4 +1,4 @@
-"""Ranking as a user runs it: figures, exports that others load, predictions, evaluation, ranks and kills."""
+"""Ranking as a user runs it: figures, exports that others load, predictions and evaluation."""
 
 import json
 from pathlib import Path
@@ -9,14 +9,10 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from tests.conftest import Command
 from tests.data.labelled.tasks import rankings
 from tests.data.pairs.rows import write
-from tests.launch.test_kill import without_trace
-from tests.modules.conftest import NEW, RANKING, TINY, Finetune
+from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
-from tests.modules.test_multiple_choice import DROPOUT
-from tests.runs.test_train import losses
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
@@ -97,6 +93,7 @@ def test_rows_of_pairs_are_predicted_by_list(
     assert [line.partition("  ")[2] for line in shown] == said["candidates"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["bert", pytest.param("modernbert", marks=pytest.mark.slow)])
 def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, tmp_path: Path) -> None:
     needs.package("sentence_transformers")
@@ -131,28 +128,3 @@ def test_others_load_what_a_run_exports(finetune: Finetune, architecture: str, t
     tags = "tags: [tiryns, sentence-transformers, cross-encoder, reranker]"
     for told in ("pipeline_tag: text-ranking", "library_name: sentence-transformers", tags):
         assert told in card
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [2, 4])
-def test_more_ranks_train_and_evaluate_as_one(
-    finetune: Finetune, tiryns: Command, tmp_path: Path, task_files: dict[str, list[str]], devices: int
-) -> None:
-    words = [*DROPOUT, "trainer.max_steps=4", "trainer.validate_every=2", "optimizer.lr=1e-3"]
-    one = finetune("ranking", *words)
-    tiryns(*task_files["ranking"], *TINY, *NEW, *words, f"trainer.devices={devices}")
-    other = Run(next((tmp_path / "outputs").glob("*/*")))
-    assert losses(other) == pytest.approx(losses(one), rel=rounding(1e-4, 5e-2))
-    for ours, theirs in zip(predictions(one), predictions(other), strict=True):
-        assert ours["id"] == theirs["id"]
-        shifts = np.subtract(ours["scores"], theirs["scores"])
-        # the softmax of a list has no gradient of what all its scores share
-        assert shifts == pytest.approx(shifts.mean(), abs=rounding(1e-4, 5e-2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-def test_killed_run_is_that_of_one_that_was_not(tmp_path: Path, devices: int) -> None:
-    data = write(tmp_path / "rows.jsonl", rankings(60))
-    task = [*RANKING["ranking"], f"data.train={data}", "data.validation_documents=8"]
-    without_trace([*task, *TINY, *NEW, *DROPOUT], tmp_path, 30, devices)

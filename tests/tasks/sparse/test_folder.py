@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from pyarrow import parquet
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import tiryns
 from tests.inference.conftest import entry, finetuned
@@ -53,15 +51,7 @@ def test_sparse_encoder_loads_the_folder_with_the_same_vectors(run: Path) -> Non
     assert model.similarity(model.encode_query(TEXTS), model.encode_document(TEXTS)).shape == (9, 9)
 
 
-def test_transformers_loads_a_masked_language_model(run: Path) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(run / "model")
-    model = AutoModelForMaskedLM.from_pretrained(run / "model")
-    with torch.no_grad():
-        logits = model(**tokenizer(TEXTS[0], return_tensors="pt")).logits[0]
-    (ours,) = dense(predicted(run, "passage")[:1], tokenizer, logits.shape[-1])
-    np.testing.assert_allclose(ours, logits.amax(0).relu().log1p(), atol=rounding(1e-6, 2e-2))
-
-
+@pytest.mark.slow
 def test_weights_are_printed_and_an_array_is_refused(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -104,7 +104,7 @@ def test_each_weight_and_the_scale_count() -> None:
         torch.testing.assert_close(regularised.eval().loss(pairs, temperature), plain)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("cut", [cut for cut in CUTS if cut != "one"])
 def test_loss_and_gradient_do_not_depend_on_the_cut(

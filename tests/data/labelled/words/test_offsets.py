@@ -77,6 +77,7 @@ def entities(example: Any) -> list[str]:
     return found
 
 
+@pytest.mark.rows(14)
 @pytest.mark.parametrize("unit", SIZES)
 @pytest.mark.parametrize("texts", TEXTS)
 @pytest.mark.parametrize("form", FORMS)
@@ -109,6 +110,7 @@ def test_offsets_without_a_text_are_told_by_the_ends_of_words(
     assert f"count {unit}, by the ends of words" in caplog.text
 
 
+@pytest.mark.rows(7)
 @pytest.mark.parametrize("unit", SIZES)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_of_before_goes_on_counting_characters(

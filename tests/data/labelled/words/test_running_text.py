@@ -66,7 +66,7 @@ def test_a_class_that_makes_its_own_normalizer_keeps_the_space(
     assert tokens_of(again, SENTENCE) == tokens_of(tokenizer, SENTENCE) == again.tokenize(" ".join(SENTENCE))
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_samples_of_tags_hold_the_tokens_of_running_text(tmp_path: Path, form: str) -> None:
     word_tokenizer(form).save_pretrained(tmp_path)
@@ -80,7 +80,7 @@ def test_samples_of_tags_hold_the_tokens_of_running_text(tmp_path: Path, form: s
         assert read.tolist() == [i for ids in data.tokenizer(texts)["input_ids"] for i in ids]
 
 
-@pytest.mark.rows(4)
+@pytest.mark.rows(2)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_of_before_goes_on_with_the_tokens_that_it_began_with(tmp_path: Path, form: str) -> None:
     """Only a tokenizer that is a byte-level splitter and no more got the space then."""

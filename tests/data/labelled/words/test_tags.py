@@ -31,6 +31,7 @@ def test_entities_are_conlls(tags: str, expected: set[Any]) -> None:
     assert entities(tags.split()) == expected
 
 
+@pytest.mark.slow
 def test_many_sentences_are_decoded_each_by_itself() -> None:
     tagging = tagging_of(NAMES)
     assert tagging is not None
@@ -62,6 +63,7 @@ def viterbi(scores: Any, tagging: Any, names: list[str], scheme: str) -> list[in
     return found[::-1]
 
 
+@pytest.mark.rows(4)
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 7), st.integers(1, 4), st.booleans())
