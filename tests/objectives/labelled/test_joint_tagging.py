@@ -137,3 +137,14 @@ def test_weights_are_of_columns() -> None:
             JointTaggingCollator(0, 4, 50, labels=labels, column_weights=given)
     with pytest.raises(ValueError, match="data=joint_tagging"):
         JointTaggingCollator(0, 4, 50, labels=["x", "y"])
+
+
+def test_samples_in_a_list_become_padded_rows() -> None:
+    collator = JointTaggingCollator(0, 4, 50, labels=["kind=a", "kind=b", "part=c"])
+    samples = [
+        {"input_ids": [11, 12], "tag_labels": [[0, 0], [1, -100]]},
+        {"input_ids": [13], "tag_labels": [[1, 0]]},
+    ]
+    batch = collator(samples)
+    assert batch["input_ids"].tolist() == [[11, 12], [13, 0]]
+    assert batch["labels"].tolist() == [[[0, 0], [1, IGNORED]], [[1, 0], [IGNORED, IGNORED]]]
