@@ -7,13 +7,12 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 
-from tests.support.processes.kept_options import kept_options
 from tests.support.run_data import GivenData
 from tiryns.runner.evaluation.monitor import better_when, choose_monitor, direction_of
 
 
 def composed(*overrides: str) -> DictConfig:
-    with initialize_config_module("tiryns.conf", version_base="1.3"), kept_options():
+    with initialize_config_module("tiryns.conf", version_base="1.3"):
         return compose("config", [*overrides, "hydra/sweeper=grid"])
 
 

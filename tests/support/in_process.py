@@ -14,7 +14,6 @@ from typing import NamedTuple
 from hydra.core.global_hydra import GlobalHydra
 
 from tests.support.processes import WarmPopen
-from tests.support.processes.kept_options import kept_options
 from tiryns.runner.cli.commands import main
 
 
@@ -56,7 +55,7 @@ def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
     os.chdir(cwd)
     popen, subprocess.Popen = subprocess.Popen, WarmPopen  # type: ignore[misc]
     try:
-        with warnings.catch_warnings(), kept_options():
+        with warnings.catch_warnings():
             yield
     finally:
         sys.argv, subprocess.Popen = before[0], popen  # type: ignore[misc]

@@ -41,11 +41,6 @@ _kept: dict[Any, _Options] = {}
 def kept_options() -> Iterator[None]:
     """A context in which Hydra reads the packaged options of configs with the same ones twice, and then copies them."""
     loader: Any = config_loader_impl
-    if (
-        ConfigLoaderImpl._compose_config_from_defaults_list.__name__ == "put_together_once"
-    ):  # within such a context
-        yield
-        return
     listed, put_together = loader.create_defaults_list, ConfigLoaderImpl._compose_config_from_defaults_list
     again: list[_Options] = []
 
