@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
@@ -15,9 +16,11 @@ import pytest
 from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
-from tests.support.processes import ROOT, WarmPopen, process, warm_process
+from tests.support.processes import ROOT, WarmPopen, be_test_process, fork_test_processes, process, warm_process
 from tests.support.processes.kept_options import kept_options
 from tiryns.runner.patches.exits import run_exit_functions
+
+be_test_process()
 
 pytest_plugins = ["tests.support.needs.skips"]
 
@@ -96,11 +99,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Forks the test processes; their libraries have a cache together, as they ask for its place when imported."""
+    home = tempfile.TemporaryDirectory()
+    config.add_cleanup(home.cleanup)
+    os.environ["HF_HOME"] = home.name
+    fork_test_processes()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     folder = tmp_path_factory.mktemp("cache")
     os.environ["TIRYNS_CACHE"] = str(folder)
-    os.environ["HF_HOME"] = str(folder / "hf")
+    if not hasattr(pytestconfig, "workerinput"):
+        os.environ["HF_HOME"] = str(folder / "hf")
     os.environ["TRACKIO_DIR"] = str(folder / "trackio")
     return folder
 

@@ -197,22 +197,35 @@ class WarmPopen(Popen[Any]):
     """A `Popen` that forks Python from a process which has imported the program, as `warm` says."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        if not hasattr(Popen, "nursery"):  # of a process that was forked itself
+        if not hasattr(WarmPopen, "nursery"):  # or `Popen` has one, of a process that was forked itself
             with _FIRST:
-                nursery()
+                nursery(WarmPopen)
         super().__init__(*args, **options)
 
 
 @cache
-def nursery() -> warm.Nursery:
-    """The one of these tests, whose children are children of this process."""
+def nursery(popen: type[Popen[Any]]) -> None:
+    """Forks what `popen` starts from a new process that has imported the modules; they are children of this process."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, str(Path(warm.__file__)), str(theirs.fileno()), _READY]
     Popen(command, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": str(ROOT)})
     theirs.close()
-    made = warm.Nursery(ours)
-    made.take_over(WarmPopen)
-    return made
+    warm.Nursery(ours).take_over(popen)
+
+
+def fork_test_processes() -> None:
+    """The processes of pytest-xdist that this one starts are forked from one that has imported the libraries."""
+    nursery(Popen)
+
+
+def be_test_process() -> None:
+    """Where this process of pytest-xdist was forked, `Popen` starts new interpreters again, and Hydra is as it comes."""
+    forked: warm.Nursery | None = vars(Popen).get("nursery")
+    if forked is not None:
+        forked.give_back()
+        del Popen.nursery  # type: ignore[attr-defined]
+        forked.take_over(WarmPopen)
+        sys.modules[_READY].keeping.__exit__(None, None, None)
 
 
 def warm_process(*words: str, cwd: Path, timeout: Any = SECONDS, **environment: str) -> Done:

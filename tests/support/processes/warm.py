@@ -19,7 +19,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,6 +39,7 @@ class Nursery:
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel, self.owner, self.one_at_a_time = channel, os.getpid(), threading.Lock()
+        self.give_back: Callable[[], None] = lambda: None
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1)
 
     def start(self, asked: dict[str, Any], files: list[int]) -> int:
@@ -56,7 +58,7 @@ class Nursery:
             (_, _, cwd, env, _, _, shell), pipes, (*_, session, _) = more[:7], more[7:13], more[13:]
             words = [] if isinstance(args, str | bytes) or shell else [os.fspath(word) for word in args]
             beside = words[1:2] != ["-P"]
-            words = words[:1] + words[1 if beside else 2 :]
+            words = words[:1] + words[1 + (words[1:2] in (["-P"], ["-u"])) :]
             known = words[:1] == [sys.executable] and words[1:2] in (["-m"], ["-c"]) and is_ours(env)
             if not known or preexec_fn or executable or os.getpid() != self.owner:
                 execute(made, args, executable, preexec_fn, *more)
@@ -71,6 +73,7 @@ class Nursery:
             made._close_pipe_fds(*pipes)
 
         popen._execute_child, popen.nursery = fork, self  # type: ignore[attr-defined]
+        self.give_back = partial(setattr, popen, "_execute_child", execute)
 
 
 def is_ours(environment: Mapping[str, str] | None) -> bool:
