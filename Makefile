@@ -47,7 +47,7 @@ every-test: $(READY)
 	@$(BIN)/python -c "import torchvision" 2> /dev/null || \
 		$(BIN)/python -m pip uninstall --quiet --yes torchvision  # of another build than torch, which no test needs
 	@sh .ci/chromium
-	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS),$(FURTHER) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
+	@HYPOTHESIS_PROFILE=repeatable TIRYNS_TEST_NO_SKIPS=$(EXTRAS),$(FURTHER) $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not benchmark and not slurm" $(ARGS)
 ifndef ARGS
 	@TIRYNS_TEST_NO_SKIPS=$(EXTRAS),$(FURTHER) $(BIN)/python -m pytest -m slurm tests/slurm
 endif

@@ -1,32 +1,33 @@
 """Shared by all tests: no network, a cache of its own, few threads, and the program as a user calls it."""
 
 import gc
+import logging
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess, Popen
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
-from tests.support.processes import ROOT, WarmPopen, be_test_process, fork_test_processes, process, warm_process
+from tests.support.processes import ROOT, WarmPopen, be_test_process, nursery, process, warm_process
 from tests.support.processes.kept_options import kept_options
 from tiryns.runner.patches.exits import run_exit_functions
 
 be_test_process()
-
 pytest_plugins = ["tests.support.needs.skips"]
 
 # The same examples every time, in any time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=40)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 os.environ |= {
     "HF_HUB_OFFLINE": "1",
@@ -85,6 +86,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(10_000)
     gc.enable()
+    # Each phase of a test adds a handler to every logger that keeps to itself, of which torch has 60.
+    for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch.")]:
+        logging.getLogger(name).propagate = True
 
 
 @pytest.hookimpl(trylast=True)
@@ -96,7 +100,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os._exit(0)  # the status is that of pytest, which has been told all results
 
 
-Command = Callable[..., subprocess.CompletedProcess[str]]
+Command = Callable[..., CompletedProcess[str]]
 
 
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
@@ -104,7 +108,7 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     home = tempfile.TemporaryDirectory()
     config.add_cleanup(home.cleanup)
     os.environ["HF_HOME"] = home.name
-    fork_test_processes()
+    nursery(Popen)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -158,9 +162,7 @@ def also_in_fp64(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-def run_program(
-    *arguments: str, cwd: Path, check: bool = True, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run_program(*arguments: str, cwd: Path, check: bool = True, **environment: str) -> CompletedProcess[str]:
     """Runs the program as a user calls it, in the folder `cwd`; in a new interpreter with variables that Python reads."""
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
     env = {**os.environ, "PYTHONPATH": paths, **environment}

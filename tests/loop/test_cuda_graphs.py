@@ -38,8 +38,6 @@ def test_a_run_in_fixed_shapes_is_that_without(
     assert losses(run) == pytest.approx(losses(plain), rel=rounding(1e-5, 1e-2))
     assert (len(graphs.made), graphs.modes) == (2, ["reduce-overhead"] * 2), "encoder and head"
     assert graphs.calls[0] == graphs.calls[1] > 6, "several micro-batches in a step"
-    other = run_here(*SHORT, *GRAPHED, "seed=7", folder="other")
-    assert losses(other) != pytest.approx(losses(plain), rel=1e-2)
 
 
 @pytest.mark.slow
@@ -51,6 +49,8 @@ def test_a_resumed_run_is_the_undisturbed_one_and_may_go_on_without(graphs: Grap
     continued(whole, 3, "without")
     without = run_here(*SHORT, folder="without")
     assert losses(without) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-2))
+    other = run_here(*SHORT, *GRAPHED, "seed=7", folder="other")
+    assert losses(other) != pytest.approx(losses(whole), rel=1e-2)
 
 
 @pytest.mark.slow

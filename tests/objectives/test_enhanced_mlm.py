@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from transformers import BertConfig, BertForMaskedLM
 
 from tests.objectives.samples import MASK, SPECIAL, VOCABULARY, collator, documents, flat
@@ -36,18 +34,6 @@ def test_the_encoder_has_a_rate_of_its_own_in_validation() -> None:
     assert len(batch["encoder_targets"]) / batch["weight"] == pytest.approx(0.2, abs=0.01)
     unmasked = collator("enhanced_mlm", encoder_mlm_probability=0.0, validation_mlm_probability=0.2)(texts)
     assert not any(name.startswith("encoder") for name in unmasked)
-
-
-@given(st.permutations(range(len(LENGTHS))), st.integers(1, len(LENGTHS)))
-def test_seeds_and_masks_follow_the_sample_whatever_the_grouping(order: list[int], size: int) -> None:
-    texts, make = documents(LENGTHS), collator("enhanced_mlm")
-    whole = make(flat(texts))
-    for start in range(0, len(order), size):
-        group = order[start : start + size]
-        part = make(flat(texts, indices=group))
-        for row, i in enumerate(group):
-            for name in ("row_seeds", "encoder_input_ids"):
-                assert part[name][row, : LENGTHS[i]].equal(whole[name][i, : LENGTHS[i]])
 
 
 @pytest.mark.parametrize(

@@ -87,15 +87,19 @@ def test_special_tokens_are_neither_chosen_nor_inserted(seed: int, probability: 
     assert not np.isin(inserted[inserted != MASK], SPECIAL).any()
 
 
-@given(st.permutations(range(len(LENGTHS))), st.integers(1, len(LENGTHS)))
-def test_masks_follow_the_sample_whatever_the_grouping_padding_and_order(order: list[int], size: int) -> None:
-    texts, make = documents(LENGTHS), collator("mlm")
-    whole = make(flat(texts))
+@pytest.mark.parametrize("objective", ["mlm", "enhanced_mlm"])
+@given(order=st.permutations(range(len(LENGTHS))), size=st.integers(1, len(LENGTHS)))
+def test_masks_follow_the_sample_whatever_the_grouping_padding_and_order(
+    objective: str, order: list[int], size: int
+) -> None:
+    texts, make = documents(LENGTHS), collator(objective)
+    names = ("input_ids", "labels") if objective == "mlm" else ("row_seeds", "encoder_input_ids")
+    whole: Any = make(flat(texts))
     for start in range(0, len(order), size):
         group = order[start : start + size]
-        part = make(flat(texts, indices=group))
+        part: Any = make(flat(texts, indices=group))
         for row, i in enumerate(group):
-            for name in ("input_ids", "labels"):
+            for name in names:
                 assert part[name][row, : LENGTHS[i]].equal(whole[name][i, : LENGTHS[i]])
 
 

@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.launch.test_agent import assert_same_curve
-from tests.slurm.jobs import (
-    SLOWLY,
-    SLURM,
-    assert_same,
-    command,
-    only_job,
-    output,
-    started_again,
-    wait_until,
-)  # fmt: skip
+from tests.slurm.jobs import SLOWLY, SLURM, assert_same, command, only_job, output, started_again, wait_until
 from tests.support.processes import ranks_in, start, wait_for_steps
 from tiryns.runner.run.folder import Run
 

@@ -52,15 +52,9 @@ def _ended(
     popen: type[Popen[Any]], words: tuple[str, ...], cwd: Path, timeout: Any, environment: dict[str, str]
 ) -> Done:
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
-    pipe = subprocess.PIPE
+    none, pipe = subprocess.DEVNULL, subprocess.PIPE
     with popen(
-        [sys.executable, *words],
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
+        [sys.executable, *words], cwd=cwd, env=env, stdin=none, stdout=pipe, stderr=pipe, text=True
     ) as made:
         try:
             outputs = made.communicate(timeout=timeout)
@@ -213,15 +207,9 @@ def nursery(popen: type[Popen[Any]]) -> None:
     warm.Nursery(ours).take_over(popen)
 
 
-def fork_test_processes() -> None:
-    """The processes of pytest-xdist that this one starts are forked from one that has imported the libraries."""
-    nursery(Popen)
-
-
 def be_test_process() -> None:
     """Where this process of pytest-xdist was forked, `Popen` starts new interpreters again, and Hydra is as it comes."""
-    forked: warm.Nursery | None = vars(Popen).get("nursery")
-    if forked is not None:
+    if forked := vars(Popen).get("nursery"):
         forked.give_back()
         del Popen.nursery  # type: ignore[attr-defined]
         forked.take_over(WarmPopen)

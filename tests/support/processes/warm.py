@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -39,7 +39,6 @@ class Nursery:
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel, self.owner, self.one_at_a_time = channel, os.getpid(), threading.Lock()
-        self.give_back: Callable[[], None] = lambda: None
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1)
 
     def start(self, asked: dict[str, Any], files: list[int]) -> int:
