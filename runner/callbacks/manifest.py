@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.runner import log
 from tiryns.runner.callbacks.throughput import cpu_seconds
 from tiryns.runner.checkpoints.digests import state_digest
-from tiryns.runner.config.moved import GROUPS, from_begin
+from tiryns.runner.config.moved import GROUPS, begun_in, from_begin
 from tiryns.runner.data.replicas import Replica, gathered
 from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
 from tiryns.runner.loop.assembly import preprocessor_of
@@ -26,7 +26,7 @@ from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.run.yaml_files import LOADER
+from tiryns.runner.run.yaml_files import LOADER, settings_in
 
 
 class Manifest(Callback):
@@ -66,8 +66,9 @@ class Manifest(Callback):
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
             config = yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER)
             groups = dict(zip(GROUPS, map(config.get, GROUPS), strict=True))
-            # Short runs notice what a config of all settings takes. Only a lookup can need the other groups.
-            here = from_begin(DictConfig(config if "${" in str(groups) else groups), folder.path)
+            # Short runs notice what an object of all settings takes, which only a lookup or another folder needs.
+            whole = "${" in str(groups) or begun_in(folder.path)
+            here = from_begin(DictConfig(config), folder.path) if whole else groups
             point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
             branch = point if point and not folder.is_same(point) else None
             # what the run began with in its first session, a later one leaves out
@@ -121,25 +122,24 @@ class Manifest(Callback):
         del self.totals["order"]
 
 
-def inputs_of(data: RunData, config: DictConfig, weights: bool, checkpoint: Path | None) -> dict[str, object]:
+def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
     """Fingerprints of data, order and tokenizer, digests of local files of data, and what training begins with.
 
-    `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
-    another run.
+    `data` is connected, `config` as in `config.yaml`, or `GROUPS` of it. With `weights` pretrained ones count;
+    `checkpoint` is that of another run.
     """
     inputs: dict[str, object] = {**data.lineage()}
-    settings: Any = OmegaConf.to_container(config.data, resolve=True)
+    settings, model, objective = map(config.get, GROUPS)
+    settings = settings_in(settings, resolve=True) if OmegaConf.is_config(settings) else settings
     if files := data_files(settings):
         inputs["files"] = files
     preprocessor = preprocessor_of(data)
     tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
     if hasattr(tokenizer, "backend_tokenizer"):
         inputs["tokenizer"] = tokenizer_fingerprint(tokenizer)
-    fields = ("model.name_or_path", "model.tiled_from")
-    named = next(filter(None, (OmegaConf.select(config, field, default=None) for field in fields)), None)
-    if named and weights:
+    if weights and (named := model and (model.get("name_or_path") or model.get("tiled_from"))):
         inputs["weights"] = weights_of(model_folder(str(named)))
-    if teacher := OmegaConf.select(config, "objective.teacher", default=None):
+    if teacher := objective and objective.get("teacher"):
         inputs["teacher"] = weights_of(model_folder(str(teacher)))
     if checkpoint is not None:
         inputs["checkpoint"] = checkpoint_of(checkpoint)
