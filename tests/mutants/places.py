@@ -3,6 +3,7 @@
 A test is named as pytest names it. Nothing that starts many processes is here: a mutant is to be judged in seconds.
 """
 
+EPOCHS, GROWING = "tests/samplers/test_whole_epochs.py", "tests/samplers/test_growing.py"
 DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
 SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/data/test_samplers.py", GOLDEN)
 OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/training/test_collators.py", GOLDEN)
@@ -32,8 +33,8 @@ REFUSED = (
 
 NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/base.py": SAMPLERS,
-    "runner/samplers/shuffled.py": ("tests/samplers/test_whole_epochs.py", *SAMPLERS),
-    "runner/samplers/split_modality.py": ("tests/samplers/test_whole_epochs.py", *SAMPLERS),
+    "runner/samplers/shuffled.py": (EPOCHS, GROWING, *SAMPLERS),
+    "runner/samplers/split_modality.py": (EPOCHS, *SAMPLERS),
     "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
     "runner/order/keyed.py": ("tests/order/test_keyed.py",),
     "runner/loaders/multi_epoch.py": (

@@ -62,9 +62,9 @@ def test_samples_are_those_of_shuffled_in_other_batches(length: Any, warmup: Any
     sizes = [len(batch) for batch in batches]
     assert (sizes[0], sizes[-2]) == (2, 10)
     for step in (len(batches) - 1, 3, 0):
-        assert np.array_equal(growing(length, **warmup).global_batch(step), batches[step]), (
-            "by its number alone"
-        )
+        assert np.array_equal(
+            growing(length, **warmup).global_batch(step), batches[step]
+        )  # by its number alone
     with pytest.raises(IndexError):
         sampler.global_batch(len(sampler))
 
