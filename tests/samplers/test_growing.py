@@ -61,10 +61,8 @@ def test_samples_are_those_of_shuffled_in_other_batches(length: Any, warmup: Any
     assert len(stream) == (306 if length[1] is None else sampler.samples_before(40))
     sizes = [len(batch) for batch in batches]
     assert (sizes[0], sizes[-2]) == (2, 10)
-    for step in (len(batches) - 1, 3, 0):
-        assert np.array_equal(
-            growing(length, **warmup).global_batch(step), batches[step]
-        )  # by its number alone
+    for step in (len(batches) - 1, 3, 0):  # by its number alone
+        assert np.array_equal(growing(length, **warmup).global_batch(step), batches[step])
     with pytest.raises(IndexError):
         sampler.global_batch(len(sampler))
 

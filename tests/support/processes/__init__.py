@@ -182,7 +182,6 @@ def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> 
 _READY = "tests.support.processes.ready"
 """The module whose import does what each run would."""
 
-
 _FIRST = threading.Lock()
 """Held while the nursery is made, which threads may ask for at once."""
 
@@ -199,7 +198,7 @@ class WarmPopen(Popen[Any]):
 
 @cache
 def nursery(popen: type[Popen[Any]]) -> None:
-    """Forks what `popen` starts from a new process that has imported the modules; they are children of this process."""
+    """Forks what `popen` starts from a new process that has imported the program; they are children of this process."""
     ours, theirs = socket.socketpair()
     command = [sys.executable, str(Path(warm.__file__)), str(theirs.fileno()), _READY]
     Popen(command, pass_fds=[theirs.fileno()], env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -210,7 +209,7 @@ def nursery(popen: type[Popen[Any]]) -> None:
 def be_test_process() -> None:
     """Where this process of pytest-xdist was forked, `Popen` starts new interpreters again, and Hydra is as it comes."""
     if forked := vars(Popen).get("nursery"):
-        forked.give_back()
+        Popen._execute_child = forked.execute  # type: ignore[attr-defined]
         del Popen.nursery  # type: ignore[attr-defined]
         forked.take_over(WarmPopen)
         sys.modules[_READY].keeping.__exit__(None, None, None)

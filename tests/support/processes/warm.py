@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from functools import partial
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,12 +42,13 @@ class Nursery:
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1)
 
     def start(self, asked: dict[str, Any], files: list[int]) -> int:
-        """The process id of a new child of this process, with these files as its stdin, stdout and stderr."""
+        """The process id of a new child of this process with these stdin, stdout, stderr; 0 if the nursery has ended."""
         text = json.dumps(asked).encode()
-        with self.one_at_a_time:  # threads may ask at once
+        with self.one_at_a_time, suppress(ConnectionError):  # threads may ask at once
             socket.send_fds(self.channel, [len(text).to_bytes(8, "big")], files)
             self.channel.sendall(text)
             return int.from_bytes(exactly(self.channel, 9)[:8], "big")
+        return 0
 
     def take_over(self, popen: type[subprocess.Popen[Any]]) -> None:
         """Has a class of `Popen` start `python -m MODULE` and `python -c CODE` of this process here."""
@@ -57,22 +58,24 @@ class Nursery:
             (_, _, cwd, env, _, _, shell), pipes, (*_, session, _) = more[:7], more[7:13], more[13:]
             words = [] if isinstance(args, str | bytes) or shell else [os.fspath(word) for word in args]
             beside = words[1:2] != ["-P"]
-            words = words[:1] + words[1 + (words[1:2] in (["-P"], ["-u"])) :]
+            words = words[:1] + words[2 if words[1:2] in (["-P"], ["-u"]) else 1 :]
             known = words[:1] == [sys.executable] and words[1:2] in (["-m"], ["-c"]) and is_ours(env)
-            if not known or preexec_fn or executable or os.getpid() != self.owner:
+            pid = 0
+            if known and not preexec_fn and not executable and os.getpid() == self.owner:
+                given = pipes[0], pipes[3], pipes[5]
+                asked = {
+                    "program": words[1:3], "arguments": words[3:], "cwd": os.fspath(cwd or os.getcwd()), "beside": beside,
+                    "environment": dict(os.environ if env is None else env), "session": session,
+                }  # fmt: skip
+                pid = self.start(asked, [own if file == -1 else file for own, file in enumerate(given)])
+            if not pid:  # where a nursery could not import its modules, a new interpreter says why
                 execute(made, args, executable, preexec_fn, *more)
                 return
-            given = pipes[0], pipes[3], pipes[5]
-            asked = {
-                "program": words[1:3], "arguments": words[3:], "cwd": os.fspath(cwd or os.getcwd()), "beside": beside,
-                "environment": dict(os.environ if env is None else env), "session": session,
-            }  # fmt: skip
-            made.pid = self.start(asked, [own if file == -1 else file for own, file in enumerate(given)])
-            made._child_created = True
+            made.pid, made._child_created = pid, True
             made._close_pipe_fds(*pipes)
 
         popen._execute_child, popen.nursery = fork, self  # type: ignore[attr-defined]
-        self.give_back = partial(setattr, popen, "_execute_child", execute)
+        self.execute = execute  # as the class did before
 
 
 def is_ours(environment: Mapping[str, str] | None) -> bool:
