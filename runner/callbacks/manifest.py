@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import torch
-import yaml
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.strategies import ModelParallelStrategy
 from lightning.pytorch.utilities.types import STEP_OUTPUT
@@ -18,7 +17,13 @@ from tiryns.runner.data.replicas import Replica, gathered
 from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
 from tiryns.runner.loop.assembly import preprocessor_of
 from tiryns.runner.manifest.digests import value_digest
-from tiryns.runner.manifest.inputs import checkpoint_of, data_files, read_manifest, weights_of
+from tiryns.runner.manifest.inputs import (
+    checkpoint_of,
+    data_files,
+    naming_files,
+    read_manifest,
+    weights_of,
+)
 from tiryns.runner.manifest.record import begin_manifest, update_session
 from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
 from tiryns.runner.protocols import RunData, State
@@ -26,7 +31,7 @@ from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.run.yaml_files import LOADER, settings_in
+from tiryns.runner.run.yaml_files import parsed, settings_in
 
 
 class Manifest(Callback):
@@ -64,8 +69,8 @@ class Manifest(Callback):
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
             }
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
-            config = yaml.load((folder.path / "config.yaml").read_text(), Loader=LOADER)
-            groups = dict(zip(GROUPS, map(config.get, GROUPS), strict=True))
+            config = parsed((folder.path / "config.yaml").read_text())
+            groups = {name: naming_files(config.get(name)) for name in GROUPS}
             # Short runs notice what an object of all settings takes, which only a lookup or another folder needs.
             whole = "${" in str(groups) or begun_in(folder.path)
             here = from_begin(DictConfig(config), folder.path) if whole else groups
@@ -125,8 +130,8 @@ class Manifest(Callback):
 def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
     """Fingerprints of data, order and tokenizer, digests of local files of data, and what training begins with.
 
-    `data` is connected, `config` as in `config.yaml`, or `GROUPS` of it. With `weights` pretrained ones count;
-    `checkpoint` is that of another run.
+    `data` is connected, `config` as in `config.yaml`, or what of its `GROUPS` may name files. With `weights` pretrained
+    ones count; `checkpoint` is that of another run.
     """
     inputs: dict[str, object] = {**data.lineage()}
     settings, model, objective = map(config.get, GROUPS)

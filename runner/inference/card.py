@@ -18,7 +18,7 @@ from tiryns.runner.models.positions import longest_text
 from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.yaml_files import LOADER
+from tiryns.runner.run.yaml_files import parsed
 
 INTERNAL = ("objective", "best_step")
 """Figures that the model card leaves out."""
@@ -92,7 +92,7 @@ def model_card(
     shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
-    settings: Any = yaml.load(config, Loader=LOADER) or {}
+    settings: Any = parsed(config) or {}
     if begun_in(run.path):  # a path of where the run was begun is no name of the hub
         settings = OmegaConf.to_container(from_begin(DictConfig(settings), run.path))
     made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")

@@ -20,6 +20,9 @@ ABOUT = (FILE_NAME, SIGNATURE)
 DATA = ("source", "train", "validation", "test", "path", "images")
 """Settings of data that may name local files."""
 
+NAMING = (*DATA, "mixture", "name_or_path", "tiled_from", "teacher")
+"""Settings of data, model and objective that a manifest looks at."""
+
 WHOLE = 1 << 30
 """Bytes of data that are read for its digests; of the files of more, their sizes and ends count."""
 
@@ -37,6 +40,11 @@ def read_manifest(folder: Path) -> Manifest:
 def model_digests(folder: Path) -> dict[str, str]:
     """The digest of each file of a model's folder, but of those about it."""
     return {name: digest for name, digest in folder_digests(folder).items() if name not in ABOUT}
+
+
+def naming_files(settings: Settings | None) -> Settings:
+    """Those settings of data, a model or an objective that may name files."""
+    return {name: settings[name] for name in NAMING if name in settings} if settings else {}
 
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:

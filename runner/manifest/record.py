@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
 from tiryns.runner.manifest.code import code, patch
@@ -29,6 +30,8 @@ PATCH = "code.patch"
 CHANGING = (FILE_NAME, "status.json", "train.log", "report.html")
 """Files of a run folder that may change after its end."""
 
+
+_FILES = "the files of the program"
 
 KEPT = ("weights", "checkpoint")
 """Inputs of a run's first session, which later ones no longer read."""
@@ -109,7 +112,7 @@ def complete_manifest(folder: Run) -> None:
     if not (manifest := read_manifest(folder.path)):
         return
     manifest |= {"steps": kept_lines(folder.path), "outputs": outputs_of(folder.path), "complete": True}
-    whole = json.loads(_text_of(manifest))  # as it will be read
+    whole = json.loads(redacted(_text_of(manifest)))  # as it will be read
     _write(folder, {**whole, "digest": value_digest(whole)})
     if (folder.path / "model").is_dir():
         shutil.copyfile(folder.path / FILE_NAME, folder.path / "model" / FILE_NAME)
@@ -144,7 +147,16 @@ def _seconds_since(began: str) -> float:
 
 
 def _text_of(manifest: Manifest) -> str:
-    return redacted(json.dumps(manifest, indent=1, default=str)) + "\n"
+    """JSON in lines; the program's files, most of it and the same for all runs of a process, are encoded once."""
+    code = {**manifest.get("code", {}), "files": _FILES}
+    files = _text_of_files(tuple(manifest.get("code", {}).get("files", {}).items()))
+    text = json.dumps({**manifest, "code": code}, indent=1, default=str)
+    return text.replace(json.dumps(_FILES), files.replace("\n", "\n  "), 1) + "\n"
+
+
+@lru_cache(1)
+def _text_of_files(files: tuple[tuple[str, str], ...]) -> str:
+    return json.dumps(dict(files), indent=1)
 
 
 def _write(folder: Run, manifest: Manifest) -> None:

@@ -14,7 +14,7 @@ from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.errors import without_samples
 from tiryns.runner.run.files import meant_run, read_text
 from tiryns.runner.run.recording import Recording
-from tiryns.runner.run.yaml_files import LOADER, flatten, read_config, read_group
+from tiryns.runner.run.yaml_files import flatten, parsed, read_config, read_group
 
 if TYPE_CHECKING:  # numpy takes longer than what most commands ask of a run
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class Run(Recording):
     def settings(self) -> Settings:
         """The values in `config.yaml` by dotted name, and under `resolved` what every `auto` came to."""
         try:
-            config = yaml.load(read_text(self.path / "config.yaml"), Loader=LOADER)
+            config = parsed(read_text(self.path / "config.yaml"))
         except Exception:  # cut off, or edited by hand
             return {}
         return {

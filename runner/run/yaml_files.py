@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +23,12 @@ MOST_DIGITS = 1000
 """Digits of the longest number: Python reads no more than 4,300."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@lru_cache(4)  # a run reads what it has written at its start, at its end and for its page
+def parsed(text: str) -> Any:
+    """The plain values of a `config.yaml`, which are not to be changed."""
+    return yaml.load(text, Loader=LOADER)
 
 
 def read_config(file: Path) -> DictConfig:
