@@ -164,7 +164,10 @@ def take_place_of(provider: str) -> None:
 
 def target_of(node: object) -> str | None:
     """Returns the target, as options spell it, of a config node or an option; None where it has none."""
-    target = node.get("_target_") if isinstance(node, Mapping) else getattr(node, "_target_", None)
+    if not isinstance(node, type) and isinstance(node, Mapping):  # Python takes long to tell a mapping
+        target = node.get("_target_")
+    else:
+        target = getattr(node, "_target_", None)
     return canonical(target) if isinstance(target, str) else None
 
 

@@ -9,7 +9,7 @@ from tiryns.conf.fields import check_fields
 from tiryns.conf.registry import component_of
 from tiryns.runner.config.calling import Call
 from tiryns.runner.config.targets import check_targets, group_of, locate
-from tiryns.runner.patches.omegaconf import full_key
+from tiryns.runner.patches.omegaconf import full_key, noted, used_value
 from tiryns.runner.protocols import with_defaults
 
 INSTRUCTIONS = ("_target_", "_args_", "_partial_", "_convert_", "_recursive_")
@@ -51,14 +51,20 @@ def bind(node: object) -> Call:
 
 def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[Any], dict[str, Any]]:
     """The positional and keyword arguments of a node's target; a node inherits `_convert_` and `_recursive_`."""
-    own, inner = node.get("_convert_"), node.get("_recursive_")
+    stated: Any = noted(node)  # asking a node for what it lacks takes OmegaConf 40 microseconds
+    own, inner = (used_value(node, name, stated.get(name)) for name in ("_convert_", "_recursive_"))
     convert = str(getattr(own, "value", own or convert)).lower()
     if convert not in CONVERSIONS:
         key = f"{full_key(node)}._convert_".lstrip(".")
         raise ValueError(f"{key}={convert}: there are: {', '.join(CONVERSIONS)}")
     how = convert, recursive if inner is None else bool(inner)
-    values = {str(name): _value(node[name], *how) for name in node if name not in INSTRUCTIONS}
-    return [_value(item, *how) for item in node.get("_args_") or []], values
+    values = {
+        str(name): _value(used_value(node, name, value), *how)
+        for name, value in stated.items()
+        if name not in INSTRUCTIONS
+    }
+    given = used_value(node, "_args_", stated.get("_args_"))
+    return [_value(item, *how) for item in given or []], values
 
 
 def _value(value: Any, convert: str, recursive: bool) -> Any:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tiryns.conf.values import suggest
@@ -68,7 +69,7 @@ class Call:
         """Makes the target of the node's values and these, all of which it must take; raises as a call does."""
         keywords = {**self.keywords, **values}
         try:
-            inspect.signature(self.func).bind(*self.args, *args, **keywords)
+            _signature(self.func).bind(*self.args, *args, **keywords)
         except TypeError as error:
             raise ValueError(f"{self.path}: {self.name}: {error}{self._hint()}") from error
         except ValueError:  # written in C, without a signature
@@ -100,6 +101,10 @@ class Call:
         )
 
 
+_signature = lru_cache(256)(inspect.signature)
+
+
+@lru_cache(256)
 def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
     """The named parameters of a target, and whether it takes any other name as well.
 

@@ -156,13 +156,18 @@ def kernel_problem(key: str, value: object) -> str | None:
         >>> kernel_problem("attn_implementation", "owner/kernel")
         'it would run code from the hub. There are sdpa and eager'
     """
+    is_choice = key.removesuffix("_internal").endswith(("attn_implementation", "experts_implementation"))
+    if not is_choice and key not in ("use_kernels", "kernel_config"):
+        return None
     if isinstance(value, Mapping):  # a choice for each part of the model
         return next(filter(None, (kernel_problem(key, part) for part in value.values())), None)
     chosen = str(value).strip().removeprefix("paged|")
-    is_choice = key.removesuffix("_internal").endswith(("attn_implementation", "experts_implementation"))
     is_known = chosen in PLAIN or (chosen == "flash_attention_2" and find_spec("flash_attn") is not None)
-    is_kernel = key in ("use_kernels", "kernel_config") or (is_choice and not is_known)
-    return "it would run code from the hub. There are sdpa and eager" if value and is_kernel else None
+    return (
+        "it would run code from the hub. There are sdpa and eager"
+        if value and not (is_choice and is_known)
+        else None
+    )
 
 
 def growth_of(tokenizer: Mapping[str, Any]) -> float:

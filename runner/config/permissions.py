@@ -108,11 +108,10 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
 
 
 def _refused(config: DictConfig, typed: Sequence[str]) -> list[Reached]:
-    values = plain(config)
     running = (
         Reached(key, value, "", RUNS)
         for key in sorted(keys_that_run_code())
-        if (value := value_at(values, key)) and not _is_own(key, value, typed)
+        if (value := value_at(config, key)) and not _is_own(key, value, typed)
     )
     return [*running, *_not_own(config, reached(config), typed)]
 

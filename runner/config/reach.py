@@ -17,13 +17,14 @@ from urllib.parse import unquote
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import rules_of
 from tiryns.former import canonical
 from tiryns.runner.config.targets import LIBRARIES, OURS, built_in_targets
+from tiryns.runner.patches.omegaconf import noted
 from tiryns.runner.run.redaction import is_public, looked_up
 
 _LOCAL = r"(?:file:///|local://)(?!.*::)"
@@ -121,14 +122,14 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     if not of_hydra:
         # the latter count where a run begins
         others = ("hydra",) if "hydra" in config else ("outputs", "resume")
-        for name, node in OmegaConf.to_container(config, resolve=False).items():  # type: ignore[union-attr]
+        for name, value in dict(noted(config)).items():
             if name not in others:
-                yield from _reached(config, name, node, str(name))
+                yield from _reached(config, name, value, str(name))
         return
-    hydra, values = config.hydra, OmegaConf.to_container(config.hydra, resolve=False)
+    hydra, values = config.hydra, dict(noted(config.hydra))
     for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
-        yield from _reached(hydra, name, values.get(name), f"hydra.{name}")  # type: ignore[union-attr]
-    if isinstance(job := values["job"].get("name"), str):  # type: ignore[call-overload,index,union-attr]
+        yield from _reached(hydra, name, values.get(name), f"hydra.{name}")
+    if isinstance(job := dict(noted(hydra.job)).get("name"), str):
         yield from _reached(hydra.job, "name", job, "hydra.job.name")
         yield from _places_of(str(_used(hydra.job, "name", job)), job, "hydra.job.name", True)  # of the log
     if hydra.mode == RunMode.MULTIRUN:
@@ -139,17 +140,16 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
             yield Reached("hydra/launcher", choice, choice, "submits jobs")
 
 
-def _reached(
-    parent: object, name: object, value: object, key: str, library: bool = False
-) -> Iterator[Reached]:
+def _reached(parent: Any, name: object, value: object, key: str, library: bool = False) -> Iterator[Reached]:
     """What a value reaches, given as it stands, and each value in it."""
-    if isinstance(value, dict | list):
-        node = _used(parent, name, value)
-        target = canonical(str(value.get("_target_"))) if isinstance(value, dict) else ""
+    if isinstance(value, DictConfig | ListConfig):
+        inside = noted(value)
+        is_mapping = isinstance(inside, dict)
+        target = canonical(str(inside.get("_target_"))) if isinstance(inside, dict) else ""
         library = (library or target.startswith(LIBRARIES[len(OURS) :])) and key.startswith(_COMPONENTS)
-        for inner, one in value.items() if isinstance(value, dict) else enumerate(value):
-            below = f"{key}.{inner}" if isinstance(value, dict) else f"{key}[{inner}]"
-            yield from _reached(node, inner, one, below, library)
+        for inner, one in inside.items() if isinstance(inside, dict) else enumerate(inside):
+            below = f"{key}.{inner}" if is_mapping else f"{key}[{inner}]"
+            yield from _reached(value, inner, one, below, library)
     elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
         before, used = len(looked_up), _used(parent, name, value)
         variables = looked_up[before:]
@@ -159,7 +159,7 @@ def _reached(
             if "$" in variable or not is_public(variable):
                 yield Reached(key, value, variable, LOOKS_UP)
         if OmegaConf.is_config(used):  # made by the value, or elsewhere in the config
-            yield from _reached({name: used}, name, OmegaConf.to_container(used, resolve=False), key, library)
+            yield from _reached(parent, name, used, key, library)
         elif found := _ADDRESS.match(str(used)):
             yield Reached(key, value, found[1], FETCHES)
         else:
@@ -247,12 +247,13 @@ def given_by(word: str) -> tuple[DictConfig, ...]:
 
 def value_at(config: object, key: str) -> Any:
     """The value at a key as it stands, interpolations unresolved; None where there is none."""
-    values = plain(config)
+    value: Any = config
     for part in re.findall(r"[^.\[\]]+", key):
-        if isinstance(values, list):
-            values = dict(zip(map(str, range(len(values))), values, strict=True))
-        values = values.get(part) if isinstance(values, dict) else None
-    return values
+        value = noted(value) if OmegaConf.is_config(value) else value
+        if isinstance(value, list):
+            value = {str(i): one for i, one in enumerate(value)}
+        value = value.get(part) if isinstance(value, dict) else None
+    return plain(value)
 
 
 def plain(value: object) -> Any:

@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import Node, OmegaConf
 
 from tiryns.conf.config import HYDRA
 from tiryns.conf.registry import OPTIONS, target_of
 from tiryns.former import canonical
 from tiryns.runner.config.loading import kernel_problem
 from tiryns.runner.patches.hydra.plugins import plugins
-from tiryns.runner.patches.omegaconf import full_key
+from tiryns.runner.patches.omegaconf import full_key, used_parts
 
 OURS = ("tiryns", "runner")
 
@@ -92,24 +92,17 @@ def group_of(path: str) -> str | None:
     return None
 
 
-def check_targets(node: object) -> None:
+def check_targets(config: Node) -> None:
     """Raises ValueError for a target or setting that would run code that is not allowed; skips Hydra's own nodes."""
-    if isinstance(node, ListConfig):
-        for item in node:
-            check_targets(item)
-    elif isinstance(node, DictConfig):
-        path = full_key(node)
-        for name in node:
-            if not OmegaConf.is_missing(node, name) and (name != "hydra" or path):
-                key, value = str(name), node[name]
-                if key == "_target_":
-                    check_target(str(value), path)
-                if path and key == "trust_remote_code" and value:
-                    only = "only trust_remote_code=true on the command line lets a model run its own code"
-                    raise ValueError(f"{path}.{key} is refused: {only}")
-                if path and (problem := kernel_problem(key, value)):
-                    raise ValueError(f"{path}.{key}={value} is refused: {problem}")
-                check_targets(value)
+    for node, name, value in used_parts(config):
+        key = str(name)
+        if key == "_target_":
+            check_target(str(value), full_key(node))
+        if key == "trust_remote_code" and value and (path := full_key(node)):
+            only = "only trust_remote_code=true on the command line lets a model run its own code"
+            raise ValueError(f"{path}.{key} is refused: {only}")
+        if (problem := kernel_problem(key, value)) and (path := full_key(node)):
+            raise ValueError(f"{path}.{key}={value} is refused: {problem}")
 
 
 def check_target(target: str, path: str) -> None:

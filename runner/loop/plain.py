@@ -115,8 +115,8 @@ def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_ste
 def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: object) -> Any:
     """The model of a node; raises ValueError for a setting in its `config` that the model's class does not have."""
     call = bind(node)
+    taken = parameters(call.func)[0].get("tokenizer")
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):
-        taken = parameters(call.func)[0].get("tokenizer")
         if tokenizer is None and taken is not None and taken.default is inspect.Parameter.empty:
             raise ValueError(
                 f"{call.path}: {call.name} is made for the vocabulary of a tokenizer, and the data has none: give the "

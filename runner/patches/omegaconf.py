@@ -2,15 +2,17 @@
 
 OmegaConf 2.3 and 2.4 tell the place of a node in error messages alone, by `Node._get_full_key`. They parse the text of an
 interpolation by antlr each time that it is resolved, in every copy of a config: some 46 times in a job of a sweep. They
-copy a config by `copy.deepcopy` of what they note of each node: 21 copies were a sixth of a job of a sweep.
+copy a config by `copy.deepcopy` of what they note of each node: 21 copies were a sixth of a job of a sweep. They take 20
+microseconds to hand out a value that refers to no other: looking at all of them seven times was a twentieth.
 """
 
 import copy
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
 import omegaconf.base
-from omegaconf import DictConfig, ListConfig, Node
+from omegaconf import MISSING, DictConfig, ListConfig, Node
 from omegaconf.base import Metadata
 from omegaconf.grammar_parser import parse
 
@@ -23,6 +25,58 @@ def full_key(node: Node) -> str:
         'model.config'
     """
     return str(node._get_full_key(None))
+
+
+def noted(node: Any) -> dict[Any, Any] | list[Any]:
+    """The values of a node as they stand: `${seed}` where one refers to another, and nodes as themselves.
+
+    Example:
+        >>> noted(OmegaConf.create({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
+        {'seed': 1, 'data': {'seed': '${seed}'}, 'model': '${data}'}
+    """
+    content = node._content
+    if isinstance(content, dict):
+        return {name: _noted(value) for name, value in content.items()}
+    return [_noted(value) for value in content or ()]
+
+
+def _noted(value: Node) -> Any:
+    is_node = isinstance(value, DictConfig | ListConfig) and isinstance(value._content, dict | list)
+    return value if is_node else value._value()
+
+
+def parts(config: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Each part of a config at any depth, but for those that are missing: its node, its name, and it as it stands.
+
+    Hydra's own nodes are left out.
+
+    Example:
+        >>> config = OmegaConf.create({"a": [1], "b": "${a}", "c": "???"})
+        >>> [(name, value) for _, name, value in parts(config)]
+        [('a', [1]), (0, 1), ('b', '${a}')]
+    """
+    values = noted(config)
+    for name, value in values.items() if isinstance(values, dict) else enumerate(values):
+        if isinstance(value, DictConfig | ListConfig):
+            if name != "hydra" or value._get_parent_container() is not value._get_root():
+                yield config, name, value
+                yield from parts(value)
+        elif value != MISSING:
+            yield config, name, value
+
+
+def used_value(node: Any, name: Any, value: Any) -> Any:
+    """A value of a node that stands there as `value`, with what it refers to looked up; an error where it is missing."""
+    return node[name] if isinstance(value, str) and ("${" in value or value == MISSING) else value
+
+
+def used_parts(config: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """The same parts as they are used, and those of each node that one refers to."""
+    for node, name, stated in parts(config):
+        value = used_value(node, name, stated)
+        yield node, name, value
+        if value is not stated and isinstance(value, DictConfig | ListConfig):
+            yield from used_parts(value)
 
 
 def quicken() -> None:

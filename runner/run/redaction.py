@@ -12,12 +12,13 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, Node, OmegaConf
 from omegaconf.resolvers import oc
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Choice, rules_of
 from tiryns.runner.patches.hydra.versions import register_resolver
+from tiryns.runner.patches.omegaconf import parts, used_parts, used_value
 
 SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")
 """A setting or an environment variable whose name ends in one of these words holds a secret."""
@@ -66,33 +67,27 @@ def _look_up(*arguments: Any) -> Any:
     return value
 
 
-def know_secrets(node: Any) -> None:
+def know_secrets(config: Node) -> None:
     """Records the secrets of a config, to keep them out of files and the log."""
     watch_environment()
-    for name in node if isinstance(node, DictConfig) else range(len(node)):
-        value = None if OmegaConf.is_missing(node, name) or name == "hydra" else node[name]
-        if isinstance(value, str) and is_secret(str(name)):
-            _of_configs.add(value)
-        elif isinstance(value, str):
-            _of_configs.update(_passwords(value))
-        if OmegaConf.is_config(value):
-            know_secrets(value)
+    for _, name, value in used_parts(config):
+        if isinstance(value, str):
+            _of_configs.update([value] if is_secret(str(name)) else _passwords(value))
 
 
-def resolve_public(node: Any) -> None:
+def resolve_public(config: Node) -> None:
     """Resolves a config in place; what it looks up in the environment stays a lookup, secret settings become `***`."""
     watch_environment()
-    for name in list(node) if isinstance(node, DictConfig) else range(len(node)):
-        if OmegaConf.is_missing(node, name):
-            continue
-        lookups, value = len(looked_up), node[name]
+    for node, name, stated in parts(config):
+        lookups, value = len(looked_up), used_value(node, name, stated)
         if len(looked_up) > lookups:  # the name of the variable stays, not its value
             continue
         if OmegaConf.is_config(value):
-            resolve_public(value)
+            if value is not stated:
+                resolve_public(value)
         elif isinstance(name, str) and is_secret(name) and isinstance(value, str):
             node[name] = HIDDEN
-        elif OmegaConf.is_interpolation(node, name):
+        elif value is not stated and OmegaConf.is_interpolation(node, name):
             node[name] = value
 
 
