@@ -1,6 +1,7 @@
 """Digests of tensors: equal for equal bits, on any device, in one pass over the memory."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 
 import torch
@@ -37,7 +38,7 @@ def tensor_digest(tensor: Tensor) -> Tensor:
         octets = octets.clone()
     words = octets.view(torch.int64)
     size = min(CHUNK, max(words.numel(), 1))
-    places = torch.arange(1, size + 1, device=words.device, dtype=torch.int64) * ODD
+    places = _places(words.device)[:size]
     mixed, shifted = torch.empty_like(places), torch.empty_like(places)
     total = torch.full((), num_octets, device=words.device, dtype=torch.int64)
     for start in range(0, words.numel(), size):
@@ -47,6 +48,11 @@ def tensor_digest(tensor: Tensor) -> Tensor:
         torch.bitwise_right_shift(a.mul_(ODD), 29, out=b)
         total = total * ODD + a.bitwise_xor_(b).sum()
     return total
+
+
+@lru_cache(2)
+def _places(device: torch.device) -> Tensor:
+    return torch.arange(1, CHUNK + 1, device=device, dtype=torch.int64) * ODD
 
 
 @torch.no_grad()

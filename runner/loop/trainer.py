@@ -28,7 +28,7 @@ from tiryns.runner.loop.profiling import Profile
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy
 from tiryns.runner.models.autocast import has_bf16
 from tiryns.runner.models.packed.kernels import use_kernel
-from tiryns.runner.patches.lightning import leave_signals_alone
+from tiryns.runner.patches.lightning import keep_plugins, leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
 from tiryns.runner.run.folder import Run
@@ -65,6 +65,7 @@ def build_trainer(
     torch.set_float32_matmul_precision(settings.matmul_precision)
     use_kernel(None if settings.attention == "auto" else settings.attention)
     quiet_libraries()
+    keep_plugins()
     if loggers:
         loggers.setdefault("csv", MetricsFile(str(folder.path)))
     for logger in loggers.values():

@@ -1,9 +1,21 @@
-"""Signals in Lightning 2.6: its handlers communicate between the ranks at any moment, which can hang (Lightning#21406).
+"""Signals and plugins in Lightning 2.6.
 
-There is no setting that leaves them out. `fit_loop.epoch_loop` asks all ranks at each step whether one got SIGTERM.
+Its handlers of signals communicate between the ranks at any moment, which can hang (Lightning#21406), and no setting
+leaves them out: `fit_loop.epoch_loop` asks all ranks at each step whether one got SIGTERM. For each Trainer it reads the
+metadata of all installed packages, which takes a thirtieth of a short job of a sweep.
 """
 
+from functools import lru_cache
+from importlib.metadata import entry_points
+
 from lightning import Trainer
+from lightning.fabric.utilities import registry
+
+
+def keep_plugins() -> None:
+    """Has Lightning look once in a process which installed packages add callbacks to every Trainer."""
+    if registry.entry_points is entry_points:
+        registry.entry_points = lru_cache(entry_points)  # type: ignore[assignment]
 
 
 def leave_signals_alone(trainer: Trainer) -> None:

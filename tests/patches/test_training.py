@@ -18,7 +18,6 @@ import torch
 import transformers
 from datasets import Dataset
 from datatrove.executor.base import PipelineExecutor
-from lightning import Trainer
 from megatron.energon.wrappers.packing_dataset import PackingDataset
 from omegaconf import Node, OmegaConf, base, errors
 from omegaconf import nodes as omegaconf_nodes
@@ -33,7 +32,6 @@ from tiryns.runner.optim import get_optimizer
 from tiryns.runner.patches import omegaconf
 from tiryns.runner.patches import transformers as attention
 from tiryns.runner.patches.datasets import fingerprint_of
-from tiryns.runner.patches.lightning import leave_signals_alone
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.patches.torch import flash, foreach, loaders, processor, trees
 from tiryns.runner.patches.torch.modules import copied, share_parts
@@ -154,15 +152,6 @@ def test_processes_of_a_loader_are_listed_and_end() -> None:
     loaders.forget(loader)
     assert not any(process.is_alive() for process in processes)
     assert len(list(loader)) == 8
-
-
-def test_lightning_still_handles_signals_without_a_setting() -> None:
-    trainer = Trainer(logger=False, enable_checkpointing=False, accelerator="cpu", enable_progress_bar=False)
-    assert not [name for name in inspect.signature(Trainer).parameters if "signal" in name], "lightning.py"
-    leave_signals_alone(trainer)
-    handlers = trainer._signal_connector
-    handlers.register_signal_handlers()
-    assert not handlers._original_handlers
 
 
 def test_transformers_still_tells_the_attention_privately() -> None:
