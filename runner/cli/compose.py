@@ -20,6 +20,7 @@ from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
 from tiryns.conf.values import Settings
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.patches.hydra.arguments import hydra_parser
+from tiryns.runner.patches.hydra.defaults import quicken_defaults
 from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
 from tiryns.runner.patches.omegaconf import quicken
 from tiryns.runner.run.command.words import literal
@@ -31,6 +32,7 @@ from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 def prepare() -> None:
     """Registers the project's resolvers and plugins with Hydra."""
     quicken()
+    quicken_defaults()
     register_resolver("run_folder", run_folder)
     register_resolver("sweep_folder", sweep_folder)
     register_resolver("of_width", of_width)

@@ -4,12 +4,9 @@ import atexit
 import copy
 import inspect
 import pkgutil
-import random
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib.metadata import requires
 from typing import Any
 
@@ -19,9 +16,6 @@ import transformers
 from datasets import Dataset
 from datatrove.executor.base import PipelineExecutor
 from megatron.energon.wrappers.packing_dataset import PackingDataset
-from omegaconf import Node, OmegaConf, base, errors
-from omegaconf import nodes as omegaconf_nodes
-from omegaconf.grammar_parser import parse
 from packaging.requirements import Requirement
 from torch import nn
 from torch.utils.data import DataLoader
@@ -29,7 +23,6 @@ from torch.utils.data import DataLoader
 from tests.conftest import ROOT
 from tests.support.precision import pretend_units
 from tiryns.runner.optim import get_optimizer
-from tiryns.runner.patches import omegaconf
 from tiryns.runner.patches import transformers as attention
 from tiryns.runner.patches.datasets import fingerprint_of
 from tiryns.runner.patches.optuna import id_in_storage
@@ -166,81 +159,6 @@ def test_transformers_still_tells_the_attention_privately() -> None:
     assert attention.attention_of(model.config) == "eager"
     assert attention.auto_class_of(model) is None
     assert not [n for n in public(model.config) if n == "attn_implementation"], "transformers.py"
-
-
-def test_omegaconf_still_has_no_public_path_of_a_node() -> None:
-    root = OmegaConf.create({"model": {"layers": {"size": 1}}})
-    assert omegaconf.full_key(root.model.layers) == "model.layers"
-    assert omegaconf.full_key(root) == ""
-    assert not [name for name in public(OmegaConf) if "full_key" in name], "omegaconf.py"
-
-
-def test_omegaconf_parses_a_text_anew_and_kept_trees_resolve_alike() -> None:
-    assert parse("${a}") is not parse("${a}"), "omegaconf.py"
-    omegaconf.quicken()
-    kept: Any = base
-    tree = kept.parse("${oc.select:a.b,7}/${a.b}")
-    values = [OmegaConf.create({"a": {"b": n}, "c": "${oc.select:a.b,7}/${a.b}"}).c for n in (1, 2)]
-    assert values == ["1/1", "2/2"]
-    assert kept.parse("${oc.select:a.b,7}/${a.b}") is tree
-    for _ in range(2):
-        with pytest.raises(errors.GrammarParseError):
-            kept.parse("${a")
-
-
-@dataclass
-class Sized:
-    size: int = 3
-    sizes: list[int] = field(default_factory=lambda: [1, 2])
-    rate: float | None = None
-    named: int | str = "small"
-
-
-def nodes(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    yield path, node
-    content = node.__dict__.get("_content")
-    if isinstance(content, dict | list):
-        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
-            assert value._get_parent() is node
-            yield from nodes(value, f"{path}/{key}")
-    elif isinstance(content, Node):
-        yield from nodes(content, f"{path}/")
-
-
-def test_omegaconf_copies_metadata_deeply_and_quick_copies_are_its_own() -> None:
-    assert "copy.deepcopy(self._metadata" in inspect.getsource(omegaconf_nodes), "omegaconf.py"
-    omegaconf.quicken()
-    OmegaConf.register_new_resolver("drawn", lambda: random.random(), use_cache=True, replace=True)
-    root = OmegaConf.create(
-        {"a": {"b": [1, {"c": None}]}, "d": "${a.b}", "e": "???", "f": "${drawn:}", "g": {}}
-    )
-    root.sized = OmegaConf.structured(Sized)
-    OmegaConf.set_struct(root.sized, True)
-    OmegaConf.set_readonly(root.a, True)
-    drawn = root.f
-    copies: list[Any] = [copy.deepcopy(root), root.copy(), copy.deepcopy({"in": root})["in"]]
-    for made in copies:
-        for (path, ours), (same, theirs) in zip(nodes(root), nodes(made), strict=True):
-            assert (path, type(ours), ours._metadata) == (same, type(theirs), theirs._metadata)
-            assert ours is not theirs
-            assert ours._metadata is not theirs._metadata
-            assert ours._metadata.flags is not theirs._metadata.flags
-            assert ours.__dict__.get("_val") is theirs.__dict__.get("_val")
-        assert (made, made.f, made.d) == (made.copy(), drawn, [1, {"c": None}])
-        with pytest.raises(errors.ReadonlyConfigError):
-            made.a.b = 2
-        with pytest.raises(errors.ConfigAttributeError):
-            made.sized.other = 2
-        with pytest.raises(errors.ValidationError):
-            made.sized.size = "x"
-        made.sized.sizes.append(3)
-        OmegaConf.set_readonly(made, False)
-        OmegaConf.clear_cache(made)
-        assert made.f != drawn
-    assert (root.sized.sizes, root.f) == ([1, 2], drawn)
-    part = copy.deepcopy(root.a)
-    assert part._get_parent() is root
-    assert part.b == root.a.b
 
 
 EXITS = """
