@@ -13,7 +13,6 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from tiryns.runner import log
-from tiryns.runner.launch.rank import clear
 from tiryns.runner.launch.resume import inherit
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE
 from tiryns.runner.run.files import read_text
@@ -91,11 +90,10 @@ class Leadership(ExitStack):
         (meeting / READY).write_text(launch)
 
     def part(self) -> None:
-        """Clears the meeting folder after the run."""
+        """Clears the run folder after the run."""
         if self.leads:
-            time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait there for the end of others
-            shutil.rmtree(self.folder.path / MEETING, ignore_errors=True)
-            clear(self.folder.path)
+            time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait where they meet for the end of others
+            clear_leftovers(self.folder.path)
 
 
 def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS) -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from tiryns.runner.launch.rank import RANK_CONFIG, Train, clear, packed
+from tiryns.runner.launch.nodes import clear_leftovers
+from tiryns.runner.launch.rank import RANK_CONFIG, Train, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.lifetime import same_modules, tells_rank
 from tiryns.runner.run.errors import TrainingFailure
@@ -54,7 +55,7 @@ def launch(
             failure = supervise(plan)
         finally:
             if nodes == (1, 1):
-                clear(folder.path)
+                clear_leftovers(folder.path)
     if failure is not None:
         raise TrainingFailure(failure)
     return dict(folder.status.get("results") or {})

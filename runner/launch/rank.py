@@ -41,15 +41,9 @@ LOST_PEER = (
 Train = Callable[[DictConfig, Run], dict[str, float]]
 
 
-def heartbeat_of(folder: Path, rank: int | str) -> Path:
+def heartbeat_of(folder: Path, rank: int) -> Path:
     """The file whose time says when a rank last made progress."""
     return folder / f".heartbeat-{rank}"
-
-
-def clear(folder: Path) -> None:
-    """Removes what ranks have left for their agent."""
-    for left in [*folder.glob(heartbeat_of(Path(), "*").name), folder / RANK_ERROR]:
-        left.unlink(missing_ok=True)
 
 
 def packed(config: DictConfig) -> str:

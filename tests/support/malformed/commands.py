@@ -71,7 +71,7 @@ COMMANDS: dict[str, list[str]] = {
     "runs show": ["show", "takes one RUN, not 0 of"],
     "judge": ["give two folders of runs, or"],
     "judge gone": ["give two folders of runs, or"],
-    "judge run": ["run", "s, or --change OVERRIDES with at"],
+    "judge run": ["run", "two folders of runs, or --change with at most one"],
     "judge run gone": ["gone", "there is no run folder 'gone"],
     "judge run cls": ["the settings monitor different figures, val/held_out/loss"],
     "judge run cls --metric nope": ["cls", "differ in their objective"],
