@@ -122,6 +122,23 @@ def test_omegaconf_reads_yaml_in_python_and_the_quick_loader_reads_alike(tmp_pat
         OmegaConf.load(tmp_path / "twice.yaml")
 
 
+def test_omegaconf_loses_signs_in_yaml_and_what_libyaml_writes_comes_back(tmp_path: Path) -> None:
+    values = {
+        "of": "one\u0085",
+        "wide": "\U0001f600 é",
+        "numbers": ["1e-3", "yes", 0.001, True, None],
+        "empty": {},
+    }
+    ways = {"default_flow_style": False, "allow_unicode": True, "sort_keys": False}
+    by_python = yaml.dump(values, Dumper=omegaconf._python_dumper(), **ways)
+    assert yaml.load(by_python, Loader=omegaconf._python_loader()) != values, "omegaconf.py"
+    omegaconf.quicken()
+    text = OmegaConf.to_yaml(OmegaConf.create(values))
+    assert OmegaConf.create(text) == values
+    usual = {name: values[name] for name in ("numbers", "empty")}
+    assert OmegaConf.to_yaml(usual) == yaml.dump(usual, Dumper=omegaconf._python_dumper(), **ways)
+
+
 def test_parts_are_those_that_omegaconf_hands_out() -> None:
     config = OmegaConf.create(
         {
