@@ -12,7 +12,7 @@ from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.rows import RowSource
-from tiryns.runner.evaluation.calibration.report import calibration, fitted, label_sets
+from tiryns.runner.evaluation.calibration import calibration, fitted, label_sets
 from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals

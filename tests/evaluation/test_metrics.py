@@ -116,7 +116,7 @@ def test_correlations_with_equal_predictions_are_0_without_a_warning() -> None:
 
 
 def test_unknown_task_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no metrics for 'classifcation'; .*Did you mean 'classification'"):
+    with pytest.raises(ValueError, match=r"task='classifcation'; .*Did you mean 'classification'"):
         get_metrics_for_task("classifcation", 3)
     assert all(get_metrics_for_task(task, 3) for task in KINDS)
 

@@ -1,0 +1,182 @@
+"""Whether probabilities of classes can be believed: calibration error, temperature, and sets that hold the true class.
+
+Letters in shapes: D examples, C classes, R resamples.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tiryns.runner.evaluation.files import Entry, PredictionRow
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
+
+Numbers = NDArray[np.float64]
+Classes = NDArray[np.int64]
+
+BINS = 15
+"""Bins of confidence, as in Guo and others (arXiv 1706.04599)."""
+
+LEVEL = 0.9
+"""The share of examples whose true class is to be in their set."""
+
+SMALLEST = 1e-12
+"""The least probability that a logarithm is taken of."""
+
+PROBABILITIES = "probabilities"
+
+
+def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | None = None) -> Numbers:
+    """The expected calibration error of each row of `weights` [R, D]; without them that of the examples as they are [1].
+
+    Examples are put into 15 bins by the probability of the predicted class. The error is the mean over the examples of
+    |accuracy - mean confidence| of their bin (arXiv 1706.04599, equation 3).
+
+    Example:
+        >>> calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1])).round(3).tolist()
+        [0.4]
+    """
+    confidence = probabilities.max(1)
+    off = (probabilities.argmax(1) == true) - confidence
+    bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+    weights = np.ones((1, len(true))) if weights is None else weights
+    sums = np.stack([(weights[:, bins == number] @ off[bins == number]) for number in range(BINS)], 1)
+    return np.asarray(np.abs(sums).sum(1) / weights.sum(1))
+
+
+def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
+    """The softmax of the logits divided by a temperature: above 1 it is less sure.
+
+    Example:
+        >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+        [[0.667, 0.333]]
+    """
+    scaled = np.log(np.maximum(probabilities, SMALLEST)) / temperature
+    raised = np.exp(scaled - scaled.max(1, keepdims=True))
+    return np.asarray(raised / raised.sum(1, keepdims=True))
+
+
+def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
+    """The temperature with the least mean cross-entropy, from 0.01 to 100, found by bisection: the loss is convex in 1/T.
+
+    Example:
+        >>> round(fitted_temperature(np.array([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])), 3)
+        2.0
+    """
+    logs = np.log(np.maximum(probabilities, SMALLEST))
+    chosen = logs[np.arange(len(true)), true]
+    low, high = 0.01, 100.0  # of 1/T
+    while high / low > 1 + 1e-12:
+        middle = math.sqrt(low * high)
+        slope = ((with_temperature(probabilities, 1 / middle) * logs).sum(1) - chosen).mean()
+        low, high = (low, middle) if slope > 0 else (middle, high)
+    return 1 / math.sqrt(low * high)
+
+
+def set_threshold(probabilities: Numbers, true: Classes) -> float:
+    """The least probability of a class in a set, from examples that the model was not trained on.
+
+    With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
+    conformal prediction, arXiv 2107.07511, section 1). It is 0, all classes, where there are too few examples.
+
+    Example:
+        >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int)), 3)
+        0.6
+    """
+    of_true = np.sort(probabilities[np.arange(len(true)), true])
+    dropped = len(true) - math.ceil((len(true) + 1) * LEVEL)
+    return float(of_true[dropped]) if dropped >= 0 else 0.0
+
+
+def in_set(probabilities: Numbers, threshold: float) -> NDArray[np.bool_]:
+    """Which classes are in the set of each example [D, C]; the most probable one always is.
+
+    Example:
+        >>> in_set(np.array([[0.5, 0.4, 0.1]]), 0.4).tolist()
+        [[True, True, False]]
+    """
+    return np.asarray(probabilities >= np.minimum(threshold, probabilities.max(1, keepdims=True)))
+
+
+class Fitted(NamedTuple):
+    """What a validation set has fitted."""
+
+    set: str
+    examples: int
+    temperature: float
+    threshold: float
+    """The least calibrated probability of a class in a set."""
+
+
+def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
+    """Probabilities and true classes, where these are known; ValueError for predictions that are not one of classes."""
+    if PROBABILITIES not in predictions.values:
+        raise ValueError(
+            f"calibration is for one label of several, and this model predicts {predictions.kind}"
+        )
+    probabilities, true = predictions.scored()
+    return probabilities.astype(np.float64), true
+
+
+def fitted(name: str, predictions: Predictions) -> Fitted:
+    """What the set `name` fits."""
+    probabilities, true = scored(predictions)
+    temperature = fitted_temperature(probabilities, true)
+    threshold = set_threshold(with_temperature(probabilities, temperature), true)
+    return Fitted(name, len(true), temperature, threshold)
+
+
+def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> Entry:
+    """The `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples.
+
+    Resamples are of examples: the words of a sentence are drawn together.
+    """
+    probabilities, true = scored(predictions)
+    owners = predictions.scored_owners()
+    examples, owners = np.unique(np.arange(len(true)) if owners is None else owners, return_inverse=True)
+    calibrated = with_temperature(probabilities, fit.temperature)
+    sets, places = in_set(calibrated, fit.threshold), np.arange(len(true))
+    means = {
+        "loss": -np.log(np.maximum(probabilities[places, true], SMALLEST)),
+        "calibrated_loss": -np.log(np.maximum(calibrated[places, true], SMALLEST)),
+        "coverage": sets[places, true].astype(np.float64),
+        "set_size": sets.sum(1).astype(np.float64),
+    }
+    errors = {"error": probabilities, "calibrated_error": calibrated}
+
+    def figures(weights: Weights) -> dict[str, Numbers]:
+        mean = {name: weights @ values / weights.sum(1) for name, values in means.items()}
+        return {name: calibration_error(given, true, weights) for name, given in errors.items()} | mean
+
+    ends = partial(bootstrap, lambda weights: figures(weights[:, owners]), len(examples), seed=seed)
+    found: Entry = {name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()}
+    found["intervals"] = (
+        {name: both.tolist() for name, both in ends(resamples=resamples).items()} if resamples else {}
+    )
+    return {**found, "level": LEVEL, "fitted_on": fit._asdict()}
+
+
+def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], PredictionRow]:
+    """Returns what the row of each place has: its set of labels, and the calibrated probability of its predicted one.
+
+    A word that was cut off has no set, and the probability 0.
+    """
+    calibrated = with_temperature(predictions.values[PROBABILITIES].astype(np.float64), fit.temperature)
+    sets, names = in_set(calibrated, fit.threshold), predictions.sequences.names
+
+    def of_place(place: int) -> PredictionRow:
+        if not predictions.seen[place]:
+            return {"label_set": None, "calibrated_probability": 0.0}
+        probabilities = calibrated[place]
+        labels = sorted(np.flatnonzero(sets[place]), key=lambda label: -probabilities[label])
+        predicted = probabilities[predictions.values["predicted"][place]]
+        return {
+            "label_set": [names[label] for label in labels],
+            "calibrated_probability": round(float(predicted), 6),
+        }
+
+    return of_place
