@@ -3,7 +3,7 @@
 - `progress`: the progress bar, or plain lines; `throughput`: tokens per second, MFU and CPU seconds.
 - `preemption`: stops on a signal, with a checkpoint, and tells the agent of the node that this rank makes progress;
   `early_stopping`: stops when a metric no longer improves, or after so many steps.
-- `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
+- `divergence`: stops or takes back a run whose loss diverges.
 - `plateau`: warns of a loss that stays at the unigram entropy.
 - `phases`: begins each phase of a run, and validates at its end.
 - `groups`: shows the parameter groups at the start.

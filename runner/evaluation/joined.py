@@ -9,7 +9,7 @@ import numpy as np
 from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.spans import with_kinds
-from tiryns.runner.evaluation.kinds.tags import mean_score
+from tiryns.runner.evaluation.kinds.words import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured
 

@@ -23,7 +23,7 @@ from tiryns.runner.inference.kinds import check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.language.pseudo_likelihood import pseudo_perplexity
+from tiryns.runner.inference.language.likelihood import pseudo_perplexity
 from tiryns.runner.inference.passes import Computation, Report, device_here
 from tiryns.runner.patches.torch import processor
 from tiryns.runner.run.command.json_output import plain

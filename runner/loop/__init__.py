@@ -7,7 +7,7 @@
 - `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
 - `budget`: a budget of tokens or FLOPs in steps.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
-- `trials`: steps that are run before a run, for their cost; `profiling`: the time of a step, traced.
+- `trials`: steps that are run before a run, for their cost.
 - `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of one's own.
 """
 

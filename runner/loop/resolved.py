@@ -20,8 +20,7 @@ from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.loop.lengths import RAMPS, Lengths
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
-from tiryns.runner.loop.trials.precision import precision_of
-from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
+from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
 from tiryns.runner.manifest import differences
 from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
@@ -71,7 +70,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
     """The settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
-    slower (`trials.precision`). Data and module get what micro-batches and compilation have come to.
+    slower (`trials.precision_of`). Data and module get what micro-batches and compilation have come to.
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None

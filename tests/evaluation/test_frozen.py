@@ -10,8 +10,14 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from tiryns.runner.evaluation.frozen import linear
-from tiryns.runner.evaluation.frozen.linear import PENALTIES, LinearProbe, fit_probe
-from tiryns.runner.evaluation.frozen.neighbours import NUMBERS, Neighbours, fit_neighbours
+from tiryns.runner.evaluation.frozen.classifiers import (
+    NUMBERS,
+    PENALTIES,
+    LinearProbe,
+    Neighbours,
+    fit_neighbours,
+    fit_probe,
+)
 from tiryns.runner.evaluation.frozen.ranking import cosines, rank
 
 CLASSES = 4

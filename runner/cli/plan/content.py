@@ -179,8 +179,7 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
     import torch
 
     from tiryns.runner.loop.resolved import choose_hardware
-    from tiryns.runner.loop.trials.precision import precision_of
-    from tiryns.runner.loop.trials.steps import try_step
+    from tiryns.runner.loop.trials import precision_of, try_step
     from tiryns.runner.models.flops import peak_flops, step_flops
 
     chosen = choose_hardware(config, {})

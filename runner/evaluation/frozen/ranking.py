@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
+from tiryns.runner.evaluation.frozen.classifiers import AT_ONCE, unit
 from tiryns.runner.evaluation.ranks import DEPTH, Numbers, ndcg
 from tiryns.runner.evaluation.similarity import COSINE, DotProduct
 

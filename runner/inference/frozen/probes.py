@@ -11,8 +11,7 @@ from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
 from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs, RetrievalSet
 from tiryns.runner.evaluation.files import Entry, PredictionRow
-from tiryns.runner.evaluation.frozen.linear import fit_probe
-from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
+from tiryns.runner.evaluation.frozen.classifiers import fit_neighbours, fit_probe
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
 from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
