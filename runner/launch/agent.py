@@ -18,9 +18,8 @@ from torch.distributed.elastic.rendezvous.api import RendezvousError
 
 from tiryns.runner import log
 from tiryns.runner.config.skipped import described_rewind, noted_rewinds
-from tiryns.runner.launch.rank import RANK_ERROR, heartbeat_of, left_error
+from tiryns.runner.launch.rank import RANK_ERROR, Round, heartbeat_of, left_error
 from tiryns.runner.launch.rendezvous import rendezvous
-from tiryns.runner.launch.round import Round
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run import signals
 from tiryns.runner.run.cluster import Nodes
