@@ -11,7 +11,6 @@ from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 from rich import progress as rich
 from rich.console import Console
-from rich.text import Text
 from torch import Tensor
 
 from tiryns.runner.callbacks.throughput import Throughput
@@ -27,16 +26,19 @@ class Bars:
         self._bars = rich.Progress(
             rich.TextColumn("{task.description}"),
             rich.BarColumn(bar_width=None, complete_style="cyan", finished_style="cyan"),
-            StepColumn(),
+            rich.TextColumn("[bold]{task.fields[steps]}"),
             rich.TextColumn("{task.fields[figures]}"),
             rich.TextColumn("[dim]{task.fields[left]}"),
             console=Console(), auto_refresh=False, expand=True,
         )  # fmt: skip
         self._tasks: dict[str, rich.TaskID] = {}
+        self._totals: dict[str, str] = {}
 
     def begin(self, name: str, total: int | None, step: int) -> None:
         """Adds a bar."""
-        self._tasks[name] = self._bars.add_task(name, total=total, completed=step, figures="", left="")
+        self._totals[name] = "" if total is None else f"/{total:,}"
+        shown = {"steps": f"{step:,}{self._totals[name]}", "figures": "", "left": ""}
+        self._tasks[name] = self._bars.add_task(name, total=total, completed=step, **shown)
         self._bars.start()
         self._bars.refresh()
 
@@ -49,7 +51,8 @@ class Bars:
         self._due = time.monotonic() + self._seconds
         left = "" if seconds_left is None else f"{clock(seconds_left)} left"
         shown = "  ".join(f"[dim]{label}[/] {value}" if label else value for label, value in figures.items())
-        self._bars.update(self._tasks[name], completed=step, figures=shown, left=left)
+        steps = f"{step:,}{self._totals[name]}"
+        self._bars.update(self._tasks[name], completed=step, steps=steps, figures=shown, left=left)
         self._bars.refresh()
 
     def end(self, name: str) -> None:
@@ -64,15 +67,6 @@ class Bars:
     def close(self) -> None:
         """Stops redrawing; the bars stay on the screen."""
         self._bars.stop()
-
-
-class StepColumn(rich.ProgressColumn):
-    """Steps done of all steps, such as `120/1,000`."""
-
-    def render(self, task: rich.Task) -> Text:
-        """The text for one bar."""
-        total = "" if task.total is None else f"/{int(task.total):,}"
-        return Text(f"{int(task.completed):,}{total}", style="bold")
 
 
 class Lines:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -59,13 +60,6 @@ def packed(config: DictConfig) -> str:
     return base64.b85encode(zlib.compress(OmegaConf.to_yaml(editable(config)).encode())).decode()
 
 
-def unpacked(text: str) -> DictConfig:
-    """The config that `packed` has packed."""
-    config = OmegaConf.create(zlib.decompress(base64.b85decode(text)).decode())
-    assert isinstance(config, DictConfig)
-    return config
-
-
 def run_rank(folder: Path, train: Train) -> None:
     """Trains as one rank; it leaves Ctrl-C to the agent and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -83,7 +77,8 @@ def run_rank(folder: Path, train: Train) -> None:
         faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)  # the agent asks for them so
         signals.end_where_blocked(heartbeat.touch)
         try:
-            config = unpacked(os.environ.pop(RANK_CONFIG))
+            text = zlib.decompress(base64.b85decode(os.environ.pop(RANK_CONFIG))).decode()
+            config: Any = OmegaConf.create(text)
             know_secrets(config)
             train(config, Run(folder))
         except signals.Stopped as stopped:

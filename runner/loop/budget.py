@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed
 from tiryns.runner.samplers.phased import Phased
@@ -83,7 +82,7 @@ def settle(trainer: DictConfig, steps: int) -> None:
 
 
 def steps_within(
-    budget: Budget, data: RunData, model: TaskModel | None, first: int = 0, setting: str | None = None
+    budget: Budget, data: Any, model: TaskModel | None, first: int = 0, setting: str | None = None
 ) -> int:
     """The most global batches of connected data, from number `first` on, that stay within a budget of tokens or FLOPs.
 
@@ -92,7 +91,7 @@ def steps_within(
     below one step, and data that does not tell its batches before training; `setting` is what it names.
     """
     given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
-    if not tells_batches(data):
+    if not data.tells_batches:
         raise ValueError(
             f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
@@ -110,11 +109,6 @@ def steps_within(
     return steps
 
 
-def tells_batches(data: RunData) -> TypeGuard["GlobalBatchDataModule"]:
-    """Whether data tells the global batches of any rank before training."""
-    return data.tells_batches
-
-
 def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
     """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
     spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
@@ -123,12 +117,12 @@ def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | N
     return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
 
 
-def last_steps_within(tokens: float, data: RunData, first: int, last: int) -> int:
+def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
     """The most last ones of the global batches [first, last) of connected data that have at most so many tokens.
 
     A stream is as its first batches are. Raises ValueError as `steps_within` does.
     """
-    if not tells_batches(data) or data.streamed:
+    if not data.tells_batches or data.streamed:
         return steps_within(Budget("max_tokens", tokens), data, None)
     cost, spent = _cost_of_samples(data, None), 0.0
     for step in reversed(range(first, last)):

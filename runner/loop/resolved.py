@@ -93,7 +93,11 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
     if module.compile_model:
         keep_compiled(config.data.get("cache_dir"))
     if getattr(module.settings, "cuda_graphs", False):
-        _check_graphs(trainer, attention, data, module)
+        check_cuda_graphs(
+            masked=type(model) is SparseMaskedLM, packed=layout == "packed",
+            bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
+            undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
+        )  # fmt: skip
     return {
         **Lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
@@ -123,14 +127,6 @@ def _drops(model: torch.nn.Module) -> bool:
     modules = list(model.modules())
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in modules)
     return drops or any(getattr(m, "attention_dropout", 0.0) for m in modules)
-
-
-def _check_graphs(trainer: DictConfig, attention: str | None, data: RunData, module: Any) -> None:
-    check_cuda_graphs(
-        masked=type(module.model) is SparseMaskedLM, packed=data.layout == "packed",
-        bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
-        undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
-    )  # fmt: skip
 
 
 def keep_compiled(cache: str | None) -> None:
