@@ -1,15 +1,8 @@
 """Ends a run whose loss diverges, or takes it back.
 
-The *level* of a loss is the lowest median that any `window` losses in a row have had, those of the first steps included.
-The loss has left it when the median of the last `window` losses is above `level + margin`, the largest margin of
-
-- `(factor - 1) x |level|`,
-- `sigmas` standard deviations of the noise, by the differences of consecutive losses among the last 128 at the level,
-- a third of the median of the first `window` losses, so that a loss which has come down to 0 may jump.
-
-Six deviations over 128 steps are those of OLMo-core's `SkipStepOptimizer`. It judges single steps, which costs an update
-where it is wrong; here a run would end, so medians are judged, which a few bad batches do not move, and the level is not
-that of the last steps alone, which a slow climb would take along.
+`docs/troubleshooting.md` has the rule. OLMo-core judges single steps by it, which costs an update where it is wrong; here
+a run would end, so medians are judged, which a few bad batches do not move, and the level is not that of the last steps
+alone, which a slow climb would take along.
 """
 
 from collections import deque
@@ -119,7 +112,7 @@ class LossLevel:
 
 
 class Divergence(Callback, RunCallback):
-    """Raises Diverged where the loss has left its level, see the module's docstring; `rewinds` says what follows.
+    """Raises Diverged where the loss has left its level, the rule of `LossLevel`; `rewinds` says what follows.
 
     The level begins anew with a phase of another loss. On a GPU only logged steps count, to keep it busy. Every rank has
     the loss of the global batch, so all end together.

@@ -19,7 +19,7 @@ from lightning.pytorch import Callback, Trainer
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner import log
-from tiryns.runner.callbacks.preemption import Heartbeat
+from tiryns.runner.callbacks.stopping import Heartbeat
 from tiryns.runner.callbacks.throughput import Throughput
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.permissions import words_of

@@ -1,19 +1,11 @@
 """Tests of paired differences, of which there are few: 2 to 16 pairs of runs with equal seeds.
 
-**The rule.** After each pair the differences d_1 ... d_k are tested by flipping their signs. If the two settings are
-alike, either run of a pair could as well have been that of the other: given |d_1| ... |d_k| all 2^k signs are equally
-likely, whatever the figure's distribution (Fisher 1935, The Design of Experiments, section 21). Of these 2^k paths those
-with the largest |d_1 + ... + d_k| are called clear, as many as the error that may be spent up to k allows, beside those
-that were called so earlier. So the chance that a path is ever called clear is at most the error, however many pairs are
-looked at, and whether or not more are added later: the error spent up to k (Lan and DeMets 1983, Biometrika 70) depends
-on k alone, error * (1 - 3/8 * (k_0 / k)^2) from the first k_0 on.
-
-**Why this one.** At an error of 5 % a first look at k_0 = 6 pairs can be clear where all signs agree (2 of 64 paths), and
-nothing that assumes no distribution is clear with fewer. A t-test may be clear after 3, and is wrong in a quarter of the
-cases where each difference is about +c or -c, as where one run of a pair stays on a plateau. A test by betting
-(Waudby-Smith and Ramdas 2024, JRSS B 86) at most doubles its stake with a pair, so it needs as many pairs, and more once
-a sign differs. Spending less at first (a first look at 7) finds a difference of one standard deviation within 16 pairs
-more often (84 % instead of 76 %) and within 8 less often (44 % instead of 49 %), and takes a pair more for large ones.
+After each pair the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule): if both
+settings are alike, all 2^k signs of |d_1| ... |d_k| are equally likely (Fisher 1935, The Design of Experiments, section
+21). The paths with the largest |d_1 + ... + d_k| are called clear, as many as the error that may be spent up to k allows,
+beside those called so earlier; that share depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be clear
+after 3 pairs, and is wrong in a quarter of the cases where each difference is about +c or -c; a test by betting
+(Waudby-Smith and Ramdas 2024, JRSS B 86) needs as many pairs as this one, and more once a sign differs.
 
 Sources of the rest: Student's distribution for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4;
 correction for several tests, Holm 1979, Scandinavian Journal of Statistics 6, and of sequential ones, Bartroff and Song
