@@ -220,12 +220,7 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder.
-
-    Example:
-        >>> step_of(Path("run/suite/step-00000500"))
-        500
-    """
+    """The step of an evaluation, by the name of its folder."""
     return int(folder.name.removeprefix("step-"))
 
 

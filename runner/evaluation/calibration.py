@@ -35,10 +35,6 @@ def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | 
 
     Examples are put into 15 bins by the probability of the predicted class. The error is the mean over the examples of
     |accuracy - mean confidence| of their bin (arXiv 1706.04599, equation 3).
-
-    Example:
-        >>> calibration_error(np.array([[0.9, 0.1], [0.9, 0.1]]), np.array([0, 1])).round(3).tolist()
-        [0.4]
     """
     confidence = probabilities.max(1)
     off = (probabilities.argmax(1) == true) - confidence
@@ -49,24 +45,14 @@ def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | 
 
 
 def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
-    """The softmax of the logits divided by a temperature: above 1 it is less sure.
-
-    Example:
-        >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
-        [[0.667, 0.333]]
-    """
+    """The softmax of the logits divided by a temperature: above 1 it is less sure."""
     scaled = np.log(np.maximum(probabilities, SMALLEST)) / temperature
     raised = np.exp(scaled - scaled.max(1, keepdims=True))
     return np.asarray(raised / raised.sum(1, keepdims=True))
 
 
 def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
-    """The temperature with the least mean cross-entropy, from 0.01 to 100, found by bisection: the loss is convex in 1/T.
-
-    Example:
-        >>> round(fitted_temperature(np.array([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])), 3)
-        2.0
-    """
+    """The temperature with the least mean cross-entropy, from 0.01 to 100, by bisection: the loss is convex in 1/T."""
     logs = np.log(np.maximum(probabilities, SMALLEST))
     chosen = logs[np.arange(len(true)), true]
     low, high = 0.01, 100.0  # of 1/T
@@ -82,10 +68,6 @@ def set_threshold(probabilities: Numbers, true: Classes) -> float:
 
     With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
     conformal prediction, arXiv 2107.07511, section 1). It is 0, all classes, where there are too few examples.
-
-    Example:
-        >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int)), 3)
-        0.6
     """
     of_true = np.sort(probabilities[np.arange(len(true)), true])
     dropped = len(true) - math.ceil((len(true) + 1) * LEVEL)
@@ -93,12 +75,7 @@ def set_threshold(probabilities: Numbers, true: Classes) -> float:
 
 
 def in_set(probabilities: Numbers, threshold: float) -> NDArray[np.bool_]:
-    """Which classes are in the set of each example [D, C]; the most probable one always is.
-
-    Example:
-        >>> in_set(np.array([[0.5, 0.4, 0.1]]), 0.4).tolist()
-        [[True, True, False]]
-    """
+    """Which classes are in the set of each example [D, C]; the most probable one always is."""
     return np.asarray(probabilities >= np.minimum(threshold, probabilities.max(1, keepdims=True)))
 
 

@@ -115,12 +115,7 @@ def _written(file: Path) -> bytes:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
-
-    Example:
-        >>> with folder.lock():
-        ...     clear_leftovers(folder.path)
-    """
+    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder."""
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in [
         path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)
