@@ -8,9 +8,6 @@ from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
 from tiryns.conf.values import POSITIVE, Settings, check_of, rules_of, suggest
 
-OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
-"""Settings of a phase that data with one source has not."""
-
 LENGTHS = ("steps", "tokens", "share")
 """Settings of a phase that say how long it is."""
 
@@ -179,7 +176,7 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
     for number, phase in enumerate(phases):
         for name, value in phase.data.items():
             key = f"{place_of(number, phase.name)}.data.{name}"
-            if name in OF_MIXTURES and not isinstance(sources, Mapping):
+            if name in ("mixture", "mixture_by", "mixture_tau") and not isinstance(sources, Mapping):
                 raise ValueError(f"{key}: the run's data is no mixture (data=mixture) with sources by name")
             if name == "mixture":
                 _check_weights(key, value, sources or {})

@@ -22,18 +22,6 @@ from tiryns.runner.protocols import RunCallback, State, asked_callbacks
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure
 from tiryns.runner.run.folder import Run
 
-HISTORY = 128
-"""Losses that the noise is taken from."""
-
-LEAST_HISTORY = 40
-"""With fewer losses behind the last `window` ones the noise is that of the first ones."""
-
-SHARE_OF_FIRST = 1 / 3
-"""A loss that has come down to 0 may jump so far, in medians of the first `window` losses."""
-
-NORMAL_95 = 1.96
-"""95 % of what is normally distributed lies within so many deviations; three spikes of 128 losses do not count."""
-
 
 class Departure(NamedTuple):
     """A loss that has left its level."""
@@ -61,7 +49,7 @@ class LossLevel:
         self._first: list[float] = []
         self._lowest = float("inf")
         self._last: deque[tuple[int, float]] = deque(maxlen=window)
-        self._history: deque[float] = deque(maxlen=HISTORY + 1)
+        self._history: deque[float] = deque(maxlen=128 + 1)  # of differences
         self._at_level = True
 
     def add(self, step: int, loss: float) -> Departure | None:
@@ -77,14 +65,14 @@ class LossLevel:
             return None
         now = median(loss for _, loss in self._last)
         self._lowest = min(self._lowest, now)
-        share = SHARE_OF_FIRST * abs(median(self._first))
+        share = abs(median(self._first)) / 3  # a loss that has come down to 0 may jump so far
         margin = max((self.factor - 1) * abs(self._lowest), share)
         self._at_level = now <= self._lowest + margin / 2
         if not self._at_level:  # the noise, which takes longest, counts only now
             # the standard deviation of the noise; neither a falling level nor a few spikes add to it
-            losses = self._history if len(self._history) >= LEAST_HISTORY else self._first
+            losses = self._history if len(self._history) >= 40 else self._first
             steps = sorted(abs(b - a) for a, b in pairwise(losses))
-            deviation = steps[int(0.95 * len(steps))] / (NORMAL_95 * 2**0.5) if steps else 0.0
+            deviation = steps[int(0.95 * len(steps))] / (1.96 * 2**0.5) if steps else 0.0
             margin = max(margin, self.sigmas * deviation)
             self._at_level = now <= self._lowest + margin / 2
         return None if now <= self._lowest + margin else Departure(now, self._lowest)

@@ -38,10 +38,6 @@ def schedule_of(trainer: Trainer) -> Schedule | None:
     return next((one.schedule for one in schedulers if isinstance(one, ThreePhaseScheduler)), None)
 
 
-FIRST_STEPS = 100
-"""Steps in which no run is expected to have learnt of context: nothing is said of them."""
-
-
 class Plateau(Callback):
     """Warns after each validation since the warm-up in which no loss is well below its unigram entropy.
 
@@ -61,5 +57,5 @@ class Plateau(Callback):
         plateau = plateau_of(figures, folder) if trainer.global_step >= (warmup or [0])[0] else None
         if folder.status.get("plateau") != plateau:
             folder.update_status(plateau=plateau)
-        if plateau and trainer.global_step >= FIRST_STEPS:
+        if plateau and trainer.global_step >= 100:  # before it no run is expected to have learnt of context
             log.warning("step %d: %s", trainer.global_step, plateau)

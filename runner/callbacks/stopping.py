@@ -19,9 +19,6 @@ KILLED_LOADER = (
 )  # fmt: skip
 """How errors begin that say that loader processes were killed; after the first the last step can be saved."""
 
-SECONDS_BETWEEN = 1.0
-"""Seconds between two signs of life."""
-
 
 class Preemption(Callback):
     """Saves and ends the run at the end of a step before which any rank has received a signal.
@@ -78,7 +75,7 @@ class Heartbeat(Callback):
 
     def beat(self, *_: object, **__: object) -> None:
         """Tells that this rank is at work."""
-        if (now := time.monotonic()) - self._last >= SECONDS_BETWEEN:
+        if (now := time.monotonic()) - self._last >= 1.0:
             self.file.touch()
             self._last = now
 

@@ -37,9 +37,6 @@ Weighted = Callable[[Weights], Numbers]
 TABLE = 1 << 24
 """The largest table of examples and classes that is made."""
 
-OF_CLASSES = ("precision", "recall", "f1")
-"""The figures of each class that have an interval."""
-
 
 def counts(marks: Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
     """How often each class occurs in each resample [R, C]."""
@@ -123,7 +120,7 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
         counted = metrics["macro_f1" if "macro_f1" in metrics else "accuracy"].marks(*both)
     else:
         return figures
-    for name in OF_CLASSES:
+    for name in ("precision", "recall", "f1"):
         figures[f"{table}{part.suffix}/{name}"] = partial(_of_classes, name, counted, owners, size)
     return figures
 

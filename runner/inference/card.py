@@ -46,9 +46,6 @@ METRICS = (
 )  # fmt: skip
 """Metrics that a leaderboard of the hub may show, by the last part of their names, of entities as of seqeval."""
 
-INTERNAL = ("objective", "best_step")
-"""Figures that the model card leaves out."""
-
 MADE_BY = """
 ## What made it
 
@@ -188,7 +185,9 @@ def model_card(
     """Returns the README of a model: metadata of the hub, what it is, figures, an example, usage, command and config."""
     name = type(model.pretrained).__name__
     command = (run.path / "command.txt").read_text().strip()
-    shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
+    shown = sorted(
+        (figure, value) for figure, value in results.items() if figure not in ("objective", "best_step")
+    )
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
     settings: Any = parsed(config) or {}

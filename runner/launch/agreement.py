@@ -22,9 +22,6 @@ from tiryns.runner.run.folder import Run
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch for which rank 0 has prepared it."""
 
-SECONDS_TO_START = 60.0
-"""How long a node may take from choosing a run folder to holding it."""
-
 KEY = "tiryns/launch"
 """Start of the names in torchrun's store."""
 
@@ -71,7 +68,7 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
     note.parent.mkdir(parents=True, exist_ok=True)
     with locked(note.with_suffix(".lock")):
         known = read_json(note, {}).get("folder")
-        if known and (Run(Path(known)).is_locked() or time.time() - note.stat().st_mtime < SECONDS_TO_START):
+        if known and (Run(Path(known)).is_locked() or time.time() - note.stat().st_mtime < 60.0):
             return str(known)
         folder = choose()
         write_atomically(note, json.dumps({"folder": folder}))

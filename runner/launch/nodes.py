@@ -34,10 +34,6 @@ STATE = "state"
 SECONDS_BETWEEN_HEARTBEATS = 2
 """How often an agent does; three that are missed and it counts as lost."""
 
-SECONDS_BETWEEN_TRIES = 1.0
-
-SECONDS_FOR_OTHERS_TO_END = 1.0
-
 
 class Leadership(ExitStack):
     """Holds and writes the run folder on one node at a time.
@@ -55,7 +51,7 @@ class Leadership(ExitStack):
 
     def take(self) -> bool:
         """Takes the folder where no other node holds it; whether this node holds it now."""
-        if self.leads or time.monotonic() - self._tried < SECONDS_BETWEEN_TRIES:
+        if self.leads or time.monotonic() - self._tried < 1.0:
             return self.leads
         self._tried = time.monotonic()
         held = ExitStack()
@@ -93,7 +89,7 @@ class Leadership(ExitStack):
     def part(self) -> None:
         """Clears the meeting folder after the run."""
         if self.leads:
-            time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait there for the end of others
+            time.sleep(1.0)  # agents that wait there for the end of others
             shutil.rmtree(self.folder.path / MEETING, ignore_errors=True)
             clear(self.folder.path)
 

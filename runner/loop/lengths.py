@@ -31,9 +31,6 @@ from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
 
-CLOSED_FORM = "runner.optim.get_scheduler"
-"""The target of the schedules of this project."""
-
 RAMPS = "ramps"
 """The key of their steps in the resolved settings of a run."""
 
@@ -150,7 +147,7 @@ class Lengths:
         if decays is None and not has_own_schedules(found):
             return make_scheduler_of(config.scheduler)
         settings = settings_in(config.scheduler, resolve=True)
-        if target_of(settings) != CLOSED_FORM:
+        if target_of(settings) != "runner.optim.get_scheduler":
             raise ValueError(
                 f"phases: rates and decays of phases need a schedule that is known at every step, and "
                 f"{settings['_target_']} is none: choose one such as scheduler=wsd"

@@ -31,7 +31,7 @@ CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_mom
 
 
 def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
-    """A function from a `model` to its optimizer: the node's target, with parameter groups where it is a class of torch."""
+    """A function from a `model` to its optimizer: the node's target, with groups where it is a class of torch."""
     call = bind(node)
     names, _ = parameters(call.func)
     return call if "model" in names or "params" not in names else partial(_plain_optimizer, call, names)

@@ -41,9 +41,6 @@ COMPILED_STEPS = 1000
 PADDED = "padded_documents"
 """The name of attention over padded rows that are made of packed ones."""
 
-ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
-"""Names of dropout of attention in config classes."""
-
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
 
@@ -149,7 +146,8 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
         return PADDED
     # whose dropout of attention models may name as they like
     config = None if model is None else model.pretrained.config.get_text_config()
-    drops = any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
+    names = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
+    drops = any(getattr(config, name, 0) for name in names)
     return PADDED if drops and trainer.attention == "varlen_attn" else str(trainer.attention)
 
 

@@ -196,14 +196,11 @@ def resolve_accelerator(name: str) -> str:
 BACKENDS = {"gpu": "cpu:gloo,cuda:nccl"}
 """Of process groups, by accelerator; counts are added up between the hosts, gradients between the devices."""
 
-COLLECTIVE_TIMEOUTS = 1.5
-"""How long a collective may take, in `trainer.timeout`s: the agent of the ranks, where there is one, acts first."""
-
 
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
     name, num_shared = settings.strategy, settings.tensor_parallel_size
     setting = f"trainer.tensor_parallel_size={num_shared}"
-    timeout = COLLECTIVE_TIMEOUTS * timedelta(seconds=settings.timeout)
+    timeout = 1.5 * timedelta(seconds=settings.timeout)  # the agent of the ranks, if there is one, acts first
     group: dict[str, Any] = {"process_group_backend": BACKENDS.get(accelerator, "gloo"), "timeout": timeout}
     of_shards = [n for n in vars(options.Trainer()) if n.startswith(("fsdp_", "tensor_parallel_size"))]
     for own in of_shards if name != "fsdp" else ():
@@ -239,7 +236,6 @@ def _layout(settings: options.Trainer, size: int) -> Layout:
 TRACE, TABLE = "profile.json", "profile.txt"
 WARM_UP, STEPS = 2, 5
 """Steps that only fill caches, and those that are measured after them."""
-OPERATORS = 10
 
 
 class Profile(Callback):
@@ -261,7 +257,7 @@ class Profile(Callback):
 
         def write(profiler: profile) -> None:
             profiler.export_chrome_trace(str(self.folder / TRACE))
-            table = profiler.key_averages().table(sort_by=key, row_limit=OPERATORS)
+            table = profiler.key_averages().table(sort_by=key, row_limit=10)
             (self.folder / TABLE).write_text(f"{STEPS} steps\n{table}\n")
 
         self._profiler = profile(

@@ -38,17 +38,8 @@ LARGEST, SMALLEST = 65536, 512
 ROOM = 0.85
 """Share of a GPU's memory that a micro-batch may take, with weights, gradients and the state of the optimizer."""
 
-TRIED = 3
-"""Micro-batches that are run to measure the time of one."""
-
 CLEARLY = 0.9
 """Share of the time of the precision that the rule names, below which the other is taken."""
-
-ROUNDS = 4
-"""Passes in each precision, of which the fastest counts; the first prepares kernels."""
-
-SECONDS = 4.0
-"""Time after which no further round begins."""
 
 FLOPS = 1e12
 """Floating point operations of a pass, at most: a larger model is tried on fewer tokens."""
@@ -95,7 +86,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
 
     with needs.step(0):
         activations = _activation_bytes(module.model, lambda: run(micro_batches[:1]), device)
-        tried = micro_batches[:TRIED]
+        tried = micro_batches[:3]
         per_micro_batch = seconds(lambda: run(tried, quick=True)) / len(tried)
         update = seconds(optimizer.step)
     parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
@@ -277,7 +268,7 @@ def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) 
         tokens = min(tokens, max(SMALLEST, int(fitting)))
     with leaving_no_trace(module, cpu):
         micro_batch, began = largest_micro_batch(data, tokens, ranks), time.perf_counter()
-        for _ in range(ROUNDS):
+        for _ in range(4):  # of which the first prepares kernels
             for precision in precisions:
                 started = time.perf_counter()
                 with (
@@ -287,6 +278,6 @@ def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) 
                     loss.backward()
                 found[precision] = min(found[precision], time.perf_counter() - started)
                 module.zero_grad(set_to_none=True)
-            if time.perf_counter() - began > SECONDS:
+            if time.perf_counter() - began > 4.0:
                 break
     return found

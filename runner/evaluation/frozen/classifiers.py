@@ -10,9 +10,6 @@ from torch.nn import functional
 PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 """Factors of the L2 penalty to choose from, the strongest first; each fit begins at the one before."""
 
-MOST_ITERATIONS = 1000
-"""Iterations of L-BFGS for one penalty."""
-
 SMALLEST_GRADIENT = 1e-5
 """A fit has ended where no derivative of the loss is larger."""
 
@@ -60,8 +57,8 @@ def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) 
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [weights],
-        max_iter=MOST_ITERATIONS,
-        max_eval=2 * MOST_ITERATIONS,
+        max_iter=1000,
+        max_eval=2000,
         tolerance_grad=SMALLEST_GRADIENT,
         tolerance_change=0.0,
         line_search_fn="strong_wolfe",

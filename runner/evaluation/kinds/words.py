@@ -17,9 +17,6 @@ from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
 
-_LESS_FREQUENT = -1e-3
-"""The score of any label but the most frequent one, which has 0, for a word without a token; it only breaks ties."""
-
 
 class TokenPredictions(Predictions[SentenceSequences]):
     """A label per word; a word without a token gets the most frequent label that may stand there.
@@ -64,7 +61,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
         if self._scheme and self._tagging:
             every = self.values.pop("log_probabilities")
-            every[~self.seen] = _LESS_FREQUENT
+            every[~self.seen] = -1e-3  # of all but the most frequent label, which only breaks ties
             every[~self.seen, default] = 0
             tags = most_probable_tags(every, starts, self._tagging.steps(self.sequences.names, self._scheme))
             chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]

@@ -37,10 +37,6 @@ MOST = 10_000
 """Pairs beyond which no number is given for how many are needed."""
 
 
-NOTHING = 1e-8
-"""An end of an interval that is a smaller part of the differences' range is 0 but for rounding."""
-
-
 class Tested(NamedTuple):
     """A statistic and its two-sided p."""
 
@@ -96,7 +92,7 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
     ends = (
         last_where(admitted, inside, edge) for edge in (float(given.min()) - room, float(given.max()) + room)
     )
-    low, high = (0.0 if abs(end) < NOTHING * room else end for end in ends)
+    low, high = (0.0 if abs(end) < 1e-8 * room else end for end in ends)  # 0 but for rounding
     return low, high
 
 

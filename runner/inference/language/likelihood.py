@@ -23,12 +23,6 @@ from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.rows import IGNORED, positions
 from tiryns.runner.order.keyed import sample_keys
 
-ROWS_AT_ONCE = 2048
-"""Masked copies that are cut into micro-batches together."""
-
-_TOKENS = 16384
-"""Tokens of a micro-batch where the run had no bound."""
-
 _STREAM = 0x70736575
 """The stream of the keyed generator for the choice of documents ("pseu")."""
 
@@ -132,8 +126,8 @@ def pseudo_losses(
     apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
     computation = language.computation
     if computation.micro_batch_tokens is None:
-        computation = computation._replace(micro_batch_tokens=_TOKENS)
-    for passed in passes(language.model, collator, cast(Any, copies), computation, 0, ROWS_AT_ONCE, report):
+        computation = computation._replace(micro_batch_tokens=16384)
+    for passed in passes(language.model, collator, cast(Any, copies), computation, 0, 2048, report):
         apart.add(passed)
     if "loss" not in apart.sums:
         raise ValueError("the pseudo-perplexity is for masked language models, and this model is another")
