@@ -36,13 +36,7 @@ SECONDS_BETWEEN_HEARTBEATS = 2
 
 
 class Leadership(ExitStack):
-    """Holds and writes the run folder on one node at a time.
-
-    Example:
-        >>> with Leadership(config, Run(path), overrides) as leadership:
-        ...     leadership.take()
-        True
-    """
+    """Holds and writes the run folder on one node at a time."""
 
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()

@@ -35,12 +35,7 @@ Cost = Callable[[NDArray[np.int64]], float]
 
 
 class Budget(NamedTuple):
-    """A setting of BUDGETS and its value.
-
-    Example:
-        >>> str(Budget("max_tokens", 5e6))
-        'max_tokens 5,000,000'
-    """
+    """A setting of BUDGETS and its value."""
 
     name: str
     amount: float
