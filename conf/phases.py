@@ -131,8 +131,9 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
     if limits or (steps > 0 and steps != Trainer.max_steps and (None in known or steps != total)):
         name = limits[0] if limits else "max_steps"
         length = "steps" if known[0] else "tokens"
+        told = "some of them in tokens" if None in known else f"{total:,} steps in all"
         raise ValueError(
-            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {_told(known, total)}: "
+            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {told}: "
             f"set trainer.{name}={'null' if limits else -1}; for another length change theirs, "
             f"such as phases.0.{length}={getattr(phases[0], length):g}, or give each phase a share of the run"
         )
@@ -153,10 +154,6 @@ def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
         found.append(end - last)
         last = end
     return found
-
-
-def _told(known: Sequence[int | None], total: int) -> str:
-    return "some of them in tokens" if None in known else f"{total:,} steps in all"
 
 
 def named_sources(phases: Sequence[Phase]) -> set[str]:

@@ -222,22 +222,18 @@ class Progress(ProgressBar):
         step, total, left = trainer.global_step, _total_steps(trainer), None
         if total is not None and self._timed_since is not None and step > self._first_step:
             left = (time.monotonic() - self._timed_since) / (step - self._first_step) * (total - step)
-        self._display.update("train", step, _figures(trainer, self._outputs, self._rate), left)
+        figures, outputs = dict[str, str](), self._outputs
+        if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
+            figures["loss"] = f"{float(outputs['loss']):.3f}"
+        if self._rate is not None:
+            figures["lr"] = f"{float(self._rate):.1e}"
+        throughput = next((c for c in trainer.callbacks if isinstance(c, Throughput)), None)  # type: ignore[attr-defined]
+        if throughput is not None and not math.isnan(throughput.tokens_per_second):
+            figures[""] = f"{throughput.tokens_per_second:,.0f} tok/s"
+        self._display.update("train", step, figures, left)
         self._shown = step
 
 
 def _total_steps(trainer: Trainer) -> int | None:
     total = trainer.estimated_stepping_batches
     return int(total) if 0 <= total < math.inf else None
-
-
-def _figures(trainer: Trainer, outputs: STEP_OUTPUT, rate: float | None) -> dict[str, str]:
-    figures = {}
-    if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
-        figures["loss"] = f"{float(outputs['loss']):.3f}"
-    if rate is not None:
-        figures["lr"] = f"{float(rate):.1e}"
-    throughput = next((c for c in trainer.callbacks if isinstance(c, Throughput)), None)  # type: ignore[attr-defined]
-    if throughput is not None and not math.isnan(throughput.tokens_per_second):
-        figures[""] = f"{throughput.tokens_per_second:,.0f} tok/s"
-    return figures

@@ -73,7 +73,7 @@ Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A function of the times that each of C classes was predicted rightly, predicted, and true: float64 [C] each."""
 
 
-Marks = tuple[Tensor, Tensor]
+Marks = tuple[Tensor, ...]
 """Items [N] and the classes that they are of [N]: of an item none, one or several."""
 
 

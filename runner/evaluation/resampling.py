@@ -117,7 +117,8 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
         types = sorted({kind for tags in (*part.predicted, *part.true) for _, _, kind in entities(tags)})
         table, size, counted = "entities", len(types), EntityScore("f1").marks(*both, types)
     elif "macro_f1" in metrics or part.kind == "token_classification":
-        counted = metrics["macro_f1" if "macro_f1" in metrics else "accuracy"].marks(*both)
+        metric: Any = metrics["macro_f1" if "macro_f1" in metrics else "accuracy"]
+        counted = metric.marks(*both)
     else:
         return figures
     for name in ("precision", "recall", "f1"):
