@@ -16,9 +16,6 @@ from tiryns.conf.config import DEFAULTS, Config
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Named, Rule, rules_of
 
-UNSEEN = ("_target_", "_convert_")
-"""Fields that are no settings."""
-
 
 @dataclass(frozen=True)
 class Field:
@@ -63,7 +60,7 @@ def fields_of(node: type, prefix: str) -> list[Field]:
     hints, docs, rules = get_type_hints(node), field_docs(node), rules_of(node)
     found = []
     for f in fields(node):
-        if f.name not in UNSEEN:
+        if f.name not in ("_target_", "_convert_"):  # which are no settings
             default = f.default_factory() if f.default_factory is not NO_DEFAULT else f.default
             key = f"{prefix}.{f.name}".lstrip(".")
             found.append(Field(key, hints[f.name], default, docs.get(f.name, ""), **rules[f.name]))

@@ -8,9 +8,6 @@ from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
 from tiryns.conf.values import POSITIVE, Settings, check_of, rules_of, suggest
 
-OF_MIXTURES = ("mixture", "mixture_by", "mixture_tau")
-"""Settings of a phase that data with one source has not."""
-
 LENGTHS = ("steps", "tokens", "share")
 """Settings of a phase that say how long it is."""
 
@@ -57,23 +54,12 @@ class Phase:
 
 
 def place_of(number: int, name: str) -> str:
-    """How messages name a phase, counted from 0.
-
-    Example:
-        >>> place_of(1, "decay")
-        'phases[1] (decay)'
-    """
+    """How messages name a phase, counted from 0."""
     return f"phases[{number}] ({name})"
 
 
 def phases_of(given: object) -> list[Phase]:
-    """The phases of the setting `phases`; raises ValueError for the first thing that is wrong.
-
-    Example:
-        >>> first, last = phases_of([{"name": "stable", "steps": 90}, {"name": "decay", "steps": 10}])
-        >>> last.name, last.steps, last.settings
-        ('decay', 10, {})
-    """
+    """The phases of the setting `phases`; raises ValueError for the first thing that is wrong."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError(f"phases={given!r}: expected a list such as [{{name: stable, steps: 90}}, ...]")
     phases = [_phase(number, entry) for number, entry in enumerate(given)]
@@ -128,11 +114,6 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
 
     Shares of `trainer.max_steps` end at the nearest whole step; those of `trainer.max_tokens` are tokens. Raises
     ValueError for a run that has a length of its own besides, or none that shares could be parts of.
-
-    Example:
-        >>> stable, decay = Phase("stable", share=0.9), Phase("decay", share=0.1)
-        >>> lengths_of([stable, decay], {"max_steps": 15})
-        [14, 1]
     """
     limits = [name for name in ("max_epochs", *BUDGETS) if trainer.get(name) is not None]
     steps = int(trainer.get("max_steps", -1))
@@ -150,8 +131,9 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
     if limits or (steps > 0 and steps != Trainer.max_steps and (None in known or steps != total)):
         name = limits[0] if limits else "max_steps"
         length = "steps" if known[0] else "tokens"
+        told = "some of them in tokens" if None in known else f"{total:,} steps in all"
         raise ValueError(
-            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {_told(known, total)}: "
+            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {told}: "
             f"set trainer.{name}={'null' if limits else -1}; for another length change theirs, "
             f"such as phases.0.{length}={getattr(phases[0], length):g}, or give each phase a share of the run"
         )
@@ -174,10 +156,6 @@ def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
     return found
 
 
-def _told(known: Sequence[int | None], total: int) -> str:
-    return "some of them in tokens" if None in known else f"{total:,} steps in all"
-
-
 def named_sources(phases: Sequence[Phase]) -> set[str]:
     """The sources of a mixture that phases name."""
     return {str(name) for phase in phases for name in phase.data.get("mixture") or {}}
@@ -195,7 +173,7 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
     for number, phase in enumerate(phases):
         for name, value in phase.data.items():
             key = f"{place_of(number, phase.name)}.data.{name}"
-            if name in OF_MIXTURES and not isinstance(sources, Mapping):
+            if name in ("mixture", "mixture_by", "mixture_tau") and not isinstance(sources, Mapping):
                 raise ValueError(f"{key}: the run's data is no mixture (data=mixture) with sources by name")
             if name == "mixture":
                 _check_weights(key, value, sources or {})

@@ -71,7 +71,9 @@ def _open_mappings(config: DictConfig) -> None:
     kind = OmegaConf.get_type(config)
     hints = {} if kind is dict else get_type_hints(kind)
     for name in map(str, config):
-        if _is_mapping(hints.get(name)):
+        hint = hints.get(name)
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        if any(get_origin(kind) is dict for kind in kinds):  # a mapping, or what may be one
             given = MISSING if OmegaConf.is_missing(config, name) else config[name]
             # only a mapping can be opened, and it stays open when it is unset
             if not isinstance(given, DictConfig):
@@ -83,12 +85,6 @@ def _open_mappings(config: DictConfig) -> None:
             continue
         elif isinstance(config[name], DictConfig):
             _open_mappings(config[name])
-
-
-def _is_mapping(hint: object) -> bool:
-    """Whether a field of this type holds a mapping, or may hold one."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return any(get_origin(kind) is dict for kind in kinds)
 
 
 def register(group: str, **options: type) -> None:

@@ -199,12 +199,7 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 
 def count_of(number: int, what: str) -> str:
-    """A number with its noun, which takes an s but for 1.
-
-    Example:
-        >>> count_of(1, "text"), count_of(1200, "text")
-        ('1 text', '1,200 texts')
-    """
+    """A number with its noun, which takes an s but for 1."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 

@@ -160,7 +160,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
     with many_imports():
         from tiryns.runner.callbacks import Heartbeat, PhaseChanges, Preemption, taken_back
-        from tiryns.runner.callbacks.preemption import KILLED_LOADER
+        from tiryns.runner.callbacks.stopping import KILLED_LOADER
         from tiryns.runner.checkpoints.callback import checkpoint_to_resume
         from tiryns.runner.inference.export import check_export
         from tiryns.runner.logging.loggers import finish_loggers
@@ -174,7 +174,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    (counted := lengths.run_lengths(chosen)).restore(before)
+    (counted := lengths.Lengths(chosen)).restore(before)
     leave_out_rewinds(chosen, folder.path)
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps

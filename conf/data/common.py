@@ -30,15 +30,7 @@ class Tables:
 
 
 def demonstration(target: str) -> Callable[[Option], Option]:
-    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`.
-
-    Example:
-        >>> @demonstration("stdlib_pairs.StdlibRetrieval")
-        ... class Shown:
-        ...     max_length: int = 64
-        >>> Shown().test
-        {'_target_': 'runner.data.demo.stdlib_pairs.StdlibRetrieval', 'part': 'test'}
-    """
+    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`."""
 
     def made(option: Option) -> Option:
         for part in ("train", "validation", "test"):

@@ -1,26 +1,23 @@
 """Lightning callbacks of a run.
 
 - `progress`: the progress bar, or plain lines; `throughput`: tokens per second, MFU and CPU seconds.
-- `preemption`: stops on a signal, with a checkpoint, and tells the agent of the node that this rank makes progress;
-  `early_stopping`: stops when a metric no longer improves, or after so many steps.
-- `divergence`: stops or takes back a run whose loss diverges, by the rule of `loss_level`.
-- `plateau`: warns of a loss that stays at the unigram entropy.
+- `stopping`: stops on a signal, with a checkpoint, when a metric no longer improves, or after so many steps, and tells
+  the agent of the node that this rank makes progress.
+- `divergence`: stops or takes back a run whose loss diverges.
 - `phases`: begins each phase of a run, and validates at its end.
-- `groups`: shows the parameter groups at the start.
+- `groups`: shows the parameter groups at the start, and warns of a loss that stays at the unigram entropy.
 - `suite`: evaluates the weights with a suite every so many steps, in the loop or as jobs of their own.
 - `ladder`: measures activations for a ladder of widths, and holds what was predicted of a run.
 - `manifest`: writes what the run is made of, digests of its weights, and the order audit.
 """
 
 from tiryns.runner.callbacks.divergence import Divergence, taken_back
-from tiryns.runner.callbacks.early_stopping import EarlyStopping, StopAfter
-from tiryns.runner.callbacks.groups import ParameterGroups
+from tiryns.runner.callbacks.groups import ParameterGroups, Plateau
 from tiryns.runner.callbacks.ladder import Coordinates, Prediction
 from tiryns.runner.callbacks.manifest import Manifest, OrderAudit
 from tiryns.runner.callbacks.phases import PhaseChanges
-from tiryns.runner.callbacks.plateau import Plateau
-from tiryns.runner.callbacks.preemption import Heartbeat, Preemption
 from tiryns.runner.callbacks.progress import Progress
+from tiryns.runner.callbacks.stopping import EarlyStopping, Heartbeat, Preemption, StopAfter
 from tiryns.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
 from tiryns.runner.callbacks.throughput import CpuTime, Throughput
 

@@ -16,11 +16,6 @@ from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.protocols import RunCallback, State
 from tiryns.runner.run.folder import Run
 
-OF_LOSS = ("data", "model", "objective")
-"""Groups whose settings make the loss of a phase another one."""
-
-_NOT_IN_FILES = re.compile(r"[^\w.]")
-
 RECORD = "phases"
 """Their key in `status.json`, and in checkpoints that of their tokens."""
 
@@ -47,13 +42,16 @@ class PhaseChanges(Callback, RunCallback):
     @property
     def names_of_ends(self) -> dict[int, str]:
         """The last step of each phase, counted from 1, with the name of its checkpoint."""
-        named = enumerate(zip(self.timeline.ends, self.timeline.names, strict=True), 1)
-        return {end: f"phase-{number}-{_NOT_IN_FILES.sub('-', name)}" for number, (end, name) in named}
+        names = (re.sub(r"[^\w.]", "-", name) for name in self.timeline.names)
+        named = enumerate(zip(self.timeline.ends, names, strict=True), 1)
+        return {end: f"phase-{number}-{name}" for number, (end, name) in named}
 
     @cached_property
     def other_losses(self) -> set[int]:
         """The first step, counted from 1, of each phase whose loss is not that of the phase before."""
-        own = [[phase.settings.get(group) for group in OF_LOSS] for phase in self.phases]
+        own = [
+            [phase.settings.get(group) for group in ("data", "model", "objective")] for phase in self.phases
+        ]
         changed = [before != after for before, after in pairwise(own)]
         return {start + 1 for start, other in zip(self.timeline.starts[1:], changed, strict=True) if other}
 

@@ -11,7 +11,6 @@ from lightning.pytorch.callbacks import ProgressBar
 from lightning.pytorch.utilities.types import STEP_OUTPUT
 from rich import progress as rich
 from rich.console import Console
-from rich.text import Text
 from torch import Tensor
 
 from tiryns.runner.callbacks.throughput import Throughput
@@ -27,16 +26,21 @@ class Bars:
         self._bars = rich.Progress(
             rich.TextColumn("{task.description}"),
             rich.BarColumn(bar_width=None, complete_style="cyan", finished_style="cyan"),
-            StepColumn(),
+            rich.TextColumn("[bold]{task.fields[steps]}"),
             rich.TextColumn("{task.fields[figures]}"),
             rich.TextColumn("[dim]{task.fields[left]}"),
             console=Console(), auto_refresh=False, expand=True,
         )  # fmt: skip
         self._tasks: dict[str, rich.TaskID] = {}
+        self._totals: dict[str, str] = {}
 
     def begin(self, name: str, total: int | None, step: int) -> None:
         """Adds a bar."""
-        self._tasks[name] = self._bars.add_task(name, total=total, completed=step, figures="", left="")
+        self._totals[name] = "" if total is None else f"/{total:,}"
+        steps = f"{step:,}{self._totals[name]}"
+        self._tasks[name] = self._bars.add_task(
+            name, total=total, completed=step, steps=steps, figures="", left=""
+        )
         self._bars.start()
         self._bars.refresh()
 
@@ -49,7 +53,8 @@ class Bars:
         self._due = time.monotonic() + self._seconds
         left = "" if seconds_left is None else f"{clock(seconds_left)} left"
         shown = "  ".join(f"[dim]{label}[/] {value}" if label else value for label, value in figures.items())
-        self._bars.update(self._tasks[name], completed=step, figures=shown, left=left)
+        steps = f"{step:,}{self._totals[name]}"
+        self._bars.update(self._tasks[name], completed=step, steps=steps, figures=shown, left=left)
         self._bars.refresh()
 
     def end(self, name: str) -> None:
@@ -64,15 +69,6 @@ class Bars:
     def close(self) -> None:
         """Stops redrawing; the bars stay on the screen."""
         self._bars.stop()
-
-
-class StepColumn(rich.ProgressColumn):
-    """Steps done of all steps, such as `120/1,000`."""
-
-    def render(self, task: rich.Task) -> Text:
-        """The text for one bar."""
-        total = "" if task.total is None else f"/{int(task.total):,}"
-        return Text(f"{int(task.completed):,}{total}", style="bold")
 
 
 class Lines:
@@ -228,22 +224,18 @@ class Progress(ProgressBar):
         step, total, left = trainer.global_step, _total_steps(trainer), None
         if total is not None and self._timed_since is not None and step > self._first_step:
             left = (time.monotonic() - self._timed_since) / (step - self._first_step) * (total - step)
-        self._display.update("train", step, _figures(trainer, self._outputs, self._rate), left)
+        figures, outputs = dict[str, str](), self._outputs
+        if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
+            figures["loss"] = f"{float(outputs['loss']):.3f}"
+        if self._rate is not None:
+            figures["lr"] = f"{float(self._rate):.1e}"
+        throughput = next((c for c in trainer.callbacks if isinstance(c, Throughput)), None)  # type: ignore[attr-defined]
+        if throughput is not None and not math.isnan(throughput.tokens_per_second):
+            figures[""] = f"{throughput.tokens_per_second:,.0f} tok/s"
+        self._display.update("train", step, figures, left)
         self._shown = step
 
 
 def _total_steps(trainer: Trainer) -> int | None:
     total = trainer.estimated_stepping_batches
     return int(total) if 0 <= total < math.inf else None
-
-
-def _figures(trainer: Trainer, outputs: STEP_OUTPUT, rate: float | None) -> dict[str, str]:
-    figures = {}
-    if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
-        figures["loss"] = f"{float(outputs['loss']):.3f}"
-    if rate is not None:
-        figures["lr"] = f"{float(rate):.1e}"
-    throughput = next((c for c in trainer.callbacks if isinstance(c, Throughput)), None)  # type: ignore[attr-defined]
-    if throughput is not None and not math.isnan(throughput.tokens_per_second):
-        figures[""] = f"{throughput.tokens_per_second:,.0f} tok/s"
-    return figures

@@ -19,7 +19,7 @@ from lightning.pytorch import Callback, Trainer
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner import log
-from tiryns.runner.callbacks.preemption import Heartbeat
+from tiryns.runner.callbacks.stopping import Heartbeat
 from tiryns.runner.callbacks.throughput import Throughput
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.permissions import words_of
@@ -220,12 +220,7 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder.
-
-    Example:
-        >>> step_of(Path("run/suite/step-00000500"))
-        500
-    """
+    """The step of an evaluation, by the name of its folder."""
     return int(folder.name.removeprefix("step-"))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.spans import with_kinds
-from tiryns.runner.evaluation.kinds.tags import mean_score
+from tiryns.runner.evaluation.kinds.words import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, measured
 
@@ -24,11 +24,6 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
     """The metrics of a kind of predictions for rows with labels, as those of a run's test; none for an unknown kind.
 
     `names` are the labels there are; without them those of the rows.
-
-    Example:
-        >>> rows = [{"gold": "a", "predicted": "a"}, {"gold": "b", "predicted": "a"}]
-        >>> measured_rows("classification", rows)["accuracy"]
-        0.5
     """
     known = [row for row in rows if row["gold"] is not None]
     if kind not in PARTS or not known:

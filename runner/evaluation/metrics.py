@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from tiryns.conf.values import suggest
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.words.tags import OUTSIDE, SCHEMES, entities, tagging_of
 from tiryns.runner.evaluation.ranks import TiedRanks
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Figures of whole entities, over all types, where labels are tags of entities."""
-
 
 IOB = (OUTSIDE, "B-X", "I-X")
 """Tags that tell the scheme of entities whose labels are not named."""
@@ -32,17 +31,14 @@ def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
         return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
 
 
-def tag_metrics(num_labels: int, labels: Sequence[str] = IOB, **options: object) -> dict[str, Metric]:
-    """Metrics of the labels of words: class numbers [W] for the accuracy, tags of sentences for entities."""
-    scores = {name: EntityScore(name.removeprefix("entity_"), labels, **options) for name in ENTITY_FIGURES}
-    return {"accuracy": ClassScore("accuracy", num_labels, **options), **scores}
-
-
 KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
     "classification": lambda size, **to: {one: ClassScore(one, size, **to) for one in ClassScore.measures},
     "multi_label": lambda size, **to: {one: LabelScore(one, size, **to) for one in LabelScore.measures},
     "regression": number_metrics,
-    "token_classification": tag_metrics,
+    "token_classification": lambda size, labels=IOB, **to: {
+        "accuracy": ClassScore("accuracy", size, **to),
+        **{one: EntityScore(one.removeprefix("entity_"), labels, **to) for one in ENTITY_FIGURES},
+    },
     "question_answering": lambda size, **to: {one: AnswerOverlap(one, **to) for one in ("exact_match", "f1")},
     # the size is the largest number of choices of an example
     "multiple_choice": lambda size, **to: {"accuracy": ClassScore("accuracy", size, **to)},
@@ -69,10 +65,7 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> d
         >>> f1.compute().item()
         1.0
     """
-    if task not in KINDS:
-        raise ValueError(
-            f"there are no metrics for {task!r}; there are: {', '.join(KINDS)}" + suggest(task, KINDS)
-        )
+    check_choice("task", task, KINDS)
     return KINDS[task](num_labels, **options)
 
 
@@ -80,8 +73,12 @@ Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A function of the times that each of C classes was predicted rightly, predicted, and true: float64 [C] each."""
 
 
+Marks = tuple[Tensor, ...]
+"""Items [N] and the classes that they are of [N]: of an item none, one or several."""
+
+
 class CountedScore(Metric):
-    """A score of counts: how often each of C classes was `predicted`, `true`, and both (`correct`)."""
+    """A score of counts: how often each of C classes was rightly predicted (`correct`), `predicted`, and `true`."""
 
     full_state_update = False
     predicted: Tensor
@@ -95,6 +92,16 @@ class CountedScore(Metric):
         self.measure = self.measures[measure]
         for name in ("predicted", "true", "correct"):
             self.add_state(name, torch.zeros(num_classes, dtype=torch.long), dist_reduce_fx="sum")
+
+    def marks(self, predicted: Any, true: Any) -> tuple[Marks, ...]:
+        """What is rightly predicted, predicted, and true of items as `update` takes them."""
+        raise NotImplementedError
+
+    def update(self, predicted: Any, true: Any) -> None:
+        """Adds items, predicted and true."""
+        totals = (self.correct, self.predicted, self.true)
+        for total, (_, classes) in zip(totals, self.marks(predicted, true), strict=True):
+            total += torch.bincount(classes.to(total.device), minlength=len(total))
 
     def compute(self) -> Tensor:
         """The score, float64."""
@@ -155,12 +162,10 @@ class ClassScore(CountedScore):
         "mcc": matthews,
     }
 
-    def update(self, predicted: Tensor, true: Tensor) -> None:
-        """Adds examples: class numbers [D], predicted and true."""
-        size = len(self.true)
-        self.predicted += torch.bincount(predicted, minlength=size)
-        self.true += torch.bincount(true, minlength=size)
-        self.correct += torch.bincount(true[predicted == true], minlength=size)
+    def marks(self, predicted: Tensor, true: Tensor) -> tuple[Marks, ...]:
+        """Of one class number per item [D], predicted and true."""
+        items, right = torch.arange(len(true), device=true.device), predicted == true
+        return (items[right], true[right]), (items, predicted), (items, true)
 
 
 class LabelScore(CountedScore):
@@ -178,13 +183,11 @@ class LabelScore(CountedScore):
         self.whole = measure == "accuracy"
         super().__init__(measure, 1 if self.whole else num_labels, **kwargs)
 
-    def update(self, predicted: Tensor, true: Tensor) -> None:
-        """Adds examples: booleans [D, C], predicted and true."""
+    def marks(self, predicted: Tensor, true: Tensor) -> tuple[Marks, ...]:
+        """Of any number of labels per item: booleans [D, C], predicted and true."""
         if self.whole:
             predicted, true = (predicted == true).all(1, keepdim=True), torch.ones_like(true[:, :1])
-        self.predicted += predicted.sum(0)
-        self.true += true.sum(0)
-        self.correct += (predicted & true).sum(0)
+        return tuple(held.nonzero().unbind(1) for held in (predicted & true, predicted, true))
 
 
 class EntityScore(CountedScore):
@@ -212,17 +215,21 @@ class EntityScore(CountedScore):
             raise ValueError(f"labels {', '.join(labels)} tag no entities; schemes are {', '.join(SCHEMES)}")
         self.tagging, self.labels = tagging, None if labels is IOB else labels
 
-    def update(self, predicted: Iterable[Sequence[str]], true: Iterable[Sequence[str]]) -> None:
-        """Adds sentences: the tags of each, predicted and true. Raises ValueError for a tag that is of no label."""
-        for pair in zip(predicted, true, strict=True):
+    def marks(self, predicted: Any, true: Any, types: Sequence[str] = ()) -> tuple[Marks, ...]:
+        """Of the entities of sentences, by their tags, predicted and true: of `types`, or all of one class.
+
+        Raises ValueError for a tag that is of no label.
+        """
+        marks: list[list[tuple[int, int]]] = [[], [], []]
+        for item, pair in enumerate(zip(predicted, true, strict=True)):
             for tag in {tag for tags in pair for tag in tags} - {OUTSIDE, *(self.labels or ())}:
                 if self.labels or not tag.startswith(("B-", "I-")):
                     expected = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
                     raise ValueError(f"the tag {tag!r} is of no label: expected {expected}")
             found, wanted = (entities(self.tagging.iob(tags)) for tags in pair)
-            self.predicted += len(found)
-            self.true += len(wanted)
-            self.correct += len(found & wanted)
+            for listed, spans in zip(marks, (found & wanted, found, wanted), strict=True):
+                listed += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
+        return tuple(torch.tensor(listed, dtype=torch.long).view(-1, 2).unbind(1) for listed in marks)
 
 
 class MeanOverQuestions(Metric):

@@ -25,9 +25,6 @@ S = TypeVar("S", bound=Sized)
 MATRIX_LABELS = 2000
 """Most labels that a table of labels by labels is made of: memory grows with their square."""
 
-CONFUSIONS = 50
-"""Confusions listed of more labels."""
-
 
 class Compared(NamedTuple):
     """Items that metrics of a kind are computed of: texts, words, tags of sentences, answers."""
@@ -207,7 +204,7 @@ def as_tensor(values: object) -> Any:
 def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: NDArray[np.int64]) -> Entry:
     """`labels`, `per_class` figures, and `confusion` (a row per true label, a column per predicted one).
 
-    Of more than `MATRIX_LABELS` labels there are `confusions` instead, the most frequent ones.
+    Of more than `MATRIX_LABELS` labels there are `confusions` instead, the 50 most frequent ones.
     """
     size = len(names)
     sums = (np.bincount(some, minlength=size) for some in (true[true == predicted], predicted, true))
@@ -219,7 +216,7 @@ def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: N
     wrong = true != predicted
     pairs, found = np.unique(true[wrong] * size + predicted[wrong], return_counts=True)
     support = np.bincount(true, minlength=size)
-    first = np.argsort(-found, kind="stable")[:CONFUSIONS]
+    first = np.argsort(-found, kind="stable")[:50]
     rows = [(*divmod(int(pairs[i]), size), int(found[i])) for i in first]
     tables["confusions"] = [
         {"true": names[t], "as": names[p], "count": count, "share": count / int(support[t])}

@@ -7,7 +7,7 @@ Letters in shapes: R resamples, D examples, M items, C classes.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial, singledispatch
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +18,9 @@ from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanC
 from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.evaluation.metrics import (
     ENTITY_FIGURES,
-    ClassScore,
     CountedScore,
     EntityScore,
-    LabelScore,
+    Marks,
     MeanOverQuestions,
     get_metrics_for_task,
 )
@@ -38,32 +37,16 @@ Weighted = Callable[[Weights], Numbers]
 TABLE = 1 << 24
 """The largest table of examples and classes that is made."""
 
-OF_CLASSES = ("precision", "recall", "f1")
-"""The figures of each class that have an interval."""
 
-
-class Marks(NamedTuple):
-    """Which items [N] are of which classes [N]: of an item none, one or several."""
-
-    items: NDArray[np.int64]
-    classes: NDArray[np.int64]
-
-    def counts(self, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
-        """How often each class occurs in each resample [R, C]."""
-        places, (resamples, examples) = owners[self.items], weights.shape
-        if examples * num_classes <= TABLE:
-            table = np.bincount(places * num_classes + self.classes, minlength=examples * num_classes)
-            return weights @ table.reshape(examples, num_classes).astype(np.float64)
-        rows = [np.bincount(self.classes, row[places], num_classes) for row in weights]
-        return np.array(rows, dtype=np.float64).reshape(resamples, num_classes)
-
-
-class Counted(NamedTuple):
-    """The classes that were rightly predicted, predicted, and true."""
-
-    correct: Marks
-    predicted: Marks
-    true: Marks
+def counts(marks: Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
+    """How often each class occurs in each resample [R, C]."""
+    items, classes = (part.numpy() for part in marks)
+    places, (resamples, examples) = owners[items], weights.shape
+    if examples * num_classes <= TABLE:
+        table = np.bincount(places * num_classes + classes, minlength=examples * num_classes)
+        return weights @ table.reshape(examples, num_classes).astype(np.float64)
+    rows = [np.bincount(classes, row[places], num_classes) for row in weights]
+    return np.array(rows, dtype=np.float64).reshape(resamples, num_classes)
 
 
 def intervals(
@@ -129,24 +112,23 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
         f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
         for name, metric in chosen.items()
     }
-    table, size, both = "per_class", num_labels, (part.predicted, part.true)
-    if part.kind == "multi_label":
-        counted = _label_marks(*both)
-    elif part.only == ENTITY_FIGURES:
+    table, size, both = "per_class", num_labels, (as_tensor(part.predicted), as_tensor(part.true))
+    if part.only == ENTITY_FIGURES:
         types = sorted({kind for tags in (*part.predicted, *part.true) for _, _, kind in entities(tags)})
-        table, size, counted = "entities", len(types), _entity_marks(*both, types)
-    elif part.kind != "multiple_choice" and isinstance(next(iter(metrics.values())), ClassScore):
-        counted = _class_marks(*both)
+        table, size, counted = "entities", len(types), EntityScore("f1").marks(*both, types)
+    elif "macro_f1" in metrics or part.kind == "token_classification":
+        metric: Any = metrics["macro_f1" if "macro_f1" in metrics else "accuracy"]
+        counted = metric.marks(*both)
     else:
         return figures
-    for name in OF_CLASSES:
+    for name in ("precision", "recall", "f1"):
         figures[f"{table}{part.suffix}/{name}"] = partial(_of_classes, name, counted, owners, size)
     return figures
 
 
-def _of_classes(name: str, counted: Counted, owners: Owners, size: int, weights: Weights) -> Numbers:
+def _of_classes(name: str, counted: Sequence[Marks], owners: Owners, size: int, weights: Weights) -> Numbers:
     """A figure of each class [R, C], as `runner.evaluation.predictions.scores` defines it."""
-    correct, predicted, true = (marks.counts(weights, owners, size) for marks in counted)
+    correct, predicted, true = (counts(marks, weights, owners, size) for marks in counted)
     whole = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}[name]
     return correct / np.where(whole > 0, whole, 1)
 
@@ -170,17 +152,11 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 @weighted.register
 def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the counts of each class."""
-    if isinstance(metric, EntityScore):
-        counted = _entity_marks(predicted, true, None)
-    elif isinstance(metric, LabelScore) and metric.whole:
-        counted = _label_marks((predicted == true).all(1, keepdims=True), np.ones_like(true[:, :1]))
-    else:
-        counted = (_label_marks if isinstance(metric, LabelScore) else _class_marks)(predicted, true)
-    size = len(metric.true)
+    counted, size = metric.marks(as_tensor(predicted), as_tensor(true)), len(metric.true)
 
     def figure(weights: Weights) -> Numbers:
-        counts = [torch.from_numpy(marks.counts(weights, owners, size)) for marks in counted]
-        return np.array([float(metric.measure(*row)) for row in zip(*counts, strict=True)])
+        of_classes = [torch.from_numpy(counts(marks, weights, owners, size)) for marks in counted]
+        return np.array([float(metric.measure(*row)) for row in zip(*of_classes, strict=True)])
 
     return figure
 
@@ -249,27 +225,3 @@ def ranks(weights: Weights, values: Numbers) -> Numbers:
     drawn = np.add.reduceat(weights[:, order], starts, axis=1)
     first = np.cumsum(drawn, axis=1) - drawn
     return (first + (drawn + 1) / 2)[:, group]
-
-
-def _class_marks(predicted: NDArray[np.int64], true: NDArray[np.int64]) -> Counted:
-    """Of one class per item."""
-    items, right = np.arange(len(true)), predicted == true
-    return Counted(Marks(items[right], true[right]), Marks(items, predicted), Marks(items, true))
-
-
-def _label_marks(predicted: NDArray[np.bool_], true: NDArray[np.bool_]) -> Counted:
-    """Of any number of labels per item."""
-    return Counted(*(Marks(*np.nonzero(marks)) for marks in (predicted & true, predicted, true)))
-
-
-def _entity_marks(
-    predicted: Sequence[Sequence[str]], true: Sequence[Sequence[str]], types: Sequence[str] | None
-) -> Counted:
-    """Of the entities of sentences, by their place among the `types`; all of one class without these."""
-    marks: list[list[tuple[int, int]]] = [[], [], []]
-    for item, (ours, theirs) in enumerate(zip(predicted, true, strict=True)):
-        found, wanted = entities(ours), entities(theirs)
-        for listed, spans in zip(marks, (found & wanted, found, wanted), strict=True):
-            listed += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
-    pairs = [np.array(listed, dtype=np.int64).reshape(-1, 2) for listed in marks]
-    return Counted(*(Marks(pair[:, 0], pair[:, 1]) for pair in pairs))

@@ -6,5 +6,5 @@
 - `predictor`: `Predictor`, any of these with predictions for rows; `evaluated`: figures on data that comes later.
 - `frozen`: features of an encoder that is not trained, and what they are worth.
 - `mining`: hard negatives for pairs of texts.
-- `export`: the model as a Hugging Face folder; `card`: its model card, with `hub_metadata`.
+- `export`: the model as a Hugging Face folder; `card`: its model card.
 """

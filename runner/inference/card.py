@@ -1,27 +1,50 @@
-"""The model card: what the hub reads of a model, what it is, how it is loaded, and what it says of an example."""
+"""The model card: what the hub reads of a model as far as it is known, what it is, how it is loaded, and an example."""
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import yaml
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.repocard import metadata_load
 from omegaconf import DictConfig, OmegaConf
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.values import Settings
 from tiryns.runner.config.moved import begun_in, from_begin
-from tiryns.runner.inference.hub_metadata import about, hub_data_sets, sources_of, task_of_head
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
+from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.model_folder import NoModel, model_folder
 from tiryns.runner.run.yaml_files import parsed
 
-INTERNAL = ("objective", "best_step")
-"""Figures that the model card leaves out."""
+HEADS = {
+    "ForSequenceClassification": ("text-classification", "classifies texts"),
+    "ForTokenClassification": ("token-classification", "labels the words of texts"),
+    "ForQuestionAnswering": ("question-answering", "marks the answer to a question in a text"),
+    "ForMultipleChoice": ("multiple-choice", "chooses one of several answers"),
+    "ForMaskedLM": ("fill-mask", "predicts masked tokens"),
+    "ForCausalLM": ("text-generation", "continues texts"),
+    "LMHeadModel": ("text-generation", "continues texts"),
+    "ForConditionalGeneration": ("image-text-to-text", "answers questions about images"),
+}
+"""The hub's task for each head of transformers, and what a model with it does."""
+
+HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+"""A model or a data set of the hub, with its owner."""
+
+METRICS = (
+    "accuracy", "f1", "precision", "recall", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse",
+    "loss", "perplexity",
+)  # fmt: skip
+"""Metrics that a leaderboard of the hub may show, by the last part of their names, of entities as of seqeval."""
 
 MADE_BY = """
 ## What made it
@@ -47,7 +70,6 @@ base = PeftConfig.from_pretrained("<this folder>").base_model_name_or_path
 model = {loader}.from_pretrained(base, config=config{trust})
 model = PeftModel.from_pretrained(model, "<this folder>")
 """
-"""How a model card says that the folder is loaded."""
 
 ASKED = {
     "text-classification": '"a text", truncation=True',
@@ -62,7 +84,6 @@ from transformers import pipeline
 predict = pipeline("{task}", model=model, tokenizer=tokenizer)
 print(predict({asked}))
 """
-"""How a model card shows a prediction."""
 
 TRUNCATED = """
 Without `truncation` a pipeline fails at a text that is longer than the model reads ({longest:,} tokens).
@@ -79,8 +100,83 @@ vectors = model.encode(["a text", "another one"])
 ```
 """
 
-LONGEST_EXAMPLE = 300
-"""Characters of the example's text."""
+
+def task_of_head(model: Any) -> tuple[str, str]:
+    """Returns the hub's task of a model, and what it does; empty for a head of one's own."""
+    config = model.pretrained.config
+    if getattr(model, "embedding", None) is not None:
+        return "sentence-similarity", "makes vectors of texts"
+    if objective_of(config):
+        return "text-generation", "continues texts"
+    if getattr(config, "problem_type", None) == "regression":
+        return "text-classification", "gives texts numbers"
+    # one that says so to sentence-transformers scores pairs of texts
+    if getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1:
+        return "text-ranking", "ranks texts for a query"
+    name = type(model.pretrained).__name__
+    return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
+
+
+def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -> dict[str, object]:
+    """Returns what the hub reads of a card, as far as it is known: nothing is guessed.
+
+    License and language are those of the model that it began with; a model index needs a task and a data set.
+    """
+    task, _ = task_of_head(model)
+    kinds = {
+        "sentence-similarity": ["sentence-transformers", "feature-extraction", task],
+        "text-ranking": ["sentence-transformers", "cross-encoder", "reranker"],
+    }
+    base = str((settings.get("model") or {}).get("name_or_path") or "")
+    theirs = _metadata_of(base)
+    named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
+    library = "peft" if is_separate(model.pretrained) else "transformers"
+    data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
+    types = {name: name.rpartition("/")[2].removeprefix("entity_") for name in figures}
+    known = {
+        "library_name": "sentence-transformers" if task in kinds else library,
+        "pipeline_tag": task,
+        "license": theirs.get("license"),
+        "language": theirs.get("language"),
+        "base_model": named,
+        "datasets": data,
+        "tags": ["tiryns", *kinds.get(task, [])],
+        "metrics": sorted({*types.values()} & {*METRICS} - {"loss"}),
+    }
+    shown = [(name, value) for name, value in figures.items() if types[name] in METRICS]
+    measured = [{"type": types[name], "name": name, "value": round(value, 6)} for name, value in shown]
+    if task and data and measured:  # the figures of the data set that they were measured on
+        named = {"name": data[0], "type": data[0]}
+        result = {"task": {"type": task}, "dataset": named, "metrics": measured}
+        known["model-index"] = [{"name": run.name, "results": [result]}]
+    return {name: value for name, value in known.items() if value}
+
+
+def _metadata_of(base: str) -> dict[str, object]:
+    """What the card of a model says, that of a folder or of one that was downloaded; empty without a card."""
+    found: object = None
+    with suppress(NoModel, ValueError, yaml.YAMLError, OSError):  # of a run whose model is gone by now, too
+        card = Path(model_folder(base), "README.md") if base else Path()
+        if HUB_NAME.fullmatch(base) and not card.parent.is_dir():
+            card = Path(str(try_to_load_from_cache(base, "README.md")))
+        found = metadata_load(card) if card.is_file() else None
+    return found if isinstance(found, dict) else {}
+
+
+def sources_of(data: Settings) -> Iterator[object]:
+    """What a config's data is read from: names, and nodes of sources."""
+    given = [data.get(name) for name in ("source", "train", "validation", "test")]
+    given += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
+    for value in given:
+        yield from filter(None, value if isinstance(value, list) else [value])
+
+
+def hub_data_sets(data: Settings) -> Iterator[str]:
+    """The data sets of the hub that a config's data names."""
+    for value in sources_of(data):
+        name = str(value).partition("@")[0].partition(":")[0]
+        if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:
+            yield name
 
 
 def model_card(
@@ -89,7 +185,9 @@ def model_card(
     """Returns the README of a model: metadata of the hub, what it is, figures, an example, usage, command and config."""
     name = type(model.pretrained).__name__
     command = (run.path / "command.txt").read_text().strip()
-    shown = sorted((figure, value) for figure, value in results.items() if figure not in INTERNAL)
+    shown = sorted(
+        (figure, value) for figure, value in results.items() if figure not in ("objective", "best_step")
+    )
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
     config = (run.path / "config.yaml").read_text()
     settings: Any = parsed(config) or {}
@@ -177,13 +275,13 @@ def example(run: Run, data: Settings) -> str:
         for mask in islice((part for part in text if isinstance(part, dict)), 1):
             guesses = ", ".join(f"{word} {share:.2f}" for word, share in mask.get("guesses", []))
             pairs += [("first mask", mask.get("true", "").strip()), ("guesses", guesses)]
-    lines = []
+    lines = ""
     for name, value in pairs:
         cell = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         cell = re.sub(r"\s+", " ", cell).replace("|", "\\|").replace("<", "&lt;")
-        short = cell if len(cell) <= LONGEST_EXAMPLE else f"{cell[:LONGEST_EXAMPLE]} ..."
-        lines.append(f"| {name} | {short} |")
-    return "\n## An example\n\n| | |\n|---|---|\n" + "\n".join(lines) + "\n"
+        short = cell if len(cell) <= 300 else f"{cell[:300]} ..."
+        lines += f"| {name} | {short} |\n"
+    return f"\n## An example\n\n| | |\n|---|---|\n{lines}"
 
 
 def _usage(model: Any, preprocessor: object, loader: str, trust: str) -> tuple[str, str]:

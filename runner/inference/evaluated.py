@@ -12,7 +12,7 @@ from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.rows import RowSource
-from tiryns.runner.evaluation.calibration.report import calibration, fitted, label_sets
+from tiryns.runner.evaluation.calibration import calibration, fitted, label_sets
 from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals
@@ -23,7 +23,7 @@ from tiryns.runner.inference.kinds import check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.language.pseudo_likelihood import pseudo_perplexity
+from tiryns.runner.inference.language.likelihood import pseudo_perplexity
 from tiryns.runner.inference.passes import Computation, Report, device_here
 from tiryns.runner.patches.torch import processor
 from tiryns.runner.run.command.json_output import plain

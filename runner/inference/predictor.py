@@ -13,8 +13,13 @@ from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.answering import Answers, sees_images
 from tiryns.runner.inference.kinds import PLAIN, Kept, Kind, PredictOptions, check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
-from tiryns.runner.inference.language.generation import Continuations
-from tiryns.runner.inference.language.infill import Masks, generates, is_language_model, open_model
+from tiryns.runner.inference.language.infill import (
+    Continuations,
+    Masks,
+    generates,
+    is_language_model,
+    open_model,
+)
 from tiryns.runner.inference.vectors import Encoded, Vectors, encoding_task
 from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.pretraining.objective_field import objective_of

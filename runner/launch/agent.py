@@ -18,9 +18,8 @@ from torch.distributed.elastic.rendezvous.api import RendezvousError
 
 from tiryns.runner import log
 from tiryns.runner.config.skipped import described_rewind, noted_rewinds
-from tiryns.runner.launch.rank import RANK_ERROR, heartbeat_of, left_error
+from tiryns.runner.launch.rank import RANK_ERROR, Round, heartbeat_of, left_error
 from tiryns.runner.launch.rendezvous import rendezvous
-from tiryns.runner.launch.round import Round
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run import signals
 from tiryns.runner.run.cluster import Nodes
@@ -37,15 +36,10 @@ SECONDS_TO_STOP = 120.0
 SECONDS_TO_ANSWER = 15.0
 """How long a rank may take to show that a stopping signal has reached it; SLURM and Kubernetes kill after 30."""
 
-SECONDS_TO_WRITE_STACKS = 2.0
-
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LOOKS_AT_NODES = 0.05, 0.5
 
 TRIES_WITHOUT_PROGRESS = 2
 """Restarts after which no new checkpoint means that more of them would not help."""
-
-NOT_TOLD = "Timeout waiting for key"
-"""What the store of a rendezvous says where an agent ends before it has told the others of its ranks."""
 
 
 class NoLogFiles(LogsSpecs):
@@ -103,7 +97,7 @@ class RankAgent(LocalElasticAgent):
                 super()._rendezvous(worker_group)
                 break
             except RuntimeError as error:
-                if NOT_TOLD not in str(error):
+                if "Timeout waiting for key" not in str(error):  # of an agent that has ended before
                     raise
                 log.warning("a node was lost while the nodes met: they meet again")
         signals.defer(True)
@@ -142,8 +136,8 @@ class RankAgent(LocalElasticAgent):
             if self.round.hung:
                 stacks = "the stacks of the ranks that answer follow in train.log"
                 log.warning("%s in %g seconds; %s", self.round.cause(), self.plan.timeout, stacks)
-                _signal(ranks, signal.SIGQUIT)  # each writes its stacks
-                time.sleep(SECONDS_TO_WRITE_STACKS)
+                _signal(ranks, signal.SIGQUIT)  # each writes its stacks, for two seconds
+                time.sleep(2.0)
                 self.round.deadline = now
         if alive and now < self.round.deadline:
             return RunResult(state=WorkerState.HEALTHY)

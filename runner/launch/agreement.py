@@ -22,10 +22,6 @@ from tiryns.runner.run.folder import Run
 LAUNCH_FILE = ".launch"
 """In the run folder: the launch for which rank 0 has prepared it."""
 
-SECONDS_TO_START = 60.0
-"""How long a node may take from choosing a run folder to holding it."""
-
-
 KEY = "tiryns/launch"
 """Start of the names in torchrun's store."""
 
@@ -38,19 +34,30 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
     Commands that start nodes of one run without a cluster's help meet in the outputs folder that they share. Raises
     ValueError where the choice of rank 0 does not arrive, or the ranks cannot communicate.
     """
-    here, job = member(), slurm_job()
-    if here is not None and not here.slurm:
-        return _through_torchrun(here, outputs, identity, choose)
-    if job is None:
+    here, store = member(), None
+    if here is None and slurm_job() is None:
         return _through_outputs(outputs, identity, choose)
-    step = os.environ.get("SLURM_STEP_ID", 0)
-    note = outputs / "slurm" / f"{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}.json"
+    if here is None or here.slurm:
+        step = os.environ.get("SLURM_STEP_ID", 0)
+        name = f"slurm/{os.environ['SLURM_JOB_ID']}.{step}-{identity[:8]}"
+        again, launch = int(os.environ.get("SLURM_RESTART_COUNT", 0)) > 0, cluster.slurm_launch()
+    else:
+        run_id, store, launch = os.environ.get("TORCHELASTIC_RUN_ID", "none"), agent_store(), here.launch
+        name = f"nodes/{re.sub(r'[^A-Za-z0-9]+', '-', run_id)}-{identity}"
+        again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
+    note, key = outputs / f"{name}.json", f"tiryns/{launch}/{identity}"
     if here is None or here.rank == 0:
-        known = read_json(note, {}).get("folder") if int(os.environ.get("SLURM_RESTART_COUNT", 0)) else None
+        known = read_json(note, {}).get("folder") if again else None
+        if known and here is not None and not here.slurm and Run(Path(known)).status.get("state") == "done":
+            known = None  # by the same words as before, torchrun starts another run
         folder = known or choose()
         note.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, json.dumps({"launch": cluster.slurm_launch(), "folder": folder}))
+        write_atomically(note, json.dumps({"launch": launch, "folder": folder}))
+        if store is not None:
+            store.set(key, folder)
         return folder
+    if store is not None:
+        return str(store.get(key).decode())
     _await_note(note, here, outputs)
     return str(read_json(note, {})["folder"])
 
@@ -61,31 +68,11 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
     note.parent.mkdir(parents=True, exist_ok=True)
     with locked(note.with_suffix(".lock")):
         known = read_json(note, {}).get("folder")
-        if known and (Run(Path(known)).is_locked() or time.time() - note.stat().st_mtime < SECONDS_TO_START):
+        if known and (Run(Path(known)).is_locked() or time.time() - note.stat().st_mtime < 60.0):
             return str(known)
         folder = choose()
         write_atomically(note, json.dumps({"folder": folder}))
         return folder
-
-
-def _through_torchrun(here: Member, outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """The folder that rank 0 chooses; ranks that torchrun has started again come back to the one they had."""
-    run_id = os.environ.get("TORCHELASTIC_RUN_ID", "none")
-    note = outputs / "nodes" / f"{re.sub(r'[^A-Za-z0-9]+', '-', run_id)}-{identity}.json"
-    store, key = agent_store(), f"tiryns/{here.launch}/{identity}"
-    if here.rank == 0:
-        again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
-        known = read_json(note, {}).get("folder") if again else None
-        folder = known if known and Run(Path(known)).status.get("state") != "done" else choose()
-        note.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(note, json.dumps({"launch": here.launch, "folder": folder}))
-        if store is not None:
-            store.set(key, folder)
-        return folder
-    if store is not None:
-        return str(store.get(key).decode())
-    _await_note(note, here, outputs)
-    return str(read_json(note, {})["folder"])
 
 
 def announce(folder: Run, here: Member) -> None:

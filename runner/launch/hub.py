@@ -14,9 +14,6 @@ from tiryns.runner import log
 NAMING = ("name_or_path", "tokenizer", "source", "teacher")
 """Settings that may hold a name of the hub."""
 
-SECONDS = 3.0
-"""How long the hub may take to answer."""
-
 
 def spare_retries(config: DictConfig) -> None:
     """Sets the hub's libraries offline where the config names hub models and the hub does not answer.
@@ -33,7 +30,7 @@ def spare_retries(config: DictConfig) -> None:
         return
     address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     try:
-        socket.create_connection((address.hostname, address.port or 443), timeout=SECONDS).close()
+        socket.create_connection((address.hostname, address.port or 443), timeout=3.0).close()
     except OSError as error:
         log.warning(
             "%s cannot be reached (%s): only what was downloaded before is found", address.hostname, error

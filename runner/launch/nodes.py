@@ -33,19 +33,9 @@ STATE = "state"
 SECONDS_BETWEEN_HEARTBEATS = 2
 """How often an agent does; three that are missed and it counts as lost."""
 
-SECONDS_BETWEEN_TRIES = 1.0
-
-SECONDS_FOR_OTHERS_TO_END = 1.0
-
 
 class Leadership(ExitStack):
-    """Holds and writes the run folder on one node at a time.
-
-    Example:
-        >>> with Leadership(config, Run(path), overrides) as leadership:
-        ...     leadership.take()
-        True
-    """
+    """Holds and writes the run folder on one node at a time."""
 
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()
@@ -54,7 +44,7 @@ class Leadership(ExitStack):
 
     def take(self) -> bool:
         """Takes the folder where no other node holds it; whether this node holds it now."""
-        if self.leads or time.monotonic() - self._tried < SECONDS_BETWEEN_TRIES:
+        if self.leads or time.monotonic() - self._tried < 1.0:
             return self.leads
         self._tried = time.monotonic()
         held = ExitStack()
@@ -92,7 +82,7 @@ class Leadership(ExitStack):
     def part(self) -> None:
         """Clears the run folder after the run."""
         if self.leads:
-            time.sleep(SECONDS_FOR_OTHERS_TO_END)  # agents that wait where they meet for the end of others
+            time.sleep(1.0)  # agents that wait where they meet for the end of others
             clear_leftovers(self.folder.path)
 
 
@@ -113,12 +103,7 @@ def _written(file: Path) -> bytes:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
-
-    Example:
-        >>> with folder.lock():
-        ...     clear_leftovers(folder.path)
-    """
+    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder."""
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in [
         path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)

@@ -21,8 +21,6 @@ from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
 
-DEFAULT_RESTARTS = 3
-
 SPINS = "500"
 """Turns of GNU's OpenMP that an idle thread waits before it sleeps, some microseconds (`docs/benchmarks.md`)."""
 
@@ -46,7 +44,7 @@ def launch(
         from tiryns.runner.launch.agent import Supervision, supervise
 
     command = [*same_modules(), "-m", "tiryns.runner.train", "--rank", str(folder.path)]
-    restarts = DEFAULT_RESTARTS if restarts is None else int(restarts)
+    restarts = 3 if restarts is None else int(restarts)
     with _environment_of_ranks(config, count):
         plan = Supervision(
             command, folder, count, nodes, config.trainer.get("timeout", 600.0), restarts, lead

@@ -1,21 +1,24 @@
-"""One rank, in a process of its own that the agent of its node has started."""
+"""One rank, in a process of its own that the agent of its node has started, and how a set of ranks has ended."""
 
 import base64
 import contextlib
 import faulthandler
 import os
 import signal
+import socket
 import sys
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.logging.log_file import append_traceback, message_of
 from tiryns.runner.run import signals
-from tiryns.runner.run.command import status
 from tiryns.runner.run.command.lifetime import end_with_parent, set_parent_death_signal
+from tiryns.runner.run.command.status import ERROR, LOST_PEER, PREEMPTED, REWOUND, UNSAVED
 from tiryns.runner.run.errors import Rewound, explain, wants_traceback
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.redaction import editable, know_secrets
@@ -28,7 +31,7 @@ HEARTBEAT = "TIRYNS_HEARTBEAT"
 
 RANK_ERROR = ".rank-error"
 
-LOST_PEER = (
+OF_LOST_PEERS = (
     "Connection closed by peer",
     "Connection reset by peer",
     "Connection refused",
@@ -51,13 +54,6 @@ def packed(config: DictConfig) -> str:
     return base64.b85encode(zlib.compress(OmegaConf.to_yaml(editable(config)).encode())).decode()
 
 
-def unpacked(text: str) -> DictConfig:
-    """The config that `packed` has packed."""
-    config = OmegaConf.create(zlib.decompress(base64.b85decode(text)).decode())
-    assert isinstance(config, DictConfig)
-    return config
-
-
 def run_rank(folder: Path, train: Train) -> None:
     """Trains as one rank; it leaves Ctrl-C to the agent and does not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -75,32 +71,33 @@ def run_rank(folder: Path, train: Train) -> None:
         faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)  # the agent asks for them so
         signals.end_where_blocked(heartbeat.touch)
         try:
-            config = unpacked(os.environ.pop(RANK_CONFIG))
+            text = zlib.decompress(base64.b85decode(os.environ.pop(RANK_CONFIG))).decode()
+            config: Any = OmegaConf.create(text)
             know_secrets(config)
             train(config, Run(folder))
         except signals.Stopped as stopped:
-            sys.exit(status.PREEMPTED if stopped.saved else status.UNSAVED)
+            sys.exit(PREEMPTED if stopped.saved else UNSAVED)
         except Rewound:
-            sys.exit(status.REWOUND)
+            sys.exit(REWOUND)
         except Exception as error:
             append_traceback(folder)
             message = explain(error)
             if lost := lost_peer(error):
                 print(f"rank {os.environ['RANK']} lost another rank: {lost}", file=sys.stderr, flush=True)
-                os._exit(status.LOST_PEER)  # threads of the broken process group would abort the exit
+                os._exit(LOST_PEER)  # threads of the broken process group would abort the exit
             if wants_traceback():
                 raise
             if message is None:  # the agent may start this rank again
                 print(f"error: {message_of(error, folder)}", file=sys.stderr, flush=True)
             else:
                 leave_error(folder, message)
-            sys.exit(status.ERROR)
+            sys.exit(ERROR)
 
 
 def lost_peer(error: BaseException) -> str | None:
     """What torch says where a collective has failed because another rank has ended; None for any other error."""
     text = str(error)
-    return next((words for words in LOST_PEER if isinstance(error, RuntimeError) and words in text), None)
+    return next((words for words in OF_LOST_PEERS if isinstance(error, RuntimeError) and words in text), None)
 
 
 def leave_error(folder: Path, message: str) -> None:
@@ -113,3 +110,54 @@ def left_error(folder: Path) -> str | None:
     """The message that a rank has left, if any."""
     file = folder / RANK_ERROR
     return file.read_text() if file.exists() else None
+
+
+STOPPED = (PREEMPTED, UNSAVED)
+"""Exit statuses of a rank that a signal has stopped."""
+
+
+@dataclass
+class Round:
+    """One set of ranks, from their start to their end."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    """Exit statuses of ranks that ended badly, the first one first."""
+    hung: list[int] = field(default_factory=list)
+    """Ranks that made no progress for too long."""
+    deadline: float = float("inf")
+    """When ranks that are still there are killed."""
+    told: bool = False
+    """Whether a stopping signal was passed on to the ranks."""
+    answer_by: float = float("inf")
+    """When ranks that the signal has not reached are killed."""
+    beats: dict[int, float | None] = field(default_factory=dict)
+    """When the ranks had made progress before the signal."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal has ended the ranks."""
+        first = next(iter(self.ends.values()), 0)
+        return first in STOPPED or (self.told and first == -signal.SIGTERM)
+
+    @property
+    def rewound(self) -> bool:
+        """Whether the run was taken back to a checkpoint, from which the ranks start anew."""
+        return REWOUND in self.ends.values() and {*self.ends.values()} <= {REWOUND, LOST_PEER}
+
+    @property
+    def ended_elsewhere(self) -> bool:
+        """Whether ranks of another node have failed, and those of this one have lost them."""
+        return bool(self.ends) and set(self.ends.values()) == {LOST_PEER}
+
+    def cause(self) -> str:
+        """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
+        if self.hung:
+            ranks = " and ".join(map(str, self.hung))
+            return f"rank {ranks} on {socket.gethostname()} made no progress"
+        ends = sorted(self.ends.items(), key=lambda end: (end[1] == LOST_PEER, end[1] > 0))
+        rank, status = ends[0]
+        if status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        else:
+            how = "lost a rank of another node" if status == LOST_PEER else f"ended with exit status {status}"
+        return f"rank {rank} on {socket.gethostname()} {how}"

@@ -22,18 +22,9 @@ from tiryns.runner.run.files import locked, replacing
 SECONDS_FOR_MORE_NODES = 5
 """How long agents that are enough wait for others before the ranks start."""
 
-SECONDS_TO_NUMBER_RANKS = 20
-"""How long agents that have met wait for what each of them tells the others."""
-
 
 class FolderBackend(RendezvousBackend):
-    """Keeps the state of a rendezvous in a file of a folder that all nodes share.
-
-    Example:
-        >>> backend = FolderBackend(Path("run/.rendezvous"))
-        >>> backend.set_state(b"first")
-        (b'first', b'first', True)
-    """
+    """Keeps the state of a rendezvous in a file of a folder that all nodes share."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / STATE
@@ -70,7 +61,7 @@ def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
         return make("run", store, C10dRendezvousBackend(store, "run"), 1, 1, local_addr="127.0.0.1")
     meeting = folder / MEETING
     shared = FileStore(str(meeting / "store"))
-    shared.set_timeout(timedelta(seconds=SECONDS_TO_NUMBER_RANKS))
+    shared.set_timeout(timedelta(seconds=20))  # for what agents that have met tell each other
     return make(
         "run", shared, FolderBackend(meeting), nodes.least, nodes.most,
         local_addr=own_address(), timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),

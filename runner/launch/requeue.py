@@ -21,12 +21,6 @@ from tiryns.runner.run.environment import output_of
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.signals import STOPPING, Stopped, handler_before
 
-SECONDS_TO_BE_ENDED = 60.0
-"""How long ranks other than the first wait for the end that a requeue brings."""
-
-BY_A_SIGNAL = 128
-"""srun's exit status is larger where a signal ended a task."""
-
 
 class InQueue(NamedTuple):
     """What SLURM says of a job that is not over."""
@@ -86,7 +80,7 @@ def requeue(stopped: Stopped, here: Member | None) -> str | None:
         return None
     if here is not None and here.rank:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        time.sleep(SECONDS_TO_BE_ENDED)
+        time.sleep(60.0)  # in which the requeue ends this rank
         return None
     _ignore_signals()
     if job and output_of("squeue", "--noheader", "--jobs", job, "--format=%T") != "RUNNING":
@@ -134,7 +128,7 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
     if datetime.fromisoformat(began) >= found.started - timedelta(seconds=1):
         if status["state"] not in ("running", "killed"):
             return
-    elif exit_status <= BY_A_SIGNAL:
+    elif exit_status <= 128:  # of srun, which is larger where a signal ended a task
         message = message or "it did not start; what it printed is in the job's output"
     if message:
         run.update_status(state="failed", error=message)

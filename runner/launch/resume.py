@@ -155,7 +155,11 @@ def saved_overrides(
     replayed = _replayed(noted, arguments, str(file))
     cooldown, added = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and not _lengths(arguments):
-        added = [f"{STEPS}={_step(folder, str(resume)) + int(cooldown)}"]
+        names = [Path(str(resume))] if str(resume).endswith(".ckpt") else folder.checkpoints()
+        if not names:
+            raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
+        step = int(names[-1].resolve().stem.removeprefix("step-"))
+        added = [f"{STEPS}={step + int(cooldown)}"]
     if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
         old = _lengths(replayed)
         replayed = [word for word in replayed if word not in old]
@@ -257,10 +261,3 @@ def inherit(folder: Run, resume: str | None) -> None:
 def _value(name: str, arguments: list[str]) -> str | None:
     values = [a.partition("=")[2].strip("'\"") for a in arguments if a.partition("=")[0] == name]
     return values[-1] if values else None
-
-
-def _step(folder: Run, resume: str) -> int:
-    names = [Path(resume)] if resume.endswith(".ckpt") else folder.checkpoints()
-    if not names:
-        raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
-    return int(names[-1].resolve().stem.removeprefix("step-"))

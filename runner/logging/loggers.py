@@ -116,11 +116,7 @@ class MetricsFile(RowLogger):
 
 
 class LogFile(RowLogger):
-    """Writes each step's metrics as a line of `train.log`; main process only.
-
-    Example:
-        >>> LogFile("outputs/run").log_metrics({"train/loss": 2.5}, step=10)  # doctest: +SKIP
-    """
+    """Writes each step's metrics as a line of `train.log`; main process only."""
 
     name = version = None
 

@@ -28,13 +28,8 @@ from tiryns.runner.run.yaml_files import flatten
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
-STORE = "mlflow"
-"""The folder in the run folder with database and artifacts, where no other place is set."""
-
 PER_CALL = 500
 """Metrics of a call; a server takes 1,000."""
-
-_NOT_IN_NAMES = re.compile(r"[^/\w.\- :]")
 
 
 def mlflow_logger(
@@ -52,7 +47,7 @@ def mlflow_logger(
     for library in ("mlflow", "alembic"):  # how the database is made
         logging.getLogger(library).setLevel(logging.WARNING)
     folder = Path(folder)
-    own = folder.resolve() / STORE
+    own = folder.resolve() / "mlflow"
     place = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if place is None:
         own.mkdir(parents=True, exist_ok=True)
@@ -106,7 +101,9 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             for name, value in (self.tags or {}).items():
                 client.set_tag(self._run_id, name, value)
             known = client.get_run(self._run_id).data.params  # which MLflow does not change
-            values = {_NOT_IN_NAMES.sub("_", name): value for name, value in flatten(config_of(self.folder))}
+            values = {
+                re.sub(r"[^/\w.\- :]", "_", name): value for name, value in flatten(config_of(self.folder))
+            }
             self.log_hyperparams({name: value for name, value in values.items() if name not in known})
         except self.ends_service() as error:
             raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error}") from error

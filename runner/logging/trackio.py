@@ -2,7 +2,7 @@
 
 import contextlib
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,7 @@ def trackio_logger(project: str, group: str | None, tags: list[str], folder: str
 
 
 class TrackioLogger(RowLogger):
-    """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
-
-    Example:
-        >>> TrackioLogger("tiryns", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
-    """
+    """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only."""
 
     def __init__(self, project: str, group: str | None, tags: list[str], folder: Path) -> None:
         super().__init__(folder)
@@ -50,7 +46,7 @@ class TrackioLogger(RowLogger):
         import trackio
 
         if self._run is None:
-            with _silent():
+            with contextlib.redirect_stdout(io.StringIO()):
                 self._run = trackio.init(
                     self.project,
                     self.name,
@@ -82,12 +78,7 @@ class TrackioLogger(RowLogger):
         import trackio
 
         if self._run is not None:
-            with _silent(), contextlib.suppress(RuntimeError):  # a callback has ended it
+            silent = contextlib.redirect_stdout(io.StringIO())
+            with silent, contextlib.suppress(RuntimeError):  # a callback has ended it
                 trackio.finish()  # which also forgets the run: the end of the process would end it again, and say so
             self._run = None
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed
 from tiryns.runner.samplers.phased import Phased
@@ -36,12 +35,7 @@ Cost = Callable[[NDArray[np.int64]], float]
 
 
 class Budget(NamedTuple):
-    """A setting of BUDGETS and its value.
-
-    Example:
-        >>> str(Budget("max_tokens", 5e6))
-        'max_tokens 5,000,000'
-    """
+    """A setting of BUDGETS and its value."""
 
     name: str
     amount: float
@@ -83,7 +77,7 @@ def settle(trainer: DictConfig, steps: int) -> None:
 
 
 def steps_within(
-    budget: Budget, data: RunData, model: TaskModel | None, first: int = 0, setting: str | None = None
+    budget: Budget, data: Any, model: TaskModel | None, first: int = 0, setting: str | None = None
 ) -> int:
     """The most global batches of connected data, from number `first` on, that stay within a budget of tokens or FLOPs.
 
@@ -92,17 +86,28 @@ def steps_within(
     below one step, and data that does not tell its batches before training; `setting` is what it names.
     """
     given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
-    if not tells_batches(data):
+    if not data.tells_batches:
         raise ValueError(
             f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
     if budget.name == "max_flops" and model is None:
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None
+    amount = budget.amount
     if data.streamed:
-        steps = _streamed(budget.amount, data, counted)
+        shares, flops = _first_batches(data), counted and counted.flop_counts()
+        costs = (step_flops(counted, flops, s) if counted and flops else s["tokens"] for s in shares)
+        totals = list(accumulate(costs))
+        steps = bisect_right(totals, amount)
+        if steps == len(totals):  # then by the mean of these batches
+            steps = min(PROVISIONAL, int(amount / totals[-1] * len(totals)))
     else:
-        steps = _ordered(budget.amount, data, counted, first) - first
+        cost = _cost_of_samples(data, counted)
+        step, spent = _nearly(amount, data, cost, first)
+        batch, last = data.sampler.global_batch, first + PROVISIONAL
+        while step < last and (spent := spent + cost(batch(step)[:, 1], step)) <= amount:
+            step += 1
+        steps = step - first
     if steps < 1:
         raise ValueError(
             f"{given} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
@@ -110,25 +115,12 @@ def steps_within(
     return steps
 
 
-def tells_batches(data: RunData) -> TypeGuard["GlobalBatchDataModule"]:
-    """Whether data tells the global batches of any rank before training."""
-    return data.tells_batches
-
-
-def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
-    """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
-    spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
-    if spent[-1] > amount:
-        return bisect_right(spent, amount)
-    return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
-
-
-def last_steps_within(tokens: float, data: RunData, first: int, last: int) -> int:
+def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
     """The most last ones of the global batches [first, last) of connected data that have at most so many tokens.
 
     A stream is as its first batches are. Raises ValueError as `steps_within` does.
     """
-    if not tells_batches(data) or data.streamed:
+    if not data.tells_batches or data.streamed:
         return steps_within(Budget("max_tokens", tokens), data, None)
     cost, spent = _cost_of_samples(data, None), 0.0
     for step in reversed(range(first, last)):
@@ -138,23 +130,6 @@ def last_steps_within(tokens: float, data: RunData, first: int, last: int) -> in
         if spent > tokens:
             return last - step - 1
     return last - first
-
-
-def _ordered(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
-    """The step that a budget from step `begun` on ends before, of data whose samples have numbers.
-
-    Batches are added up in their order, whole epochs at once.
-    """
-    cost = _cost_of_samples(data, model)
-    if isinstance(data.sampler, Mixed | Phased):
-        first, spent = _nearly(amount, data, data.sampler, cost, begun)
-    else:
-        first, spent = _whole_epochs(amount, data, cost, begun)
-    for step in range(first, begun + PROVISIONAL):
-        spent += cost(data.sampler.global_batch(step)[:, 1], step)
-        if spent > amount:
-            return step
-    return begun + PROVISIONAL
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
@@ -170,44 +145,32 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     return cost
 
 
-def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
-    sampler, count = data.sampler, len(data.train)
-    if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
+def _nearly(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
+    """A step before which the budget is nearly used up and not exceeded, and what was taken, whole epochs at once."""
+    sampler: Any = data.sampler
+    if data.length_warmup or not isinstance(sampler, Mixed | Phased | SeamlessSampler):
         return begun, 0
-    per_epoch = _in_blocks(np.arange, 0, count, cost)
-    epochs = int(amount // per_epoch)
-    steps = sampler.steps_within(epochs * count)
-    begun = epochs * count - sampler.samples_before(steps)
-    rest = cost(sampler.epoch_order(epochs - 1, count - begun, count)) if begun else 0
-    return steps, epochs * per_epoch - rest
-
-
-def _nearly(
-    amount: float, data: "GlobalBatchDataModule", mixed: Mixed | Phased, cost: Cost, begun: int
-) -> tuple[int, float]:
-    """A step of a mixture, or of a phase, before which the budget is nearly used up and not exceeded; what was taken."""
-    if data.length_warmup:
-        return begun, 0
-    starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
+    known: Any = [sampler], [0], [1], lambda step: [sampler.samples_before(step)]
+    if not isinstance(sampler, SeamlessSampler):
+        known = sampler.orders, sampler.starts, sampler.parts_at(begun), sampler.counts
+    orders, starts, parts, counts = known
+    sizes = np.diff([*starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
     ]
 
     def until(step: int) -> float:
         total = 0.0
-        for order, start, size, epoch, count in zip(
-            mixed.orders, starts, sizes, epochs, mixed.counts(step), strict=True
-        ):
+        for order, start, size, epoch, count in zip(orders, starts, sizes, epochs, counts(step), strict=True):
             whole, left = divmod(int(count), int(size))
             indices = partial(_indices, order, whole * size, start)
             total += whole * epoch + _in_blocks(indices, 0, left, cost)
         return total
 
-    parts, before = mixed.parts_at(begun), until(begun) if begun else 0.0
+    before = until(begun) if begun else 0.0
     a_draw = sum(np.array(epochs) / sizes * parts) / sum(parts)
-    samples = mixed.samples_before(begun) + int(0.999 * amount / a_draw)
-    step = min(begun + PROVISIONAL, mixed.steps_within(samples))
+    samples = sampler.samples_before(begun) + int(0.999 * amount / a_draw)
+    step = min(begun + PROVISIONAL, sampler.steps_within(samples))
     while (taken := until(step) - before) > amount:
         step = begun + max(0, int(0.99 * (step - begun)) - 1)
     return step, taken
@@ -233,10 +196,6 @@ def _cost_of_lengths(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     tokens, pairs = (sum(share[name] for share in first) for name in ("tokens", "token_pairs"))
     others = sum(step_flops(model, counts, share) for share in first) - counts.step(tokens, pairs, 0)
     return counts.per_token + others / tokens, counts.per_pair
-
-
-def _cost_of_share(model: TaskModel | None, share: Share) -> float:
-    return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
 
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:

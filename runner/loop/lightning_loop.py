@@ -15,9 +15,6 @@ from tiryns.runner.protocols import RunData, RunModule, State
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 
-LOADABLE = (bool, int, float, str, list, tuple, dict, type(None))
-"""Types of hyperparameters that a checkpoint keeps: those that can be loaded without running code."""
-
 
 def is_plain(data: RunData, module: RunModule) -> bool:
     """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
@@ -64,8 +61,9 @@ class LightningLoop(Callback):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
+        plain = bool | int | float | str | list | tuple | dict | None
         for name in {"hyper_parameters", "datamodule_hyper_parameters"} & checkpoint.keys():
-            checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, LOADABLE)}
+            checkpoint[name] = {n: v for n, v in checkpoint[name].items() if isinstance(v, plain)}
 
 
 def plain_results(trainer: Trainer) -> dict[str, float]:

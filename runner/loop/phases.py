@@ -25,9 +25,6 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.samplers.base import PROVISIONAL
 
-GLOBAL_BATCHES = ("data", "sampler", "objective")
-"""Groups of settings that change what global batches are made of."""
-
 
 def phases_in(config: DictConfig) -> list[Phase]:
     """The phases of a config."""
@@ -38,7 +35,7 @@ def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
     """The phases of a config; raises ValueError for settings that this data cannot change during a run."""
     phases, allowed = phases_in(config), data.phase_groups
     for number, phase in enumerate(phases):
-        for group in GLOBAL_BATCHES:
+        for group in ("data", "sampler", "objective"):
             if phase.settings.get(group) and group not in allowed:
                 known = (
                     f"a phase may change {' and '.join(allowed)}" if allowed else "a phase changes none of it"

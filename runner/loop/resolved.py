@@ -18,11 +18,9 @@ from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.writer import cache_folder
-from tiryns.runner.loop.lengths import run_lengths
-from tiryns.runner.loop.token_ramps import RECORD as RAMPS
+from tiryns.runner.loop.lengths import RAMPS, Lengths
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
-from tiryns.runner.loop.trials.precision import precision_of
-from tiryns.runner.loop.trials.steps import can_be_tried, fitting_tokens
+from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
 from tiryns.runner.manifest import differences
 from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
 from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
@@ -42,9 +40,6 @@ COMPILED_STEPS = 1000
 
 PADDED = "padded_documents"
 """The name of attention over padded rows that are made of packed ones."""
-
-ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
-"""Names of dropout of attention in config classes."""
 
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
@@ -72,7 +67,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
     """The settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
-    slower (`trials.precision`). Data and module get what micro-batches and compilation have come to.
+    slower (`trials.precision_of`). Data and module get what micro-batches and compilation have come to.
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
@@ -95,9 +90,13 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
     if module.compile_model:
         keep_compiled(config.data.get("cache_dir"))
     if getattr(module.settings, "cuda_graphs", False):
-        _check_graphs(trainer, attention, data, module)
+        check_cuda_graphs(
+            masked=type(model) is SparseMaskedLM, packed=layout == "packed",
+            bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
+            undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
+        )  # fmt: skip
     return {
-        **run_lengths(completed(asked)).record(config),
+        **Lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),
@@ -127,14 +126,6 @@ def _drops(model: torch.nn.Module) -> bool:
     return drops or any(getattr(m, "attention_dropout", 0.0) for m in modules)
 
 
-def _check_graphs(trainer: DictConfig, attention: str | None, data: RunData, module: Any) -> None:
-    check_cuda_graphs(
-        masked=type(module.model) is SparseMaskedLM, packed=data.layout == "packed",
-        bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
-        undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
-    )  # fmt: skip
-
-
 def keep_compiled(cache: str | None) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder(cache) / "compiled"))
@@ -155,7 +146,8 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
         return PADDED
     # whose dropout of attention models may name as they like
     config = None if model is None else model.pretrained.config.get_text_config()
-    drops = any(getattr(config, name, 0) for name in ATTENTION_DROPOUT)
+    names = ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop")
+    drops = any(getattr(config, name, 0) for name in names)
     return PADDED if drops and trainer.attention == "varlen_attn" else str(trainer.attention)
 
 

@@ -1,10 +1,12 @@
-"""Lightning's Trainer, with devices, precision and strategy chosen for the hardware."""
+"""Lightning's Trainer, with devices, precision and strategy chosen for the hardware, and a profile of its steps."""
 
 import inspect
 import logging
+import os
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
 from lightning.pytorch.callbacks import ProgressBar, Timer
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig, OmegaConf
+from torch.profiler import ProfilerActivity, profile, schedule
 from transformers.utils.logging import disable_progress_bar
 
 from tiryns.conf import trainer as options
@@ -24,7 +27,6 @@ from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.logging.loggers import LogFile, MetricsFile
 from tiryns.runner.loop.assembly import Parts
-from tiryns.runner.loop.profiling import Profile
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy
 from tiryns.runner.models.autocast import has_bf16
 from tiryns.runner.models.packed.kernels import use_kernel
@@ -194,14 +196,11 @@ def resolve_accelerator(name: str) -> str:
 BACKENDS = {"gpu": "cpu:gloo,cuda:nccl"}
 """Of process groups, by accelerator; counts are added up between the hosts, gradients between the devices."""
 
-COLLECTIVE_TIMEOUTS = 1.5
-"""How long a collective may take, in `trainer.timeout`s: the agent of the ranks, where there is one, acts first."""
-
 
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
     name, num_shared = settings.strategy, settings.tensor_parallel_size
     setting = f"trainer.tensor_parallel_size={num_shared}"
-    timeout = COLLECTIVE_TIMEOUTS * timedelta(seconds=settings.timeout)
+    timeout = 1.5 * timedelta(seconds=settings.timeout)  # the agent of the ranks, if there is one, acts first
     group: dict[str, Any] = {"process_group_backend": BACKENDS.get(accelerator, "gloo"), "timeout": timeout}
     of_shards = [n for n in vars(options.Trainer()) if n.startswith(("fsdp_", "tensor_parallel_size"))]
     for own in of_shards if name != "fsdp" else ():
@@ -232,3 +231,48 @@ def _layout(settings: options.Trainer, size: int) -> Layout:
         setting = f"trainer.fsdp_param_dtype={settings.fsdp_param_dtype}"
         raise ValueError(f"{setting} needs trainer.precision=bf16-mixed, and it is {settings.precision}")
     return Layout(settings.fsdp_replicas, settings.fsdp_reshard, settings.fsdp_prefetch, dtype)
+
+
+TRACE, TABLE = "profile.json", "profile.txt"
+WARM_UP, STEPS = 2, 5
+"""Steps that only fill caches, and those that are measured after them."""
+
+
+class Profile(Callback):
+    """Profiles steps of the first rank: `profile.json` for ui.perfetto.dev, the costliest operators in `profile.txt`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._profiler: profile | None = None
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        """Starts the profiler."""
+        if not trainer.is_global_zero:
+            return
+        activities, key = [ProfilerActivity.CPU], "self_cpu_time_total"
+        if module.device.type == "cuda":
+            activities, key = [*activities, ProfilerActivity.CUDA], "self_device_time_total"
+        else:
+            os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it calls a machine without a GPU an error
+
+        def write(profiler: profile) -> None:
+            profiler.export_chrome_trace(str(self.folder / TRACE))
+            table = profiler.key_averages().table(sort_by=key, row_limit=10)
+            (self.folder / TABLE).write_text(f"{STEPS} steps\n{table}\n")
+
+        self._profiler = profile(
+            activities=activities,
+            schedule=schedule(wait=0, warmup=WARM_UP, active=STEPS, repeat=1),
+            on_trace_ready=write,
+        )
+        self._profiler.start()
+
+    def on_train_batch_end(self, *_: object) -> None:
+        """Counts a step."""
+        if self._profiler is not None:
+            self._profiler.step()
+
+    def on_train_end(self, *_: object) -> None:
+        """Writes the steps there are of a run that was too short."""
+        if self._profiler is not None:
+            self._profiler.stop()

@@ -1,7 +1,7 @@
 """Handles the signals that ask a run to stop.
 
 While a run trains (`defer`), the ranks agree on a signal at the end of a step, save and stop together
-(`runner.callbacks.preemption`); at any other time a signal ends the run at once. Both raise `Stopped`.
+(`runner.callbacks.stopping`); at any other time a signal ends the run at once. Both raise `Stopped`.
 """
 
 import contextlib

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tiryns.runner.data.labelled.words.joint_tagging import JointTaggingReader
-from tiryns.runner.evaluation.kinds.tags import JointPredictions
+from tiryns.runner.evaluation.kinds.words import JointPredictions
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.objectives import Collator, JointTaggingCollator
 from tiryns.runner.tasks.base import Task

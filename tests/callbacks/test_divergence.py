@@ -12,7 +12,7 @@ import torch
 from tests.conftest import ROOT
 from tiryns.conf.phases import Phase
 from tiryns.runner.callbacks import Divergence, PhaseChanges
-from tiryns.runner.callbacks.loss_level import LossLevel
+from tiryns.runner.callbacks.divergence import LossLevel
 from tiryns.runner.run.errors import Diverged
 
 

@@ -53,14 +53,6 @@ def test_stops_after_patience_without_improvement(
     assert stops_after(values, **settings) == stop
 
 
-def test_the_validations_that_were_waited_for_are_counted_in_words(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="tiryns")
-    stops_after([3.0, 3.0], patience=1)
-    stops_after([3.0, 3.0, 3.0], patience=2)
-    ends = [record.getMessage().partition("3.0000 ")[2] for record in caplog.records]
-    assert ends == ["in 1 validation", "in 2 validations"]
-
-
 def test_resumed_run_goes_on_waiting() -> None:
     first = EarlyStopping("val/a/loss", "min", 3, 0.0)
     assert stops_after([2.0, 2.5, 2.5], first) is None

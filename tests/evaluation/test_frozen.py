@@ -9,9 +9,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from tiryns.runner.evaluation.frozen import linear
-from tiryns.runner.evaluation.frozen.linear import PENALTIES, LinearProbe, fit_probe
-from tiryns.runner.evaluation.frozen.neighbours import NUMBERS, Neighbours, fit_neighbours
+from tiryns.runner.evaluation.frozen import classifiers
+from tiryns.runner.evaluation.frozen.classifiers import (
+    NUMBERS,
+    PENALTIES,
+    LinearProbe,
+    Neighbours,
+    fit_neighbours,
+    fit_probe,
+)
 from tiryns.runner.evaluation.frozen.ranking import cosines, rank
 
 CLASSES = 4
@@ -30,7 +36,7 @@ def drawn(seed: int, count: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.rows(2)
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_probe_is_scikit_learns_regression(penalty: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "SMALLEST_GRADIENT", 1e-9)
+    monkeypatch.setattr(classifiers, "SMALLEST_GRADIENT", 1e-9)
     (features, labels), (others, _) = drawn(0, 120), drawn(1, 60)
     probe = fit_probe(features, labels, CLASSES, lambda one: float(one.penalty == penalty))
     assert probe.penalty == penalty

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.evaluation.test_other_libraries import ORACLES
 from tiryns.runner.evaluation.metrics import KINDS, EntityScore, get_metrics_for_task
-from tiryns.runner.evaluation.squad import exact_match, token_f1
 
 
 @pytest.mark.parametrize(
@@ -43,14 +42,6 @@ def test_squads_definition(predicted: str, answers: list[str], exact: float, f1:
         metric.update([predicted], [answers])
     assert float(metrics["exact_match"].compute()) == exact
     assert float(metrics["f1"].compute()) == pytest.approx(f1)
-
-
-@given(st.text(), st.text())
-def test_overlap_is_symmetric_and_exact_answers_have_f1_one(first: str, second: str) -> None:
-    assert token_f1(first, second) == token_f1(second, first)
-    assert exact_match(first, first) == token_f1(first, first) == 1.0
-    if exact_match(first, second):
-        assert token_f1(first, second) == 1.0
 
 
 def test_entity_f1_wants_begin_end_and_type() -> None:
@@ -116,7 +107,7 @@ def test_correlations_with_equal_predictions_are_0_without_a_warning() -> None:
 
 
 def test_unknown_task_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no metrics for 'classifcation'; .*Did you mean 'classification'"):
+    with pytest.raises(ValueError, match=r"task='classifcation'; .*Did you mean 'classification'"):
         get_metrics_for_task("classifcation", 3)
     assert all(get_metrics_for_task(task, 3) for task in KINDS)
 

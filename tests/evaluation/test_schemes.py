@@ -10,8 +10,7 @@ import torch
 from tests.data.labelled.tasks import data_module, prepared_data
 from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.evaluation.joined import measured_rows
-from tiryns.runner.evaluation.kinds.tags import JointPredictions
-from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.kinds.words import JointPredictions, TokenPredictions
 
 WORDS = "Ada King Lovelace lived in London and New York|Bo saw Rio Grande"
 TAGS = {

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from transformers import AutoProcessor
 
 import tiryns
 from tests.inference.conftest import evaluated, printed
@@ -97,21 +96,6 @@ def test_wrong_words_are_one_message(trained: Trained, tmp_path: Path) -> None:
     assert "2 <image> places for 1 images" in message(run, "<image> and <image>?", "--image", image)
     assert "--max-new-tokens must be at least 1" in message(run, "what?", "--max-new-tokens", "0")
     assert "give a text with --image FILE" in message(run, "--length", "5")
-
-
-def test_model_that_reads_no_images_says_so(tmp_path: Path, trained: Trained) -> None:
-    from transformers import BertConfig, BertForMaskedLM
-
-    tokenizer = AutoProcessor.from_pretrained(trained.path / "model").tokenizer
-    tokenizer.save_pretrained(tmp_path)
-    sizes: dict[str, Any] = {
-        "hidden_size": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-        "intermediate_size": 8,
-    }
-    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(tmp_path)
-    assert "reads no images" in message(tmp_path, "a text", "--image", "a.png")
 
 
 @pytest.mark.slow

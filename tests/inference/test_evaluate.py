@@ -75,19 +75,6 @@ def test_exported_folder_has_the_runs_figures(
 
 
 @pytest.mark.slow
-def test_intervals_repeat_with_their_seed(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    run, file = runs["classification"]
-    first, second = (entry(capsys, run, file, "--resamples", 50) for _ in range(2))
-    other = entry(capsys, run, file, "--resamples", 50, "--seed", 1)
-    none = entry(capsys, run, file, "--resamples", 0)
-    assert first == second
-    assert first["intervals"]["loss"] != other["intervals"]["loss"]
-    assert first["metrics"] == other["metrics"] == none["metrics"]
-    assert none["intervals"] == {}
-    assert "intervals" not in none["per_class"][0]
-
-
-@pytest.mark.slow
 def test_loss_of_each_example_adds_up_to_the_loss(runs: Runs) -> None:
     for task in TASKS:
         run, file = runs[task]

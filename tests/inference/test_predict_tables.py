@@ -112,6 +112,9 @@ def test_txt_and_standard_input_are_texts_by_line(
         json.loads(line)["predicted"] for line in lines
     ]
     assert [json.loads(line)["text"] for line in lines] == TEXTS
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    with pytest.raises(SystemExit, match="error: standard input holds no text"):
+        main(["predict", str(run), "-"])
     content = b"Question\n" + b"".join(f'"{text}"\n'.encode() for text in TEXTS)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert len(printed(capsys, run, "-", "--input-format", "csv")[0]) == len(TEXTS)

@@ -19,9 +19,8 @@ from tiryns.runner.launch import nodes
 from tiryns.runner.launch.agent import RankAgent
 from tiryns.runner.launch.job import nodes_to_join
 from tiryns.runner.launch.nodes import MEETING, STATE, Leadership
-from tiryns.runner.launch.rank import leave_error, lost_peer
+from tiryns.runner.launch.rank import Round, leave_error, lost_peer
 from tiryns.runner.launch.rendezvous import FolderBackend
-from tiryns.runner.launch.round import Round
 from tiryns.runner.run.cluster import Member, Nodes, nodes_of
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND
 from tiryns.runner.run.folder import Run

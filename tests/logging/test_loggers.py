@@ -1,6 +1,4 @@
 import csv
-import os
-import signal
 import time
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
 from tiryns.runner.logging.loggers import MetricsFile
-from tiryns.runner.run.metrics_file import read_metrics, whole_rows
+from tiryns.runner.run.metrics_file import read_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -73,26 +71,6 @@ def test_file_cut_at_any_byte_goes_on_with_its_whole_rows(tmp_path: Path, resume
         expected = [f"{step}" for step in (1, 2, 3)[: max(0, lines - 1)]] + ["4"]
         assert [row["step"] for row in rows_of(tmp_path)] == expected
         assert rows_of(tmp_path)[-1]["train/loss"] == "9.0"
-
-
-def test_killed_writer_leaves_whole_rows(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        metrics = MetricsFile(tmp_path)
-        for step in range(10**9):
-            metrics.log_metrics({f"key{step // 500}": float(step)}, step)
-    deadline = time.time() + 30
-    while not (tmp_path / "metrics.csv").exists() or (tmp_path / "metrics.csv").stat().st_size < 100_000:
-        assert time.time() < deadline
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    metrics = MetricsFile(tmp_path)
-    metrics.log_metrics({"after": 1.0}, 10**9)
-    columns, rows = whole_rows(tmp_path / "metrics.csv")
-    assert [int(row[0]) for row in rows] == [*range(len(rows) - 1), 10**9]
-    assert columns[-1] == "after"
-    assert (tmp_path / "metrics.csv").read_text().count("\n") == len(rows) + 1
 
 
 def test_resumed_training_writes_the_rows_of_one_never_stopped(tmp_path: Path) -> None:

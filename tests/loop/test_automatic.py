@@ -14,7 +14,7 @@ from tiryns import assemble, compose
 from tiryns.runner.data.module import TOKENS_OF_CPUS
 from tiryns.runner.loop import resolved as resolving
 from tiryns.runner.loop.resolved import Record, resolve
-from tiryns.runner.loop.trials.steps import LARGEST, SMALLEST, fitting_tokens
+from tiryns.runner.loop.trials import LARGEST, SMALLEST, fitting_tokens
 
 AUTO = "data.micro_batch_tokens=auto"
 

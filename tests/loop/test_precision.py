@@ -14,8 +14,8 @@ from tests.conftest import TINY
 from tests.runs.test_train import assert_bitwise
 from tiryns import assemble, compose
 from tiryns.runner.data.text.pretraining import PretrainingData
+from tiryns.runner.loop import trials as timed
 from tiryns.runner.loop.resolved import choose_hardware, resolve
-from tiryns.runner.loop.trials import precision as timed
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.autocast import NARROW, is_slower
 from tiryns.runner.patches.torch import processor
@@ -155,12 +155,20 @@ def test_trial_times_both_passes_of_fewer_tokens_of_a_large_model(
     made = assemble(compose(*TINY, f"data.source={text_file}", AUTO, "data.micro_batch_tokens=4096"))
     before = {name: value.clone() for name, value in made.module.state_dict().items()}
     modes = [part.training for part in made.module.modules()]
+    tokens, largest = list[int](), timed.largest_micro_batch
+
+    def noted(*given: Any) -> Any:
+        found = largest(*given)
+        tokens.append(found["input_ids"].numel())
+        return found
+
+    monkeypatch.setattr(timed, "largest_micro_batch", noted)
     assert timed._seconds([precision], made.data, made.module, 1)[precision] > 0
     assert_bitwise(before, made.module.state_dict())
     assert all(p.grad is None for p in made.module.parameters())
     assert [part.training for part in made.module.modules()] == modes
-    whole = timed._tried(made.data, made.module, 1)["input_ids"].numel()
     monkeypatch.setattr(timed, "FLOPS", 0.0)
-    monkeypatch.setattr(timed, "LEAST", 60)
-    assert timed._tried(made.data, made.module, 1)["input_ids"].numel() <= 60 < whole
+    monkeypatch.setattr(timed, "SMALLEST", 60)
+    timed._seconds([precision], made.data, made.module, 1)
+    assert tokens[1] <= 60 < tokens[0]
     assert made.data.micro_batch_tokens == 4096

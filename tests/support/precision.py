@@ -70,12 +70,12 @@ def in_fp64() -> Iterator[None]:
 
 def pretend_units(monkeypatch: "pytest.MonkeyPatch", bf16: bool, amx: bool = False) -> None:
     """Makes this CPU one with units for bf16, or one without, whose rule `trainer.precision=auto` follows untimed."""
-    from tiryns.runner.loop.trials import precision
+    from tiryns.runner.loop import trials
     from tiryns.runner.patches.torch import processor
 
     for name, there in (("has_amx", amx), ("has_avx512_bf16", bf16)):
         monkeypatch.setattr(processor, name, lambda there=there: there)
-    monkeypatch.setattr(precision, "_kept", lambda precisions, *_: precisions[0])
+    monkeypatch.setattr(trials, "_kept", lambda precisions, *_: precisions[0])
 
 
 def rounding(fp32: float, bf16: float) -> float:

@@ -58,7 +58,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     from tiryns.runner.cli.models.evaluate import progress
     from tiryns.runner.data import FinetuningData, MinimalPairs, MtebTasks, RetrievalPairs
     from tiryns.runner.inference.frozen.encoder import FrozenEncoder
-    from tiryns.runner.inference.language.minimal_pairs import PairScorer
+    from tiryns.runner.inference.language.likelihood import PairScorer
     from tiryns.runner.inference.passes import Computation
     from tiryns.runner.loop.assembly import make_data
     from tiryns.runner.loop.plain import make_model_of

@@ -14,8 +14,8 @@ from tiryns.runner.launch.processes import quiet_threads
 from tiryns.runner.launch.resume import named_run
 from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.budget import budget_of
+from tiryns.runner.loop.lengths import Lengths
 from tiryns.runner.loop.phases import phases_in
-from tiryns.runner.loop.token_ramps import take_over_lengths
 from tiryns.runner.modules.texts import marked_texts
 from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.protocols import RunData
@@ -53,7 +53,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         leave_out_rewinds(config, run.path)
-        take_over_lengths(config, resolved := dict(run.status.get("resolved") or {}))
+        Lengths(config).restore(resolved := dict(run.status.get("resolved") or {}))
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
@@ -179,8 +179,7 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
     import torch
 
     from tiryns.runner.loop.resolved import choose_hardware
-    from tiryns.runner.loop.trials.precision import precision_of
-    from tiryns.runner.loop.trials.steps import try_step
+    from tiryns.runner.loop.trials import precision_of, try_step
     from tiryns.runner.models.flops import peak_flops, step_flops
 
     chosen = choose_hardware(config, {})

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tiryns.runner.evaluation.frozen.neighbours import AT_ONCE, unit
+from tiryns.runner.evaluation.frozen.classifiers import AT_ONCE, unit
 from tiryns.runner.evaluation.ranks import DEPTH, Numbers, ndcg
 from tiryns.runner.evaluation.similarity import COSINE, DotProduct
 
@@ -17,12 +17,7 @@ DEEP = 100
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
-    """The cosine [D] of each pair of features [D, H], float64.
-
-    Example:
-        >>> cosines(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 1.0]])).tolist()
-        [0.7071067811865475]
-    """
+    """The cosine [D] of each pair of features [D, H], float64."""
     return (unit(left) * unit(right)).sum(-1)
 
 
@@ -38,12 +33,7 @@ def score_blocks(
 
 
 def largest(scores: Tensor, count: int) -> Tensor:
-    """Returns the columns [Q, count] of the largest scores [Q, P] of each row, in their order; of equal ones the first.
-
-    Example:
-        >>> largest(torch.tensor([[0.5, 0.1, 0.9, 0.5, 0.5]]), 3).tolist()
-        [[2, 0, 3]]
-    """
+    """Returns the columns [Q, count] of the largest scores [Q, P] by row, in their order; of equal ones the first."""
     values, columns = scores.topk(count, dim=1)
     columns = columns.sort(dim=1).values
     order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True).indices
@@ -82,11 +72,6 @@ def rank(
     share of the relevant passages, each among the first 10. With a `depth` of 100 also that share among 100, and the mean
     over the relevant passages of the precision at their ranks, 0 below rank 100. Of equal cosines the first passage is
     ahead. `excluded` is the number of a passage that is not ranked for a query, -1 for none.
-
-    Example:
-        >>> queries, passages = torch.eye(2), torch.tensor([[1.0, 0.2], [1.0, 0.1], [0.0, 1.0]])
-        >>> rank(queries, passages, [[0], [2]]).figures["mrr_at_10"].tolist()
-        [0.5, 1.0]
     """
     tops = []
     for start, scores in score_blocks(queries, passages, similarity):

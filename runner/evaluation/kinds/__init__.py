@@ -1,5 +1,4 @@
 """Predictions by kind, each a subclass of `evaluation.predictions.Predictions`.
 
-- `labels`: of texts; `words`, and `tags`: words in several columns of labels; `spans` of contexts;
-  `written_answers` on images; `vectors` of pairs of texts.
+- `labels`: of texts; `words`; `spans` of contexts; `written_answers` on images; `vectors` of pairs of texts.
 """

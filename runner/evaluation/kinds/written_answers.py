@@ -19,12 +19,6 @@ from tiryns.runner.evaluation.squad import exact_match, normalized
 
 FIGURES = ("exact_match", "constant_exact_match")
 
-SHOWN = 12
-"""Examples whose images a report shows."""
-
-THUMBNAIL = 96
-"""Pixels of the longest side of such an image."""
-
 
 class AnswerPredictions(Predictions[ConversationSequences]):
     """Texts written for the last question of some of a set's conversations."""
@@ -108,12 +102,12 @@ class AnswerPredictions(Predictions[ConversationSequences]):
     def tables(self) -> Entry:
         """`samples` of the set, `kinds`, and `shown`: some examples with small images as data URIs."""
         with_images = [i for i in self.answers if self.sequences.examples[i].images]
-        places = np.linspace(0, len(with_images) - 1, min(SHOWN, len(with_images))).astype(int)
+        places = np.linspace(0, len(with_images) - 1, min(12, len(with_images))).astype(int)
         shown = []
         for i in (with_images[place] for place in places):
             example, file = self.sequences.examples[i], BytesIO()
             image = self.sequences.images.read(example.images[0], example.name())
-            image.thumbnail((THUMBNAIL, THUMBNAIL))
+            image.thumbnail((96, 96))
             image.save(file, "PNG")
             uri = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
             texts = {"text": question_of(example), "gold": example.accepted, "predicted": self.answers[i]}

@@ -1,19 +1,11 @@
 """Tests of paired differences, of which there are few: 2 to 16 pairs of runs with equal seeds.
 
-**The rule.** After each pair the differences d_1 ... d_k are tested by flipping their signs. If the two settings are
-alike, either run of a pair could as well have been that of the other: given |d_1| ... |d_k| all 2^k signs are equally
-likely, whatever the figure's distribution (Fisher 1935, The Design of Experiments, section 21). Of these 2^k paths those
-with the largest |d_1 + ... + d_k| are called clear, as many as the error that may be spent up to k allows, beside those
-that were called so earlier. So the chance that a path is ever called clear is at most the error, however many pairs are
-looked at, and whether or not more are added later: the error spent up to k (Lan and DeMets 1983, Biometrika 70) depends
-on k alone, error * (1 - 3/8 * (k_0 / k)^2) from the first k_0 on.
-
-**Why this one.** At an error of 5 % a first look at k_0 = 6 pairs can be clear where all signs agree (2 of 64 paths), and
-nothing that assumes no distribution is clear with fewer. A t-test may be clear after 3, and is wrong in a quarter of the
-cases where each difference is about +c or -c, as where one run of a pair stays on a plateau. A test by betting
-(Waudby-Smith and Ramdas 2024, JRSS B 86) at most doubles its stake with a pair, so it needs as many pairs, and more once
-a sign differs. Spending less at first (a first look at 7) finds a difference of one standard deviation within 16 pairs
-more often (84 % instead of 76 %) and within 8 less often (44 % instead of 49 %), and takes a pair more for large ones.
+After each pair the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule): if both
+settings are alike, all 2^k signs of |d_1| ... |d_k| are equally likely (Fisher 1935, The Design of Experiments, section
+21). The paths with the largest |d_1 + ... + d_k| are called clear, as many as the error that may be spent up to k allows,
+beside those called so earlier; that share depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be clear
+after 3 pairs, and is wrong in a quarter of the cases where each difference is about +c or -c; a test by betting
+(Waudby-Smith and Ramdas 2024, JRSS B 86) needs as many pairs as this one, and more once a sign differs.
 
 Sources of the rest: Student's distribution for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4;
 correction for several tests, Holm 1979, Scandinavian Journal of Statistics 6, and of sequential ones, Bartroff and Song
@@ -45,10 +37,6 @@ MOST = 10_000
 """Pairs beyond which no number is given for how many are needed."""
 
 
-NOTHING = 1e-8
-"""An end of an interval that is a smaller part of the differences' range is 0 but for rounding."""
-
-
 class Tested(NamedTuple):
     """A statistic and its two-sided p."""
 
@@ -57,33 +45,18 @@ class Tested(NamedTuple):
 
 
 def first_look(error: float = ERROR) -> int:
-    """The fewest pairs that can be clear.
-
-    Example:
-        >>> first_look(0.05), first_look(0.01)
-        (6, 9)
-    """
+    """The fewest pairs that can be clear."""
     return 1 + math.ceil(-math.log2(AT_FIRST * error) - 1e-9)
 
 
 def spent(pairs: int, error: float = ERROR) -> float:
-    """The error that may be spent up to so many pairs.
-
-    Example:
-        >>> [round(spent(k), 5) for k in (5, 6, 8, 16)]
-        [0.0, 0.03125, 0.03945, 0.04736]
-    """
+    """The error that may be spent up to so many pairs."""
     first = first_look(error)
     return 0.0 if pairs < first else error * (1 - (1 - AT_FIRST) * (first / pairs) ** 2)
 
 
 def clear_after(differences: Differences, error: float = ERROR) -> int | None:
-    """After how many of the differences [N], in their order, it is clear that they are not about 0; None if it is not.
-
-    Example:
-        >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
-        (6, None)
-    """
+    """After how many of the differences [N], in their order, it is clear that they are not about 0; None if it is not."""
     stopped = np.zeros(1, bool)
     for pairs, (sums, rounding) in enumerate(_paths(np.asarray(differences, np.float64)), 1):
         stopped = np.tile(stopped, len(sums) // len(stopped))
@@ -101,11 +74,6 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
 
     It holds at any time: the chance that it ever leaves out the true difference is at most the error. None where it has
     no bounds (fewer pairs than `first_look`), and where the first pairs exclude all that the later ones suggest.
-
-    Example:
-        >>> low, high = interval([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
-        >>> round(low, 6), round(high, 6)
-        (0.1, 0.4)
     """
     given = np.asarray(differences, np.float64)
     if len(given) < first_look(error):
@@ -124,17 +92,12 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
     ends = (
         last_where(admitted, inside, edge) for edge in (float(given.min()) - room, float(given.max()) + room)
     )
-    low, high = (0.0 if abs(end) < NOTHING * room else end for end in ends)
+    low, high = (0.0 if abs(end) < 1e-8 * room else end for end in ends)  # 0 but for rounding
     return low, high
 
 
 def sign_flip_test(differences: Differences) -> Tested:
-    """The mean of differences [N], at least one, and the share of sign flips with a mean as far from 0; exact up to 16.
-
-    Example:
-        >>> sign_flip_test([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]).p
-        0.03125
-    """
+    """The mean of one or more differences [N], and the share of sign flips with a mean as far from 0; exact up to 16."""
     given = np.asarray(differences, np.float64)
     *_, (sums, rounding) = _paths(given)
     return Tested(float(given.mean()), float(np.mean(sums >= sums[0] - rounding)))
@@ -158,13 +121,7 @@ def skewness(differences: Differences) -> float | None:
 
 
 def t_test(differences: Differences) -> Tested:
-    """Student's paired t and its p, of two or more differences [N]; it takes them as normally distributed.
-
-    Example:
-        >>> t, p = t_test([1.0, 2.0, 3.0])
-        >>> round(t, 3), round(p, 4)
-        (3.464, 0.0742)
-    """
+    """Student's paired t and its p, of two or more differences [N]; it takes them as normally distributed."""
     given = np.asarray(differences, np.float64)
     deviation = float(given.std(ddof=1)) / math.sqrt(len(given))
     mean = float(given.mean())
@@ -177,10 +134,6 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
     By the size of a t-test (Guenther 1981, The American Statistician 35), and never fewer than `first_look`. None where
     nothing can be said: fewer than two pairs, a mean of 0, or more than 10,000 pairs.
-
-    Example:
-        >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
-        33
     """
     given = np.asarray(differences, np.float64)
     mean = float(given.mean()) if len(given) > 1 else 0.0
@@ -193,12 +146,7 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """The p of several tests, corrected so that the chance of any false one is kept (Holm 1979).
-
-    Example:
-        >>> holm([0.01, 0.04, 0.03])
-        [0.03, 0.06, 0.06]
-    """
+    """The p of several tests, corrected so that the chance of any false one is kept (Holm 1979)."""
     corrected, least = [0.0] * len(tests), 0.0
     for done, i in enumerate(sorted(range(len(tests)), key=lambda i: tests[i])):
         least = max(least, min(1.0, (len(tests) - done) * tests[i]))
@@ -211,10 +159,6 @@ def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[f
 
     The first must be clear at error / M, the next at error / (M - 1), and so on: the chance that any of M settings which
     are like the one that they are compared with is called different is at most the error.
-
-    Example:
-        >>> clear_among([[0.3, 0.2, 0.1, 0.4, 0.2, 0.3, 0.2], [0.1, -0.2] * 4])
-        [0.025, None]
     """
     levels: list[float | None] = [None] * len(settings)
     waiting = list(range(len(settings)))

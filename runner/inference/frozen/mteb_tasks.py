@@ -11,7 +11,7 @@ from mteb.models.model_meta import ModelMeta
 from torch import Tensor
 
 from tiryns.runner.evaluation.files import Entry
-from tiryns.runner.evaluation.frozen.neighbours import unit
+from tiryns.runner.evaluation.frozen.classifiers import unit
 from tiryns.runner.evaluation.frozen.ranking import cosines
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 

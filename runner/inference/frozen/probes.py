@@ -11,8 +11,7 @@ from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
 from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs, RetrievalSet
 from tiryns.runner.evaluation.files import Entry, PredictionRow
-from tiryns.runner.evaluation.frozen.linear import fit_probe
-from tiryns.runner.evaluation.frozen.neighbours import fit_neighbours
+from tiryns.runner.evaluation.frozen.classifiers import fit_neighbours, fit_probe
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
 from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
@@ -21,9 +20,6 @@ from tiryns.runner.evaluation.statistics.intervals import bootstrap
 from tiryns.runner.inference.evaluated import entry_with_intervals
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.passes import device_here
-
-OF_NEIGHBOURS = ("accuracy", "macro_f1")
-"""Figures of the nearest neighbours, as `knn_accuracy` and `knn_macro_f1`."""
 
 MOST_WORDS = 20_000
 """Words that a probe is fitted to; of n times as many every n-th is taken."""
@@ -136,7 +132,9 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
             chosen["neighbours"] = knn.number
             votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
             for part in ("metrics", "intervals"):
-                entries[name][part] |= {f"knn_{n}": votes[part][n] for n in OF_NEIGHBOURS if n in votes[part]}
+                entries[name][part] |= {
+                    f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
+                }
     return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, predictions, chosen)
 
 

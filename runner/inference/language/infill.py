@@ -1,27 +1,40 @@
-"""Fills in the masks of texts with a masked language model, by the sampler of masked diffusion."""
+"""Fills in the masks of texts by the sampler of masked diffusion, and continues texts with causal language models."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PretrainedConfig,
+    PreTrainedTokenizerBase,
+)
 
 from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
+from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.rows import Rows
-from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
+from tiryns.runner.inference.passes import device_here
+from tiryns.runner.models.architectures.registered import has_class
+from tiryns.runner.models.encoder import load_encoder
+from tiryns.runner.models.head import LANGUAGE_MODEL
+from tiryns.runner.models.positions import longest_text
+from tiryns.runner.models.pretraining.causal import CausalLM
+from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill, mask_probabilities
 from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
-from tiryns.runner.order.keyed import derive_seed
+from tiryns.runner.models.weights import load_trained
+from tiryns.runner.order.keyed import derive_seed, token_bits
 from tiryns.runner.run.files import meant_run
 from tiryns.runner.run.model_folder import model_folder
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from transformers import PretrainedConfig, PreTrainedTokenizerBase
-
-    from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
 MASK = "[MASK]"
 """The mask in the texts of users, for every tokenizer."""
@@ -30,14 +43,12 @@ MASK = "[MASK]"
 class Opened(NamedTuple):
     """Config and tokenizer of a trained model."""
 
-    config: "PretrainedConfig"
-    tokenizer: "PreTrainedTokenizerBase"
+    config: PretrainedConfig
+    tokenizer: PreTrainedTokenizerBase
 
 
 def open_model(run: str) -> Opened:
     """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
-    from transformers import AutoConfig, AutoTokenizer
-
     folder = model_folder(run)
     try:
         return Opened(from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder))
@@ -51,20 +62,6 @@ def open_model(run: str) -> Opened:
         ) from error
 
 
-def load(run: str) -> "tuple[MaskedDiffusionLM, PreTrainedTokenizerBase]":
-    """The masked language model of a run or a Hugging Face folder, and its tokenizer; ValueError for no such model."""
-    from tiryns.runner.models.encoder import load_encoder
-    from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
-
-    config, tokenizer = open_model(run)
-    check_language_model(run, config)
-    special = set(tokenizer.all_special_ids)
-    ordinary = np.array([i for i in range(len(tokenizer)) if i not in special])
-    return MaskedDiffusionLM(
-        load_encoder(run, {}, tokenizer, new_vocabulary=False), ordinary
-    ).eval(), tokenizer
-
-
 def check_language_model(run: str, config: Any) -> None:
     """Raises ValueError unless the config of a run's model is that of a language model."""
     classes = config.architectures or []
@@ -75,14 +72,8 @@ def check_language_model(run: str, config: Any) -> None:
         )
     if generates(config) or is_language_model(config):
         return
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM
-
-    from tiryns.runner.models.architectures.registered import has_class
-    from tiryns.runner.models.weights import load_trained
-
     if not classes or type(config) not in MODEL_FOR_MASKED_LM_MAPPING or any(map(has_class, classes)):
         raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a language model")
-
     own = ", ".join(classes)
     try:  # the weights of a class of the user's own need the head of a masked language model
         read_as = type(load_trained(AutoModelForMaskedLM, model_folder(run))).__name__
@@ -93,72 +84,15 @@ def check_language_model(run: str, config: Any) -> None:
     )
 
 
-def generates(config: "PretrainedConfig") -> bool:
+def generates(config: PretrainedConfig) -> bool:
     """Whether a config is that of a model that guesses next tokens: a decoder, or an encoder trained causally."""
     decoders = ("ForCausalLM", "LMHeadModel")
     return bool(objective_of(config)) or any(name.endswith(decoders) for name in config.architectures or [])
 
 
-def is_language_model(config: "PretrainedConfig") -> bool:
+def is_language_model(config: PretrainedConfig) -> bool:
     """Whether a config is that of a masked language model of transformers."""
     return any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in config.architectures or [])
-
-
-def fill(
-    model: "MaskedDiffusionLM",
-    tokenizer: "PreTrainedTokenizerBase",
-    texts: list[str],
-    num_steps: int,
-    temperature: float,
-    order: str,
-    seed: int,
-) -> list[str]:
-    """The texts with every mask replaced by a token; raises ValueError for a text without masks or a too long one."""
-    from tiryns.runner.models.pretraining.diffusion import infill
-
-    ids, attention_mask = _masked_batch(model, tokenizer, texts)
-    mask_id = int(tokenizer.mask_token_id)
-    filled = infill(model, ids, attention_mask, mask_id, num_steps, temperature, order, seed)
-    return tokenizer.batch_decode(filled.cpu(), skip_special_tokens=True)
-
-
-def likeliest(
-    model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str], k: int
-) -> list[PredictionRow]:
-    """The `k` likeliest tokens of each mask and their probabilities, while the other masks stay; errors as of `fill`."""
-    from tiryns.runner.models.pretraining.diffusion import mask_probabilities
-
-    ids, attention_mask = _masked_batch(model, tokenizer, texts)
-    masked = ids == int(tokenizer.mask_token_id)
-    shares, tokens = mask_probabilities(model, ids, attention_mask, masked).topk(
-        min(k, int((~model.special).sum()))
-    )
-    counts = masked.sum(1).tolist()
-    return [
-        {
-            "predicted": [[tokenizer.decode([i]) for i in mask] for mask in own.tolist()],
-            "probability": p.tolist(),
-        }
-        for own, p in zip(tokens.split(counts), shares.split(counts), strict=True)
-    ]
-
-
-def _masked_batch(
-    model: "MaskedDiffusionLM", tokenizer: "PreTrainedTokenizerBase", texts: list[str]
-) -> "tuple[Tensor, Tensor]":
-    """Token ids and attention mask [B, T] of texts, and the model, on a GPU if there is one; errors as of `fill`."""
-    import torch
-
-    mask = str(tokenizer.mask_token)
-    batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
-    ids, longest = batch["input_ids"], model.pretrained.config.max_position_embeddings
-    if ids.shape[1] > longest:
-        found = f"the text has {ids.shape[1]} tokens"
-        raise ValueError(f"{found}, more than the {longest} that the model can take")
-    if not (ids == int(tokenizer.mask_token_id)).any(dim=1).all():
-        raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
-    return ids.to(model.special.device), batch["attention_mask"].to(model.special.device)
 
 
 class Masks(OfTexts):
@@ -168,16 +102,136 @@ class Masks(OfTexts):
 
     def __init__(self, run: str, changes: Settings) -> None:
         super().__init__(changes)
-        self.model, self.tokenizer = load(run)
+        config, self.tokenizer = open_model(run)
+        check_language_model(run, config)
+        ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), self.tokenizer.all_special_ids)
+        pretrained = load_encoder(run, {}, self.tokenizer, new_vocabulary=False)
+        self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own."""
+        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
+
+        Raises ValueError for a text without masks or a too long one.
+        """
         kept, texts = self.texts(rows)
-        if options.top_k is not None:
-            found = likeliest(self.model, self.tokenizer, texts, options.top_k) if texts else []
-            return Kept(kept, [{"text": text} | one for text, one in zip(texts, found, strict=True)])
-        seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
-        sampling = (options.steps, options.temperature, options.order, seed)
-        filled = fill(self.model, self.tokenizer, texts, *sampling) if texts else []
-        pairs = zip(texts, filled, strict=True)
-        return Kept(kept, [{"text": text, "predicted": predicted} for text, predicted in pairs])
+        if not texts:
+            return Kept(kept, [])
+        model, tokenizer = self.model, self.tokenizer
+        ids, attention_mask = self._masked_batch(texts)
+        mask_id = int(tokenizer.mask_token_id)
+        if options.top_k is not None:  # of each mask, while the other masks stay
+            masked = ids == mask_id
+            most = min(options.top_k, int((~model.special).sum()))
+            shares, tokens = mask_probabilities(model, ids, attention_mask, masked).topk(most)
+            own = zip(*(each.split(masked.sum(1).tolist()) for each in (tokens, shares)), strict=True)
+            found: list[dict[str, Any]] = [
+                {
+                    "predicted": [[tokenizer.decode([i]) for i in mask] for mask in t.tolist()],
+                    "probability": p.tolist(),
+                }
+                for t, p in own
+            ]
+        else:
+            seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
+            sampling = (options.steps, options.temperature, options.order, seed)
+            filled = infill(model, ids, attention_mask, mask_id, *sampling).cpu()
+            found = [{"predicted": one} for one in tokenizer.batch_decode(filled, skip_special_tokens=True)]
+        return Kept(kept, [{"text": text} | one for text, one in zip(texts, found, strict=True)])
+
+    def _masked_batch(self, texts: list[str]) -> tuple[Tensor, Tensor]:
+        """Token ids and attention mask [B, T] of texts, and the model, on a GPU if there is one."""
+        mask, device = str(self.tokenizer.mask_token), device_here()
+        batch = self.tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
+        ids, longest = batch["input_ids"], self.model.pretrained.config.max_position_embeddings
+        if ids.shape[1] > longest:
+            found = f"the text has {ids.shape[1]} tokens"
+            raise ValueError(f"{found}, more than the {longest} that the model can take")
+        if not (ids == int(self.tokenizer.mask_token_id)).any(dim=1).all():
+            raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
+        self.model.to(device)
+        return ids.to(device), batch["attention_mask"].to(device)
+
+
+class Continuations(Masks):
+    """A causal language model, which continues texts; one that reads both ways fills in masks besides."""
+
+    name = "generation"
+
+    def __init__(self, run: str, tokenizer: PreTrainedTokenizerBase, changes: Settings, fills: bool) -> None:
+        if fills:
+            super().__init__(run, changes)
+        else:
+            OfTexts.__init__(self, changes)
+        self.fills, self.tokenizer = fills, tokenizer
+        self.causal = CausalLM(load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)).eval()
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
+        """What the model writes behind each text, or the text with its masks filled in."""
+        kept, found = [], []
+        for place, row in enumerate(rows.rows, number * self.at_once):
+            with rows.bad.row():
+                text = text_of(row, self.text_column, "data.text_column")
+                if self.fills and MASK in text:
+                    predicted = super().predict(rows._replace(rows=[row]), options, place).predictions[0]
+                elif options.top_k is not None:
+                    raise ValueError(f"{row.where}: --top-k is for masks, and this text is continued")
+                else:
+                    seed = derive_seed(options.seed, place)
+                    predicted = {"text": text, "predicted": self.continuation(text, options, seed)}
+                found.append(predicted)
+                kept.append(row)
+        return Kept(kept, found)
+
+    def continuation(self, text: str, options: PredictOptions, seed: int) -> str:
+        """What the model writes behind a text, up to the end token, `max_new_tokens` or the longest text that it reads.
+
+        Temperature 0 takes the likeliest token; no other special token than the end is written. Raises ValueError for a
+        text that leaves no room, for no token to write, or a negative temperature.
+        """
+        most, temperature, tokenizer = options.max_new_tokens, options.temperature, self.tokenizer
+        if most < 1 or temperature < 0:
+            raise ValueError(f"max_new_tokens={most} must be at least 1, temperature={temperature} 0 or more")
+        device = device_here()
+        self.causal.to(device)
+        ids, special = list(tokenizer(text)["input_ids"]), set(tokenizer.all_special_ids)
+        while len(ids) > 1 and ids[-1] in special:  # as a run reads the beginning of a text
+            ids.pop()
+        if not ids:
+            raise ValueError(
+                "there is nothing to continue: the text is empty, and the tokenizer has no token to begin with"
+            )
+        longest = longest_text(self.causal.pretrained)
+        if longest is not None and len(ids) >= longest:
+            raise ValueError(
+                f"the text has {len(ids)} tokens, and the model reads {longest} with what it writes: give a shorter one"
+            )
+        end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+        forbidden = sorted(special - {end})
+        asked = len(ids)
+        for step in range(min(most, (longest or asked + most) - asked)):
+            with torch.no_grad():
+                row = torch.tensor([ids], device=device)
+                last = torch.tensor([len(ids) - 1], device=device)
+                states = self.causal.encode({"input_ids": row, "attention_mask": torch.ones_like(row)}, last)
+                scores = self.causal.logits(states[0, -1:])[0].double().cpu().numpy()
+            scores[forbidden] = -np.inf
+            token = int(np.argmax(scores if temperature == 0 else drawn(scores / temperature, seed, step)))
+            if token == end:
+                break
+            ids.append(token)
+        written = [str(tokenizer.decode(some, skip_special_tokens=True)) for some in (ids[:asked], ids)]
+        return written[1][len(written[0]) :]
+
+
+def drawn(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float64]:
+    """Scores [V] with Gumbel noise of (seed, step, token): the largest is a draw from their softmax.
+
+    Example:
+        >>> scores = np.log([0.5, 0.25, 0.25])
+        >>> found = [int(np.argmax(drawn(scores, seed, step=0))) for seed in range(2000)]
+        >>> np.round(np.bincount(found) / 2000, 1).tolist()
+        [0.5, 0.2, 0.3]
+    """
+    bits = token_bits(np.array([derive_seed(seed, step)], dtype=np.uint64), np.array([len(scores)]))
+    uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    return scores - np.log(-np.log(uniform))

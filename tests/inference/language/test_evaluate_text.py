@@ -10,10 +10,9 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
-from tests.inference.conftest import Runs, entry, evaluated
+from tests.inference.conftest import entry, evaluated
 from tests.support.in_process import succeeded, tiryns_here
 from tests.support.precision import PRECISION
-from tiryns.runner.cli.commands import main
 from tiryns.runner.data.text.chunking import Chunker
 
 RUNS = {
@@ -156,7 +155,7 @@ def test_exported_folder_is_measured_by_the_objective_that_is_asked_for(
 
 
 @pytest.mark.slow
-def test_a_column_of_a_table_and_several_files(
+def test_texts_are_a_column_of_a_table(
     runs: dict[str, Path], later: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = [part for part in later.read_text().split("\n\n") if part]
@@ -165,11 +164,6 @@ def test_a_column_of_a_table_and_several_files(
     content = evaluated(capsys, runs["mlm"], table, "data.text_column=body")
     assert content["sets"][str(table)]["metrics"] == entry(capsys, runs["mlm"], later)["metrics"]
     assert content["interval"]["over"] == "documents"
-    capsys.readouterr()
-    main(["evaluate", str(runs["mlm"]), str(table), str(table) + "@train", "data.text_column=body"])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[:3] == ["file", "documents", "loss"]
-    assert [line.split()[1] for line in lines[1:]] == ["30", "30"]
 
 
 @pytest.mark.parametrize(
@@ -189,18 +183,6 @@ def test_what_cannot_be_measured_is_one_line(
     done = tiryns_here(tmp_path, "evaluate", str(runs["mlm"]), "file.txt", *words)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert message in done.stderr
-
-
-@pytest.mark.slow
-def test_text_for_a_labelled_run_and_labels_for_a_language_model_are_one_line(
-    labelled_runs: Runs, runs: dict[str, Path], tmp_path: Path
-) -> None:
-    run, file = labelled_runs["token_classification"]
-    (tmp_path / "file.txt").write_text("herons")
-    for model, given in ((run, "file.txt"), (runs["mlm"], str(file))):
-        done = tiryns_here(tmp_path, "evaluate", str(model), given)
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-        assert "unknown format" in done.stderr or "has no column 'text'; it has: words, labels" in done.stderr
 
 
 def test_mode_evaluate_measures_the_validation_sets_of_the_config(

@@ -11,7 +11,9 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertForSequ
 from tests.conftest import ROOT, WORDS
 from tests.support.processes import warm_process
 from tiryns.runner.cli.commands import main
-from tiryns.runner.inference.language.infill import fill, load
+from tiryns.runner.inference.kinds import PredictOptions
+from tiryns.runner.inference.language.infill import Masks
+from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.opened_run import open_run
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16}
@@ -123,17 +125,17 @@ def test_a_wrong_argument_ends_with_one_message(run_folder: Path, arguments: lis
 
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"no trained model in '{tmp_path}'"):
-        load(str(tmp_path))
+        Masks(str(tmp_path), {})
 
 
 def test_a_model_with_another_head_is_refused(run_folder: Path, tmp_path: Path) -> None:
     BertForSequenceClassification(BertConfig(vocab_size=22, **SIZES)).save_pretrained(tmp_path)  # type: ignore[arg-type]
     AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is a BertForSequenceClassification, not a language model"):
-        load(str(tmp_path))
+        Masks(str(tmp_path), {})
     (tmp_path / "discriminator_head").mkdir()
     with pytest.raises(ValueError, match=r"is a discriminator, .* its generator does, in model/generator"):
-        load(str(tmp_path))
+        Masks(str(tmp_path), {})
 
 
 class Own(BertForMaskedLM):
@@ -153,24 +155,25 @@ def test_a_class_of_ones_own_is_read_by_what_its_weights_can_do(
     for folder in (own, other):
         AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(folder)
     text = ["the [MASK] runs [MASK]"]
-    plain, found = (fill(*load(str(run)), text, 4, 1.0, "random", 3) for run in (run_folder, own.parent))
+    options = PredictOptions(steps=4, seed=3)
+    plain, found = (Predictor(run).predict(text, options) for run in (run_folder, own.parent))
     assert found == plain
     assert "is a Own, which transformers does not have: it is read as a BertForMaskedLM" in caplog.text
     with pytest.raises(
         ValueError, match=r"is a OwnClassifier, not a language model: the weights .* are missing"
     ):
-        load(str(other))
+        Masks(str(other), {})
     (own.parent / "status.json").write_text('{"state": "done"}')
     with pytest.raises(ValueError, match=r"load the model with the class itself, Own\.from_pretrained"):
         open_run(own.parent).model()
 
 
 def test_texts_of_different_length_are_filled_together(run_folder: Path) -> None:
-    model, tokenizer = load(str(run_folder))
-    settings = {"num_steps": 4, "temperature": 0.0, "order": "confidence", "seed": 0}
+    predictor = Predictor(run_folder)
+    options = PredictOptions(steps=4, temperature=0.0, order="confidence")
     texts = ["the [MASK]", "seven [MASK] watch the old [MASK] again"]
-    together = fill(model, tokenizer, texts, **settings)  # type: ignore[arg-type]
-    assert together == [fill(model, tokenizer, [text], **settings)[0] for text in texts]  # type: ignore[arg-type]
+    together = predictor.predict(texts, options)
+    assert together == [predictor.predict([text], options)[0] for text in texts]
 
 
 @pytest.mark.slow
@@ -185,11 +188,9 @@ def test_a_trained_run_fills_in_what_it_has_learnt(run_here: Any, tmp_path: Path
         "data.validation_documents=1",
     ]
     folder = run_here(f"data.source={text}", *settings)
-    model, tokenizer = load(str(folder.path))
-    (line,) = fill(
-        model, tokenizer, ["seven [MASK] watch the [MASK] of old rivers"], 10, 0.0, "confidence", 0
-    )
-    assert line == "seven herons watch the winter of old rivers"
+    options = PredictOptions(steps=10, temperature=0.0, order="confidence")
+    (found,) = Predictor(folder.path).predict(["seven [MASK] watch the [MASK] of old rivers"], options)
+    assert found["predicted"] == "seven herons watch the winter of old rivers"
     figures = json.loads((folder.path / "status.json").read_text())["results"]
     nats = figures["val/held_out/loss"]
     assert figures["val/held_out/bits_per_token"] == pytest.approx(nats / math.log(2))

@@ -17,10 +17,9 @@ import tiryns.runner.evaluation.totals
 import tiryns.runner.inference.export
 import tiryns.runner.logging.wandb
 import tiryns.runner.loop.assembly
-import tiryns.runner.loop.profiling
 import tiryns.runner.loop.resolved
 import tiryns.runner.loop.trainer
-import tiryns.runner.loop.trials.precision
+import tiryns.runner.loop.trials
 import tiryns.runner.manifest.differences
 import tiryns.runner.models.pretraining.head_alone
 import tiryns.runner.models.quick.linear_cross_entropy

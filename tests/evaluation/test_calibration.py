@@ -13,14 +13,15 @@ from sklearn.calibration import calibration_curve
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
 from tests.support.in_process import tiryns_here
-from tiryns.runner.evaluation.calibration.figures import (
+from tiryns.runner.evaluation.calibration import (
+    Fitted,
+    calibration,
     calibration_error,
     fitted_temperature,
     in_set,
     set_threshold,
     with_temperature,
 )
-from tiryns.runner.evaluation.calibration.report import Fitted, calibration
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.run.folder import Run
 

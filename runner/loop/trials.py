@@ -1,32 +1,48 @@
-"""Measures by running a part of a step: time and memory by purpose, and the micro-batch that fits into memory."""
+"""What is found out by running a part of a step before a run: its cost, the micro-batch that fits, a CPU's precision.
 
+What a timing says depends on what else the machine does. So a precision is timed once for a processor, a number of
+threads, a version of torch and a model, whichever run comes first; it has to be clear; and the jobs of a sweep take it
+over.
+"""
+
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from lightning.fabric.utilities import move_data_to_device
+from omegaconf import DictConfig
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch, Share
-from tiryns.runner.models.autocast import autocast_dtype
+from tiryns.runner.data.store.writer import cache_folder, key_of, locked
+from tiryns.runner.models.autocast import autocast_dtype, is_slower, usable_precision
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.models.packed.trials import in_one_line
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim import loop_needs
 from tiryns.runner.patches.torch.trees import tree_leaves
 from tiryns.runner.protocols import RunData
+from tiryns.runner.run.cluster import num_nodes, processes_per_node
+from tiryns.runner.run.environment import machine
+from tiryns.runner.run.files import read_json, write_atomically
 
 LARGEST, SMALLEST = 65536, 512
-"""Tokens of a micro-batch that are tried on a GPU."""
+"""Tokens of a micro-batch that are tried on a GPU; the smallest on a CPU too."""
 
 ROOM = 0.85
 """Share of a GPU's memory that a micro-batch may take, with weights, gradients and the state of the optimizer."""
 
-TRIED = 3
-"""Micro-batches that are run to measure the time of one."""
+CLEARLY = 0.9
+"""Share of the time of the precision that the rule names, below which the other is taken."""
+
+FLOPS = 1e12
+"""Floating point operations of a pass, at most: a larger model is tried on fewer tokens."""
 
 
 class Cost(NamedTuple):
@@ -70,7 +86,7 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
 
     with needs.step(0):
         activations = _activation_bytes(module.model, lambda: run(micro_batches[:1]), device)
-        tried = micro_batches[:TRIED]
+        tried = micro_batches[:3]
         per_micro_batch = seconds(lambda: run(tried, quick=True)) / len(tried)
         update = seconds(optimizer.step)
     parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
@@ -193,3 +209,75 @@ def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         work()
     return sum(size for storage, size in kept.items() if storage not in weights)
+
+
+def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
+    """What `trainer.precision=auto` comes to, from what the hardware suggests in `config.trainer`.
+
+    fp32 for a model that cannot be computed in autocast. On a CPU with bf16 units the faster of the two: as the rule of
+    `is_slower` has it, unless a timed step says clearly otherwise. Steps are not timed for a stream, for a model whose
+    loss couples the batch, and on several nodes, whose caches may say different things.
+    """
+    trainer, model = config.trainer, module.model
+    suggested = usable_precision(trainer.precision, model, data.layout)
+    if trainer.accelerator != "cpu" or not suggested.endswith("-mixed"):
+        return suggested
+    by_rule = ["32-true", suggested]
+    if not is_slower(getattr(model.pretrained.config.get_text_config(), "hidden_size", None)):
+        by_rule.reverse()
+    if not can_be_tried(data, module.model) or num_nodes(trainer) > 1:
+        return by_rule[0]
+    cache = config.data.get("cache_dir")
+    try:
+        return _kept(by_rule, data, module, processes_per_node(trainer), cache)
+    except Exception as error:  # models raise what they like, and so do file systems
+        log.info("precision is %s, not timed: %s", by_rule[0], in_one_line(error))
+        return by_rule[0]
+
+
+def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: str | None) -> str:
+    """The faster precision, from the cache or timed; processes that ask at once wait for the first."""
+    here, model = machine(), module.model
+    asked = {
+        "precisions": precisions,
+        **{name: here[name] for name in ("cpu", "features")},
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "model": [type(model).__name__, type(model.pretrained).__name__],
+        "shapes": key_of({"parameters": [list(p.shape) for p in model.parameters()]}),
+        **{name: getattr(data, name) for name in ("layout", "micro_batch_tokens", "micro_batch_size")},
+    }
+    path = cache_folder(cache) / "precision" / f"{key_of(asked)}.json"
+    with locked(path):
+        chosen = read_json(path, {}).get("chosen")
+        if chosen not in precisions:
+            seconds = _seconds(precisions, data, module, ranks)
+            first, second = precisions
+            chosen = second if seconds[second] < CLEARLY * seconds[first] else first
+            told = ", ".join(f"{1000 * value:.1f} ms in {name}" for name, value in seconds.items())
+            log.info("precision is %s: %s (kept in %s)", chosen, told, path)
+            write_atomically(path, json.dumps({**asked, "seconds": seconds, "chosen": chosen}, indent=1))
+    return str(chosen)
+
+
+def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) -> dict[str, float]:
+    """Seconds of both passes of a micro-batch of the first step in each precision, which are run in turn."""
+    cpu, found, tokens = torch.device("cpu"), dict.fromkeys(precisions, float("inf")), data.micro_batch_tokens
+    if tokens is not None:  # fewer for a large model
+        fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))
+        tokens = min(tokens, max(SMALLEST, int(fitting)))
+    with leaving_no_trace(module, cpu):
+        micro_batch, began = largest_micro_batch(data, tokens, ranks), time.perf_counter()
+        for _ in range(4):  # of which the first prepares kernels
+            for precision in precisions:
+                started = time.perf_counter()
+                with (
+                    quick_gradients(once=True, directly=True),
+                    loss_of(module.model, micro_batch, cpu, precision) as loss,
+                ):
+                    loss.backward()
+                found[precision] = min(found[precision], time.perf_counter() - started)
+                module.zero_grad(set_to_none=True)
+            if time.perf_counter() - began > 4.0:
+                break
+    return found

@@ -1,4 +1,4 @@
-"""A linear probe: multinomial logistic regression on standardised features, the same result each time."""
+"""Probes of features that train no encoder: multinomial logistic regression, and nearest neighbours by their cosine."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,9 +9,6 @@ from torch.nn import functional
 
 PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 """Factors of the L2 penalty to choose from, the strongest first; each fit begins at the one before."""
-
-MOST_ITERATIONS = 1000
-"""Iterations of L-BFGS for one penalty."""
 
 SMALLEST_GRADIENT = 1e-5
 """A fit has ended where no derivative of the loss is larger."""
@@ -42,12 +39,6 @@ def fit_probe(
     A probe minimises the mean cross-entropy of its training examples plus penalty / 2 times the squared weights, those of
     the bias left out, by full-batch L-BFGS in float64. In terms of scikit-learn's `LogisticRegression` it is
     C = 1 / (penalty * D).
-
-    Example:
-        >>> features, labels = torch.tensor([[-2.0], [-1.0], [1.0], [2.0]]), torch.tensor([0, 0, 1, 1])
-        >>> probe = fit_probe(features, labels, 2, lambda probe: -probe.penalty)
-        >>> probe.penalty, probe.logits(torch.tensor([[-0.5], [0.5]])).argmax(1).tolist()
-        (0.0001, [0, 1])
     """
     whole = features.double()
     mean, spread = whole.mean(0), whole.std(0, correction=0)
@@ -66,8 +57,8 @@ def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) 
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [weights],
-        max_iter=MOST_ITERATIONS,
-        max_eval=2 * MOST_ITERATIONS,
+        max_iter=1000,
+        max_eval=2000,
         tolerance_grad=SMALLEST_GRADIENT,
         tolerance_change=0.0,
         line_search_fn="strong_wolfe",
@@ -82,3 +73,44 @@ def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) 
 
     optimizer.step(loss)
     return weights.detach()
+
+
+NUMBERS = (1, 3, 5, 10, 20, 50)
+"""Numbers of neighbours to choose from."""
+
+AT_ONCE = 1 << 24
+"""Cosines that are computed at a time."""
+
+
+class Neighbours(NamedTuple):
+    """Training examples that vote, `number` of them for each text."""
+
+    features: Tensor
+    """[D, H], of length 1."""
+    labels: Tensor
+    """[D]"""
+    num_classes: int
+    number: int
+
+    def votes(self, features: Tensor) -> Tensor:
+        """The votes [Q, C] of the nearest training examples for each class; the first of the largest ones counts."""
+        blocks = unit(features).split(max(1, AT_ONCE // len(self.features)))
+        nearest = ((block @ self.features.T).topk(self.number, dim=1).indices for block in blocks)
+        return torch.cat([functional.one_hot(self.labels[n], self.num_classes).sum(1) for n in nearest])
+
+
+def fit_neighbours(
+    features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[Neighbours], float]
+) -> Neighbours:
+    """The neighbours in the number with the best `accuracy`, on validation examples; of equal numbers the smallest.
+
+    Each votes with weight 1, as in scikit-learn's `KNeighborsClassifier(metric="cosine")`.
+    """
+    numbers = [number for number in NUMBERS if number <= len(features)]
+    known = unit(features)
+    return max((Neighbours(known, labels, num_classes, number) for number in numbers), key=accuracy)
+
+
+def unit(features: Tensor) -> Tensor:
+    """Features [..., H] divided by their length, float64."""
+    return functional.normalize(features.double(), dim=-1)

@@ -41,12 +41,6 @@ def test_width_whose_runs_all_diverged_is_named() -> None:
     assert at_best({}).problem == "no run has a finite loss"
 
 
-def test_optimum_lies_between_the_neighbours_of_the_best_rate() -> None:
-    found = optimum({1e-3: 4.0, 2e-3: 3.0, 4e-3: 3.9, 8e-3: 9.0, 16e-3: 9.0})
-    assert found is not None
-    assert 1e-3 <= found.rate <= 4e-3
-
-
 def test_rate_over_seeds_is_the_mean_of_logarithms_with_students_interval() -> None:
     optima = [
         one for power in (-10, -9, -8) if (one := optimum({2.0 ** (power + d): d**2 for d in (-1, 0, 1)}))

@@ -1,1 +1,0 @@
-"""Probabilities that can be believed."""
