@@ -21,7 +21,7 @@ from tiryns.runner.evaluation.totals import loss_and_accuracy
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, check_settings, option_defaults
 from tiryns.runner.inference.labelled import saved_task
 from tiryns.runner.inference.passes import Measured, Report, as_trained, device_here, measure_set, run_config
-from tiryns.runner.models.vision.answers import AnswerWriter
+from tiryns.runner.models.vision.vision_language import AnswerWriter
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.tasks import get_task

@@ -140,7 +140,7 @@ def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
 
         import_modules(config.imports)
     if "pooling" in config.objective:
-        from tiryns.runner.models.embedding.start import settle_embedding
+        from tiryns.runner.models.embedding.folder import settle_embedding
 
         settle_embedding(config)
     make = bind(config.data)

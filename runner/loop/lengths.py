@@ -26,7 +26,7 @@ from tiryns.runner.optim.schedule.chain import (
     timeline_of,
 )
 from tiryns.runner.optim.schedule.phases import TOKENS
-from tiryns.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
+from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
 from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
@@ -157,9 +157,7 @@ class Lengths:
         schedule = schedule_of(settings, timeline.ends[-1], found, optimizer.get("lr"))
 
         def made(optimizer: Optimizer, max_steps: int) -> ThreePhaseScheduler:
-            if decays is None:
-                return ThreePhaseScheduler(optimizer, schedule)
-            return PhasedScheduler(optimizer, schedule, timeline, decays)
+            return ThreePhaseScheduler(optimizer, schedule, timeline, decays)
 
         return made
 

@@ -4,7 +4,7 @@
 - `encoder`: builds or loads an encoder; `head`: its class in transformers; `weights`: strict loading.
 - `adapters`: low-rank adapters of a trained model, and their export.
 - `initial`: the type of weights; initial weights by published schemes, from a smaller model, or from another vocabulary.
-- `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses.
+- `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses; sums for each row of it.
 - `pretraining`: task models of the pretraining objectives.
 - `embedding`: one vector for each text.
 - `distillation`: students of frozen teachers.
@@ -13,8 +13,8 @@
 - `packed`: attention and dropout over packed rows.
 - `quick`: what a step on a CPU leaves out.
 - `positions`, `autocast`, `flops`: how many tokens and rotary bases, which precision, how many operations.
-- `replaced_encoder`: a head alone, or in another precision than its encoder.
-- `task_model`: what every model that is trained has; `row_sums`: sums for each row of a micro-batch.
+- `replaced_encoder`: a head alone, also for the compiler, or in another precision than its encoder.
+- `task_model`: what every model that is trained has.
 """
 
 from typing import TYPE_CHECKING

@@ -250,16 +250,16 @@ def _may_be_unset(known: object, name: str) -> bool:
     return True
 
 
-def checked_fields(changes: Settings, known: PretrainedConfig) -> Settings:
-    """The changes; raises ValueError for one of a field that a config does not have."""
+def checked_fields(changes: Settings, known: PretrainedConfig, where: str = "model.config") -> Settings:
+    """The changes, which stand in the setting `where`; raises ValueError for a field that a config does not have."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):
             raise ValueError(
-                f"model.config.{name}: weights have the type that trainer.precision says; leave it out"
+                f"{where}.{name}: weights have the type that trainer.precision says; leave it out"
             )
         if not hasattr(known, name):
             raise ValueError(
-                f"model.config.{name}: {type(known).__name__} has no such field"
+                f"{where}.{name}: {type(known).__name__} has no such field"
                 + suggest(name, json.loads(known.to_json_string(False)))
             )
     return changes

@@ -17,9 +17,8 @@ from tiryns.runner.models.label_loss import LabelLoss
 from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from tiryns.runner.models.replaced_encoder import encoder_returning, head_in_fp32
-from tiryns.runner.models.row_sums import rows_of, summed_by_row
 from tiryns.runner.models.task_model import Output
-from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.models.wrapped import WrappedModel, summed_by_row
 from tiryns.runner.patches.transformers import attention_of
 from tiryns.runner.widening import widened
 
@@ -191,7 +190,7 @@ class TokenClassifier(HeadedModel):
         result: Output = {"loss": loss, "logits": words}
         if self.by_row:
             by_target = {"loss": losses, "weight": weights}
-            result["row_sums"] = summed_by_row(micro_batch, rows_of(micro_batch, positions), by_target)
+            result["row_sums"] = summed_by_row(micro_batch, positions, by_target)
         return result
 
     def token_logits(self, micro_batch: MicroBatch) -> Tensor:
@@ -232,7 +231,7 @@ class JointTagger(TokenClassifier):
             for name, part, own in columns:
                 by_target[f"{name}/loss"] = functional.cross_entropy(part, own, reduction="none")
                 by_target[f"{name}/weight"] = own != UNLABELLED
-            result["row_sums"] = summed_by_row(micro_batch, rows_of(micro_batch, positions), by_target)
+            result["row_sums"] = summed_by_row(micro_batch, positions, by_target)
         return result
 
 

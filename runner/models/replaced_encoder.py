@@ -8,6 +8,9 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
+
+from tiryns.runner.patches.torch.modules import copied, share_parts
 
 
 @contextmanager
@@ -80,3 +83,29 @@ class _Output(tuple[Tensor, ...]):
     def __getattr__(self, name: str) -> None:
         if name.startswith("__"):
             raise AttributeError(name)
+
+
+def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
+    """A model of the same modules and weights, whose encoder returns what it is given as `inputs_embeds` [B, T, H].
+
+    torch.compile can trace it, unlike `encoder_returning`, which exchanges modules while it runs. It is called with
+    `input_ids=None`, and for reading only: a head that is exchanged in one is not in the other.
+    """
+    prefix = pretrained.base_model_prefix
+    alone = copied(pretrained)
+    setattr(alone, prefix, _PassesOn(getattr(pretrained, prefix)))
+    return alone
+
+
+class _PassesOn(nn.Module):
+    """Returns the given states; the modules of the encoder, which heads may read, are its own."""
+
+    def __init__(self, encoder: PreTrainedModel) -> None:
+        super().__init__()
+        share_parts(self, encoder)
+        self.config = encoder.config
+
+    def forward(
+        self, *_: object, inputs_embeds: Tensor, **__: object
+    ) -> BaseModelOutputWithPoolingAndCrossAttentions:
+        return BaseModelOutputWithPoolingAndCrossAttentions(last_hidden_state=inputs_embeds)

@@ -1,18 +1,35 @@
-"""The base class of task models around an encoder of transformers."""
+"""The base class of task models around an encoder of transformers, and sums for each row of a micro-batch.
+
+Letters in shapes: D rows, T tokens, M targets.
+"""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.packed import padded_attention  # noqa: F401  which transformers then knows
 from tiryns.runner.models.packed.dropout import replace_dropout
 from tiryns.runner.models.packed.last_layer import NarrowedLastLayer
 from tiryns.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
 from tiryns.runner.models.quick.embedding import replace_embeddings
 from tiryns.runner.models.task_model import TaskModel
+
+
+def summed_by_row(
+    micro_batch: MicroBatch, positions: Tensor, values: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Sums [D], in float64, of values [M] at positions (counted row by row) over padded rows or packed documents."""
+    if "cu_seqlens" in micro_batch:
+        ends = micro_batch["cu_seqlens"][1:].to(positions.dtype)
+        size, rows = len(ends), torch.searchsorted(ends, positions, right=True)
+    else:
+        size, length = micro_batch["input_ids"].shape
+        rows = positions // length
+    zeros = torch.zeros(size, dtype=torch.float64, device=positions.device)
+    return {name: zeros.index_add(0, rows, value.detach().double()) for name, value in values.items()}
 
 
 class WrappedModel(TaskModel):

@@ -2,13 +2,10 @@
 
 `PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run and its global batches:
 
-- `base`: the model, placed and compiled; `training`: the step that all objectives share. Read these first.
-- `two_passes`: the gradient of a loss over a whole global batch; `seeds`: those of a step.
-- `source_losses`: the training loss of each source of a mixture.
-- `fixed_models`: frozen models that are asked, such as a teacher.
-- `pretraining`, `finetuning`, `vision_language`: validation, and the files written after the training.
-- `freezing`: the parameters that finetuning leaves as they are.
-- `samples`: guesses for masked tokens; `texts`: micro-batches as text.
+- `base`: the model, placed and compiled, and seeds; `training`: the step that all objectives share. Read these first.
+- `two_passes`: the gradient of a loss over a whole global batch.
+- `pretraining`, `finetuning`, `vision_language`: validation, frozen parameters, and the files written after the training.
+- `samples`: guesses for masked tokens; micro-batches as text.
 
 `PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator, for a plain Trainer:
 

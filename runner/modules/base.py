@@ -1,6 +1,10 @@
-"""The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks."""
+"""The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks.
+
+Below it what steps share: checks of a checkpoint, the losses of sources, and seeds.
+"""
 
 import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import lightning.pytorch as pl
@@ -8,11 +12,16 @@ import torch
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
+from tiryns.runner import log
+from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import gathered, replica_of
 from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
-from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.optim import loop_needs
-from tiryns.runner.protocols import RunData, RunModule
+from tiryns.runner.protocols import RunData, RunModule, State
+
+FIXED_MODELS = "fixed_models"
+"""In a checkpoint: the digest of each model by the setting that names it."""
 
 
 class ModelModule(pl.LightningModule, RunModule):
@@ -89,24 +98,72 @@ class ModelModule(pl.LightningModule, RunModule):
         """Switches back to the weights that are trained; may be repeated."""
         self._evaluation.close()
 
-    def on_validation_end(self) -> None:
-        """Switches back to the weights that are trained."""
-        self.end_evaluation()
-
-    on_test_end = on_validation_end
+    on_validation_end = on_test_end = end_evaluation
 
 
 def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
     """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
-    for name in {**ours, **saved}:
-        if name not in saved:
-            difference = f"it has no {name!r}"
-        elif name not in ours:
-            difference = f"it has {name!r}, which this one lacks"
-        elif saved[name].shape != ours[name].shape:
-            difference = (
-                f"{name!r} has shape {tuple(saved[name].shape)} there, {tuple(ours[name].shape)} here"
-            )
-        else:
+    here, there = ({name: tuple(t.shape) for name, t in state.items()} for state in (ours, saved))
+    if wrong := next((name for name in {**here, **there} if here.get(name) != there.get(name)), None):
+        shapes = f"{wrong!r} has shape {there.get(wrong)} there, {here.get(wrong)} here"
+        raise ValueError(f"the checkpoint is of another model: {shapes}")
+
+
+def check_fixed_models(digests: dict[str, str], checkpoint: State, data: RunData) -> None:
+    """Raises ValueError where a model is not that of the checkpoint, unless the data accepts changes."""
+    saved = checkpoint.get(FIXED_MODELS, {})
+    for name, digest in digests.items():
+        if saved.get(name, digest) == digest:
             continue
-        raise ValueError(f"the checkpoint is of another model: {difference}")
+        message = f"{name}: its weights are not those that the checkpoint was trained with"
+        if not data.accept_changes:
+            raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
+        log.warning("%s; going on all the same", message)
+
+
+class SourceLosses:
+    """Adds up losses and weights of the samples of each source over the micro-batches of a step, in float64.
+
+    Of a model that does not tell losses by row there are none.
+    """
+
+    def __init__(self, names: Sequence[str], device: torch.device) -> None:
+        self._names = list(names)
+        self._sums = torch.zeros((2, len(self._names)), dtype=torch.float64, device=device)
+
+    def add(self, micro_batch: MicroBatch, output: Output) -> None:
+        """Adds a micro-batch with the `sources` of its rows; the device is not waited for."""
+        if "row_sums" in output:
+            rows: Mapping[str, Tensor] = output["row_sums"]
+            sums = torch.stack([rows[name].detach().double() for name in ("loss", "weight")])
+            self._sums.index_add_(1, micro_batch["sources"], sums)
+
+    def figures(self, sum_over_ranks: Callable[[dict[str, float]], dict[str, float]]) -> dict[str, float]:
+        """`train/loss/<source>` for each source with a target in the step, over all ranks; collective."""
+        keys = [(kind, name) for kind in ("loss", "weight") for name in self._names]
+        sums = zip(map("/".join, keys), self._sums.flatten().tolist(), strict=True)
+        totals = sum_over_ranks(dict(sums))
+        weights = {name: totals[f"weight/{name}"] for name in self._names}
+        return {
+            f"train/loss/{n}": totals[f"loss/{n}"] / weight for n, weight in weights.items() if weight > 0
+        }
+
+
+def step_seed(seed: int, step: int, rank: int) -> int:
+    """A seed for dropout and the like that depends on (seed, step, rank) alone, so no state need be saved."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % 2**64
+    mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
+    return (mixed ^ (mixed >> 32)) % 2**63
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seeds the generators of a step.
+
+    `torch.manual_seed` takes 2 ms, and keeps the seed with a traceback for each kind of accelerator that is not there.
+    """
+    if device.type not in ("cpu", "cuda"):
+        torch.manual_seed(seed)
+        return
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)

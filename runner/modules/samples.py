@@ -1,6 +1,6 @@
-"""A pretrained model's guesses for masked tokens of held-out text: `samples.json` in the run folder."""
+"""A pretrained model's guesses for masked tokens of held-out text (`samples.json` in the run folder); samples as text."""
 
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.causal import first_documents as ways_of_first
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
+from tiryns.runner.objectives.rows import IGNORED
 
 NUM_SAMPLES = 5
 """Samples of each validation set."""
@@ -51,30 +52,21 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
     Positions count tokens row by row, and are those of the whole micro-batch.
     """
     ids: Tensor = micro_batch["input_ids"]
-    if "cu_seqlens" not in micro_batch:
+    first: MicroBatch
+    if packed := "cu_seqlens" in micro_batch:
+        ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
+        *starts, stop = bounds = ends.tolist()
+        lengths = [last - start for start, last in pairwise(bounds)]
+        first = {"input_ids": ids[:, :stop], "position_ids": micro_batch["position_ids"][:, :stop]}
+        first |= {"cu_seqlens": ends, "max_length": max(lengths)}
+    else:
         mask = micro_batch["attention_mask"][:NUM_SAMPLES]
-        width = ids.shape[1]
-        lengths = mask.sum(1).clamp(max=LONGEST).tolist()
-        spans = [range(row * width, row * width + length) for row, length in enumerate(lengths)]
-        padded: MicroBatch = {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}
-        return _same_ways(padded, micro_batch, mask.sum(1).tolist()), spans
-    ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
-    bounds, stop = ends.tolist(), int(ends[-1])
-    packed: MicroBatch = {
-        "input_ids": ids[:, :stop],
-        "position_ids": micro_batch["position_ids"][:, :stop],
-        "cu_seqlens": ends,
-        "max_length": max(last - first for first, last in pairwise(bounds)),
-    }
-    spans = [range(first, min(last, first + LONGEST)) for first, last in pairwise(bounds)]
-    return _same_ways(packed, micro_batch, [last - first for first, last in pairwise(bounds)]), spans
-
-
-def _same_ways(first: MicroBatch, whole: MicroBatch, lengths: list[int]) -> MicroBatch:
-    """The first documents, of which the same are read causally as in the whole micro-batch."""
-    if "causal" in whole:
-        first["causal"] = ways_of_first(whole["causal"], lengths, "cu_seqlens" in whole)
-    return first
+        first = {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}
+        lengths, starts = mask.sum(1).tolist(), [row * ids.shape[1] for row in range(len(mask))]
+    if "causal" in micro_batch:
+        first["causal"] = ways_of_first(micro_batch["causal"], lengths, packed)
+    spans = [range(i, i + min(length, LONGEST)) for i, length in zip(starts, lengths, strict=True)]
+    return first, spans
 
 
 def _in_pieces(
@@ -100,3 +92,57 @@ def _in_pieces(
 
 def _text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> str:
     return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
+
+LONGEST_RUN = 4
+"""Equal tokens in a row that are shown; of more their number is shown."""
+
+
+def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, collator: object) -> list[str]:
+    """The first samples of a micro-batch, cut to some length, each in one line.
+
+    `{shown>target}` is a token that the model sees and its target, `{target}` one that it sees unchanged. The target of
+    a whole sample is at its end.
+    """
+    _, spans = first_documents(micro_batch)
+    ids, labels = (micro_batch[name].flatten().tolist() for name in ("input_ids", "labels"))
+    tokens = [str(token) for token in tokenizer.convert_ids_to_tokens(ids)]
+    names = list(getattr(collator, "labels", []))
+
+    def marked(i: int) -> str:
+        if labels[i] == IGNORED:
+            return tokens[i]
+        target = names[labels[i]] if names else str(tokenizer.convert_ids_to_tokens(labels[i]))
+        return f"{{{tokens[i]}}}" if tokens[i] == target else f"{{{tokens[i]}>{target}}}"
+
+    texts = [_joined([marked(i) for i in span]) for span in spans]
+    targets = [_target(micro_batch, n, ids[span.start :], names, tokenizer) for n, span in enumerate(spans)]
+    return [text + (target and f"  => {target}") for text, target in zip(texts, targets, strict=True)]
+
+
+def _joined(words: list[str]) -> str:
+    """Joins the pieces of a word unless one of them is marked, and counts the tokens of an image."""
+    text = ""
+    for word, alike in groupby(words):
+        count = len(list(alike))
+        for piece in [f"{word} x {count}"] if count > LONGEST_RUN else [word] * count:
+            if piece.startswith("##") and text and not text.endswith("}"):
+                text += piece[2:]
+            else:
+                text += " " + piece.lstrip("Ġ▁")
+    return text.strip()
+
+
+def _target(micro_batch: MicroBatch, number: int, ids: list[int], names: list[str], tokenizer: Any) -> str:
+    """The target of a sample that begins the `ids`: its labels, a number, or its answer; empty if it has none."""
+    if "example_labels" in micro_batch:
+        label = micro_batch["example_labels"][number]
+        if not label.is_floating_point():
+            return names[int(label)]
+        if label.ndim and names:
+            return ", ".join(n for n, value in zip(names, label.tolist(), strict=True) if value) or "none"
+        return f"{float(label):g}"
+    if "starts" in micro_batch:
+        first, last = int(micro_batch["starts"][number]), int(micro_batch["ends"][number])
+        return repr(tokenizer.decode(ids[first : last + 1])) if first else "no answer"
+    return ""

@@ -25,12 +25,17 @@ from tiryns.runner.models.flops import step_flops
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
 from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.clipping import clip
+from tiryns.runner.models.quick.embedding import clip
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.modules.base import ModelModule, check_same_model
-from tiryns.runner.modules.fixed_models import FIXED_MODELS, check_fixed_models
-from tiryns.runner.modules.seeds import seed_generators, step_seed
-from tiryns.runner.modules.source_losses import SourceLosses
+from tiryns.runner.modules.base import (
+    FIXED_MODELS,
+    ModelModule,
+    SourceLosses,
+    check_fixed_models,
+    check_same_model,
+    seed_generators,
+    step_seed,
+)
 from tiryns.runner.modules.two_passes import Compute, in_two_passes
 from tiryns.runner.optim import LoopNeeds, loop_needs
 from tiryns.runner.optim.compiled import Compiled, compile_step, on_gpu, scaled_to_limit

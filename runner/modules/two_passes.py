@@ -18,7 +18,7 @@ from tiryns.runner.data.replicas import Replica
 from tiryns.runner.models.embedding.contrastive import PairsModel
 from tiryns.runner.models.embedding.losses import Pairs
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
-from tiryns.runner.modules.seeds import seed_generators
+from tiryns.runner.modules.base import seed_generators
 from tiryns.runner.optim import LoopNeeds
 
 Compute = Callable[[MicroBatch], dict[str, Tensor]]

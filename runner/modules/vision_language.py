@@ -10,8 +10,7 @@ from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.evaluation.totals import loss_and_accuracy
-from tiryns.runner.models.vision.answers import AnswerWriter
-from tiryns.runner.models.vision.vision_language import VisionLanguageModel
+from tiryns.runner.models.vision.vision_language import AnswerWriter, VisionLanguageModel
 from tiryns.runner.modules.finetuning import FinetuningRun
 from tiryns.runner.run.errors import TrainingFailure
 

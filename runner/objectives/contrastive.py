@@ -230,12 +230,10 @@ class ContrastiveCollator(PairsCollator):
 
     def _taught(self, pretrained: PreTrainedModel, given: tuple[Any, ...]) -> "DistilledVectors":
         """The model that learns the teacher's vectors as well."""
-        from tiryns.runner.models.distillation.losses import Weights
         from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
         from tiryns.runner.models.distillation.vectors import DistilledVectors
         from tiryns.runner.models.wrapped import WrappedModel
 
         known = (str(self.auto), self.tokenizer)
         loaded = load_teacher(self.options.teacher, *known, max_length=self.max_sequence_length)
-        weights = Weights(self.options.label_weight, self.options.teacher_weight, temperature=1.0)
-        return DistilledVectors(pretrained, *given).learn_from(Teacher(WrappedModel(loaded)), weights)
+        return DistilledVectors(pretrained, *given).learn_from(Teacher(WrappedModel(loaded)), self.options)

@@ -92,16 +92,12 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
         options = self.options
         if options.teacher is None:
             return SparseMaskedLM(pretrained)
-        from tiryns.runner.models.distillation.losses import Weights
         from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
         from tiryns.runner.models.distillation.teacher import load_teacher
 
         known = ("AutoModelForMaskedLM", self.tokenizer)
         loaded = load_teacher(options.teacher, *known, max_length=self.max_sequence_length)
-        names = ("label_weight", "teacher_weight", "teacher_temperature", "top_k", "hidden_weight")
-        weights = Weights(*(getattr(options, name) for name in names))
-        by_layer = options.hidden_layers == "uniform"
-        return DistilledMaskedLM(pretrained, SparseMaskedLM(loaded), weights, by_layer)
+        return DistilledMaskedLM(pretrained, SparseMaskedLM(loaded), options)
 
 
 class ReplacedTokenDetectionCollator(FlatCollator):

@@ -7,14 +7,14 @@ says which is which). A tied parameter counts once. Settings of a group that is 
 import difflib
 import fnmatch
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import torch
 from torch import nn
 
-from tiryns.conf.values import Settings, suggest
+from tiryns.conf.values import Settings
 from tiryns.runner.optim.roles import ParamsLike, Part, parts
 
 Group = dict[str, Any]
@@ -139,20 +139,14 @@ def _scaless(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[f
 
 
 def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
-    pattern = override.get("pattern")
-    known = ("pattern", "lr", "lr_scale", "weight_decay")
-    if unknown := sorted(set(override) - set(known)):
-        raise ValueError(f"overrides: unknown key '{unknown[0]}'; known: {', '.join(known)}")
-    if not pattern:
-        raise ValueError("overrides: each needs a pattern of parameter names, such as '*.layer.0.*'.")
-    given = [key for key in ("lr", "lr_scale", "weight_decay") if override.get(key) is not None]
-    if not given:
-        raise ValueError(f"overrides: pattern '{pattern}' changes nothing; set lr, lr_scale or weight_decay.")
-    if "lr" in given and "lr_scale" in given:
-        raise ValueError(f"overrides: pattern '{pattern}' has both lr and lr_scale; keep one.")
-    for key in given:
-        if override[key] < 0:
-            raise ValueError(f"overrides: pattern '{pattern}' has {key}={override[key]}, which is negative.")
+    pattern, settings = override.get("pattern"), ("lr", "lr_scale", "weight_decay")
+    given = {name: override[name] for name in settings if override.get(name) is not None}
+    unknown, both = {*override} - {"pattern", *settings}, {"lr", "lr_scale"} <= given.keys()
+    if not pattern or not given or unknown or both or min(given.values()) < 0:
+        raise ValueError(
+            f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', with lr or lr_scale, "
+            f"weight_decay, or both, all 0 or more, not {dict(override)}"
+        )
     expression = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
     names = {name for name in named if re.search(expression, name)}
     if not names:
@@ -200,17 +194,6 @@ def groups_as_given(
                 }
             )
     return found
-
-
-def check_entries(given: Sequence[Collection[str]], known: Sequence[str], optimizer: str) -> None:
-    """Raises ValueError for an entry of a group that is no setting of its optimizer."""
-    for number, group in enumerate(given):
-        for name in group:
-            if name not in known and name not in ENTRIES:
-                raise ValueError(
-                    f"group {number} has '{name}', which is no setting of {optimizer}; there are: "
-                    f"{', '.join(known)}" + suggest(name, known)
-                )
 
 
 def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:

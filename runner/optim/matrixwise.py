@@ -4,13 +4,14 @@ Each is a function of parameter groups and of the settings of its option in `con
 settings of their own, the same for all matrices of a group.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
 from torch.optim import Optimizer
 
 from tiryns.conf.optimizer import matrixwise as conf
+from tiryns.conf.values import check_choice
 from tiryns.runner.optim.groups import Group, Groups, holds_hidden_matrices
 from tiryns.runner.optim.shared_settings import Pair, optimizer
 
@@ -18,7 +19,8 @@ from tiryns.runner.optim.shared_settings import Pair, optimizer
 @optimizer(conf.GaLore, decoupled=True, matrices_apart=True)
 def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimizer:
     """GaLore: hidden matrices by AdamW in a space of `rank` dimensions, everything else by AdamW."""
-    _check_choice(projection, "projection_type", ("std", "reverse_std", "right", "left", "full"))
+    kinds = ("std", "reverse_std", "right", "left", "full")
+    check_choice("projection_type", projection["projection_type"], kinds)
     rank, gap = projection["rank"], projection["update_proj_gap"]
     if rank <= 0 or gap < 1:
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={gap} at least 1")
@@ -38,7 +40,7 @@ def muon(groups: Groups, **settings: Any) -> Optimizer:
 @optimizer(conf.NorMuon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
 def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
     """NorMuon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
-    from tiryns.runner.optim.algorithms.normuon import LongSideNorMuon, coefficients
+    from tiryns.runner.optim.algorithms.adapted import LongSideNorMuon, coefficients
 
     return LongSideNorMuon(_for_muon(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
 
@@ -55,7 +57,7 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     from tiryns.runner.optim.algorithms.adapted import PlainShampoo
 
     known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
-    _check_choice(settings, "graft_type", known)
+    check_choice("graft_type", settings["graft_type"], known)
     settings["graft_type"] = known[settings["graft_type"]]
     return PlainShampoo(
         groups,
@@ -78,7 +80,7 @@ def soap(groups: Groups, max_precondition_dim: int, **settings: Any) -> Optimize
 @optimizer(conf.SophiaH, decoupled=True)
 def sophiah(groups: Groups, **settings: Any) -> Optimizer:
     """Sophia-H; the loop must run its steps inside `loop_needs(optimizer).step`."""
-    _check_choice(settings, "hessian_distribution", ("gaussian", "rademacher"))
+    check_choice("hessian_distribution", settings["hessian_distribution"], ("gaussian", "rademacher"))
     from tiryns.runner.optim.algorithms.sophia import LoopSophiaH
 
     return LoopSophiaH(groups, **settings)
@@ -100,11 +102,6 @@ def _for_muon(groups: Groups) -> Groups:
     for group in groups:
         group["use_muon"] = holds_hidden_matrices(group)
     return groups
-
-
-def _check_choice(settings: Mapping[str, object], name: str, known: Collection[str]) -> None:
-    if settings[name] not in known:
-        raise ValueError(f"{name}='{settings[name]}' must be one of {', '.join(known)}")
 
 
 def set_for_matrices(groups: Groups, **settings: object) -> Groups:

@@ -9,35 +9,61 @@ from inspect import Parameter, Signature, signature
 from itertools import chain
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.optimizer import StateDict
 
 from tiryns.conf.optimizer import elementwise as conf
-from tiryns.runner.optim.algorithms.cautious import CautiousDecay
-from tiryns.runner.optim.groups import Groups, parameter_groups
+from tiryns.runner.optim.groups import Group, Groups, parameter_groups
+from tiryns.runner.optim.roles import ParamsLike
 
 Pair = tuple[float, float]
 
 STATE = ("params", "step", "lr", "initial_lr", "train_mode", "averaged")
 """Entries of a parameter group that are state; the others are settings of the config."""
 
-SHARED = [*signature(parameter_groups).parameters.values()][:6]
-"""The model, and the settings that make its parameter groups."""
+SHARED = {
+    name: setting.replace(kind=Parameter.KEYWORD_ONLY, default=Parameter.empty)
+    for name, setting in signature(conf.Optimizer).parameters.items()
+    if name != "_target_"
+}
+"""The settings of all optimizers."""
 
-SWITCHES = [
-    Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=bool)
-    for name in ("quantized", "decay_vectors", "fully_decoupled", "cautious_decay")
-]
-"""The other settings of all optimizers."""
+SWITCHES = ("fully_decoupled", "cautious_decay", "quantized")
+"""Those of them that do not make groups; the first two are for optimizers with decoupled decay."""
 
-BY_WIDTH = [
-    Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind)
-    for name, kind in (("parametrization", str), ("base_width", int))
-]
-"""Those by which rates depend on the width of the model."""
 
-NEED_DECOUPLED = ("fully_decoupled", "cautious_decay")
-"""Those of them that an optimizer without decoupled decay refuses."""
+class CautiousDecay:
+    """Cautious weight decay (arXiv 2510.12402), by hooks around the step of an optimizer, which then runs without decay.
+
+    With u the update without decay, p <- p - lr * u - lr * weight_decay * p where u * p >= 0. Weights that decay are
+    copied for the length of a step. A method `damping(parameter)` of the optimizer tells what divides the rate and decay.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.before: list[tuple[Group, float, list[Tensor]]] = []
+        optimizer.register_step_pre_hook(self._take_decay)
+        optimizer.register_step_post_hook(self._decay)
+
+    @torch.no_grad()
+    def _take_decay(self, optimizer: Optimizer, *_: object) -> None:
+        for group in optimizer.param_groups:
+            if group["weight_decay"]:
+                copies = [p.detach().clone() for p in group["params"]]
+                self.before.append((group, group["weight_decay"], copies))
+                group["weight_decay"] = 0.0
+
+    @torch.no_grad()
+    def _decay(self, optimizer: Optimizer, *_: object) -> None:
+        damping = getattr(optimizer, "damping", lambda parameter: 1.0)
+        for group, weight_decay, copies in self.before:
+            group["weight_decay"] = weight_decay
+            for p, old in zip(group["params"], copies, strict=True):
+                if p.grad is not None:
+                    agrees = (old - p) * old >= 0
+                    p.sub_(old * agrees * (group["lr"] * weight_decay / damping(p)))
+        self.before.clear()
 
 
 def optimizer(
@@ -65,9 +91,8 @@ def optimizer(
         ... def nadam(groups: list[dict[str, Any]], momentum_decay: float) -> Optimizer:
         ...     return torch.optim.NAdam(groups, momentum_decay=momentum_decay)
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8))
-        >>> by_width = {"parametrization": "standard", "base_width": 128}
-        >>> switches = [False] * 4
-        >>> made = nadam(model, 1e-3, 0.1, False, 1.0, [], *switches, momentum_decay=4e-3, **by_width)
+        >>> settings = vars(conf.Optimizer(lr=1e-3, weight_decay=0.1)) | {"momentum_decay": 4e-3}
+        >>> made = nadam(model, **{name: value for name, value in settings.items() if name != "_target_"})
         >>> [(group["name"], group["weight_decay"]) for group in made.param_groups]
         [('decay', 0.1), ('no_decay', 0.0)]
     """
@@ -75,11 +100,11 @@ def optimizer(
     def declare(function: Callable[..., Optimizer]) -> Callable[..., Optimizer]:
         name, own = function.__name__, [*signature(function).parameters.values()][1:]
         if option is not None:
-            common, fields = (signature(node).parameters for node in (conf.Optimizer, option))
-            own = [p.replace(default=Parameter.empty) for p in fields.values() if p.name not in common]
+            own = [p for p in signature(option).parameters.values() if p.name not in (*SHARED, "_target_")]
         has_8_bit = any(setting.name == "quantized" for setting in own)
-        named = [setting for setting in own if setting.name != "quantized"]
-        taken = Signature([*SHARED, *SWITCHES, *named, *BY_WIDTH])
+        model = Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, annotation=ParamsLike)
+        named = {p.name: p.replace(kind=Parameter.KEYWORD_ONLY, default=Parameter.empty) for p in own}
+        taken = Signature([model, *{**SHARED, **named}.values()])
 
         @wraps(function)
         def make(*arguments: object, **keywords: object) -> Optimizer:
@@ -89,11 +114,10 @@ def optimizer(
 
                 known = ", ".join(with_8_bit_variant())
                 raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
-            if not decoupled and (wrong := next((n for n in NEED_DECOUPLED if given[n]), None)):
+            if not decoupled and (wrong := next((n for n in SWITCHES[:2] if given[n]), None)):
                 raise ValueError(f"{name} has no decay that is decoupled from its update; set {wrong}=false")
-            shared = {setting.name: given[setting.name] for setting in SHARED}
+            shared = {n: given[n] for n in ("model", *SHARED) if n not in SWITCHES}
             lr = given[lr_of_others] if lr_of_others else None
-            shared |= {name: given[name] for name in ("decay_vectors", "parametrization", "base_width")}
             groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
             for group in groups if given["fully_decoupled"] else ():
                 group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 import tiryns.conf  # noqa: F401  registers the options
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Settings, suggest
-from tiryns.runner.optim.groups import check_entries
+from tiryns.runner.optim.groups import ENTRIES
 from tiryns.runner.optim.roles import ParamsLike
 
 OPTIMIZERS: Mapping[str, type] = OPTIONS["optimizer"]
@@ -61,8 +61,14 @@ def get_optimizer(
         settings[name] = value
     params = params if isinstance(params, nn.Module) else list(params)
     made = function_of(optimizer_name)(params, **settings)
-    groups = [] if isinstance(params, nn.Module) else [item for item in params if isinstance(item, Mapping)]
-    check_entries(groups, [*dict.fromkeys((*settings, *made.defaults))], optimizer_name)
+    known = [*dict.fromkeys((*settings, *made.defaults))]
+    for number, group in enumerate(() if isinstance(params, nn.Module) else params):
+        names = group if isinstance(group, Mapping) else ()
+        if wrong := next((name for name in names if name not in (*known, *ENTRIES)), None):
+            raise ValueError(
+                f"group {number} has '{wrong}', which is no setting of {optimizer_name}; there are: "
+                f"{', '.join(known)}" + suggest(wrong, known)
+            )
     return made
 
 

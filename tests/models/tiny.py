@@ -1,9 +1,12 @@
 """Tiny masked language models of several architectures, with random weights."""
 
+from typing import Any
+
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
 from tests.objectives.samples import PAD, VOCABULARY
+from tiryns.conf.objective.pretraining import MaskedLanguageModeling
 from tiryns.runner.models.architectures import registered
 
 registered.register()
@@ -34,3 +37,15 @@ def tiny(architecture: str = "bert", seed: int = 0, **sizes: object) -> PreTrain
         wanted = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48, **wanted}
     config = AutoConfig.for_model(architecture, **{n: v for n, v in wanted.items() if hasattr(known, n)})
     return AutoModelForMaskedLM.from_config(config).eval()
+
+
+def taught(
+    label: float,
+    teacher: float,
+    temperature: float = 2.0,
+    kind: Any = MaskedLanguageModeling,
+    **more: object,
+) -> Any:
+    """The settings of an objective with a teacher."""
+    weights = {"label_weight": label, "teacher_weight": teacher, "teacher_temperature": temperature}
+    return kind(**weights, **more)

@@ -24,14 +24,9 @@ def base(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     return train_here(folder, text_file, "trainer.max_steps=2", "trainer.validate_every=0")
 
 
-CASES = [("classification", "separate"), ("classification", "merged")]
-CASES += [(task, export) for task in TASKS if task != "classification" for export in ("merged", "separate")]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "export"), [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])]
-)
+@pytest.mark.parametrize("export", ["merged", "separate"])
+@pytest.mark.parametrize("task", TASKS)
 def test_export_predicts_as_the_run_did(finetune: Finetune, base: Run, task: str, export: str) -> None:
     run = finetune(
         task, *LORA, *QUICK, f"model.adapter_export={export}", "trainer.precision=32-true", start=base

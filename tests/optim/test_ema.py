@@ -41,16 +41,6 @@ def test_the_average_is_its_formula_and_training_goes_on_without_it(warmup: bool
     assert equal(model, alone)
 
 
-def test_loading_takes_the_saved_count_of_updates() -> None:
-    model = tiny_bert()
-    optimizer = averaged("adamw", False, model, warmup=True)
-    train(model, optimizer, range(2))
-    saved = through_a_file(optimizer.state_dict())
-    train(model, optimizer, range(2, 9))
-    optimizer.load_state_dict(saved)
-    assert {group["averaged"] for group in optimizer.param_groups} == {2}
-
-
 @pytest.mark.rows(3)
 @pytest.mark.parametrize(("name", "quantized"), [v for v in VARIANTS if v.values[0] != "splus"])
 def test_every_optimizer_resumes_its_average_bitwise(name: str, quantized: bool) -> None:

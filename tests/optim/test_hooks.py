@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import BertForMaskedLM
 
 from tests.optim.tiny import batch, make, tiny_bert, train
-from tiryns.runner.optim import LoopNeeds, get_optimizer, loop_needs
+from tiryns.runner.optim import get_optimizer, loop_needs
 from tiryns.runner.optim.algorithms.sophia import LoopSophiaH
 from tiryns.runner.optim.groups import parameters_of
 
@@ -37,15 +37,6 @@ def hessian_of_a_step(
         optimizer.step()
     moment = [optimizer.state[p]["hessian_moment"].flatten() for p in parameters_of(optimizer)]
     return torch.cat(moment) / (1 - optimizer.param_groups[0]["betas"][1])
-
-
-def test_an_ordinary_optimizer_needs_nothing() -> None:
-    needs = loop_needs(get_optimizer("adamw", tiny_bert(), {}))
-    assert type(needs) is LoopNeeds
-    with needs.step(0):
-        assert not needs.create_graph
-    with needs.evaluation():
-        needs.after_backward()
 
 
 def test_needs_are_seen_through_a_wrapper() -> None:

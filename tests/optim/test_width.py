@@ -16,7 +16,7 @@ from tests.optim.tiny import tiny_bert
 from tests.support.composed import composed
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.loop.assembly import assemble
-from tiryns.runner.optim import adamw, parameter_groups
+from tiryns.runner.optim import get_optimizer, parameter_groups
 from tiryns.runner.optim.width import initialise_by_width
 
 SIZES: dict[str, Any] = {
@@ -105,10 +105,9 @@ def test_factor_in_the_norm_trains_as_one_behind_the_logits() -> None:
         for name, parameter in inside.named_parameters():
             if not name.startswith("cls.predictions.transform.LayerNorm"):
                 theirs[name].copy_(parameter)
-    settings: dict[str, Any] = {"betas": (0.9, 0.99), "eps": 1e-30, "fused": False}
-    switches = (False, False, False, False)
-    ours = adamw(
-        inside, 1e-3, 0.0, False, 1.0, [], *switches, **settings, parametrization="mup", base_width=16
+    width = {"parametrization": "mup", "base_width": 16}
+    ours = get_optimizer(
+        "adamw", inside, {"lr": 1e-3, "weight_decay": 0.0, "betas": (0.9, 0.99), "eps": 1e-30, **width}
     )
     groups = [{"params": [p], "lr": 1e-3 * (ratio if n.endswith(MATRICES) else 1)} for n, p in theirs.items()]
     other = torch.optim.AdamW(groups, weight_decay=0.0, betas=(0.9, 0.99), eps=1e-30)

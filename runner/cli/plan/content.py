@@ -16,7 +16,7 @@ from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.budget import budget_of
 from tiryns.runner.loop.lengths import Lengths
 from tiryns.runner.loop.phases import phases_in
-from tiryns.runner.modules.texts import marked_texts
+from tiryns.runner.modules.samples import marked_texts
 from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.protocols import RunData
 from tiryns.runner.run.cluster import num_nodes, processes_per_node

@@ -1,14 +1,21 @@
 """A classifier of texts that learns from another one: its logits for each labelled text."""
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from tiryns.runner import log
+from tiryns.runner.data.batches import flat_samples
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.distillation.cache import outputs_of
+from tiryns.runner.data.store.writer import cache_folder, entering, key_of, locked
 from tiryns.runner.models.distillation.losses import binary_divergence, divergence
 from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.finetuning import ClassLosses, SequenceClassifier
@@ -24,15 +31,12 @@ class DistilledClassifier(Taught, SequenceClassifier):
     Letters in shapes: D texts, C classes, N training samples.
     """
 
-    caches = False
-    """Whether the teacher is asked once about each training sample, before the first step."""
-
     known: Tensor | None = None
     """What it said, [N, C] in fp32; None until then."""
 
     def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
         """Asks the teacher about all training samples, unless the cache has its outputs."""
-        if self.caches and self.weights.teacher:
+        if self.options.cache_teacher and self.options.teacher_weight:
             device = self.pretrained.device
             teacher = self.teacher.on(device)
 
@@ -52,14 +56,15 @@ class DistilledClassifier(Taught, SequenceClassifier):
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
         """As for any classifier; in training with what the teacher adds."""
-        found, weights = super().class_losses(logits, micro_batch), self.weights
+        found = super().class_losses(logits, micro_batch)
+        label, teacher = self.options.label_weight, self.options.teacher_weight
         if not self.training:
             return found
-        found = found._replace(total=weights.label * found.total, each=weights.label * found.each)
-        if not weights.teacher:
+        found = found._replace(total=label * found.total, each=label * found.each)
+        if not teacher:
             return found
         added = self.divergence(logits, self.taught(micro_batch)).masked_fill(found.unknown, 0)
-        added = weights.teacher * added
+        added = teacher * added
         return found._replace(total=found.total + added.sum(), each=found.each + added)
 
     def divergence(self, ours: Tensor, theirs: Tensor) -> Tensor:
@@ -67,4 +72,68 @@ class DistilledClassifier(Taught, SequenceClassifier):
         if self.problem_type == REGRESSION:
             return functional.mse_loss(ours, theirs, reduction="none").sum(-1)
         apart = divergence if self.problem_type == SINGLE else binary_divergence
-        return apart(ours, theirs, self.weights.temperature)
+        return apart(ours, theirs, self.options.teacher_temperature)
+
+
+PIECE = 1024
+"""Samples of a file."""
+
+AT_ONCE = 32
+"""Samples of a batch; what is computed depends on it to rounding."""
+
+
+def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], rank: int = 0) -> Tensor:
+    """What a teacher says about each training sample, [N, ...] in fp32 on the CPU, computed once and kept on disk.
+
+    Pieces of consecutive samples are made in the same batches whoever computes them. Ranks and jobs share the work: each
+    takes pieces that nobody has begun, and waits for the others.
+
+    `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
+    outputs [D, ...]. Raises ValueError for data that cannot be read by number.
+    """
+    samples: Any = data.train
+    if not hasattr(samples, "gather"):
+        raise ValueError(
+            f"objective.cache_teacher keeps outputs by sample, and {type(data).__name__} reads its data as a stream; "
+            "leave it at false"
+        )
+    known = {"teacher": teacher, "data": samples.fingerprint, "layout": data.layout, "rows": AT_ONCE}
+    folder = cache_folder() / "teachers" / key_of(known)
+    pieces = {
+        folder / f"{start // PIECE:06}.npy": range(start, min(start + PIECE, len(samples)))
+        for start in range(0, len(samples), PIECE)
+    }
+    names = [*pieces]
+    first = rank % len(names) if names else 0
+    for wait in (False, True):
+        for path in [*names[first:], *names[:first]]:
+            _make(path, wait, partial(_asked, data, pieces[path], ask))
+    return torch.from_numpy(np.concatenate([np.load(path) for path in names]))
+
+
+def _make(path: Path, wait: bool, compute: Callable[[], NDArray[np.float32]]) -> None:
+    """Writes a piece unless it is there; one that another process is at is waited for, or left to it."""
+    if path.exists():
+        return
+    try:
+        with locked(path, wait):
+            if not path.exists():
+                with entering(path) as partial_file, partial_file.open("wb") as file:
+                    np.save(file, compute())
+    except BlockingIOError:
+        return
+
+
+@torch.no_grad()
+def _asked(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
+    """The outputs for samples of these numbers, in batches of `AT_ONCE`."""
+    log.info("asking the teacher about samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
+    size = 1 if data.layout == "single" else AT_ONCE
+    found = []
+    for start in range(numbers.start, numbers.stop, size):
+        chosen = np.arange(start, min(start + size, numbers.stop))
+        samples = np.stack([np.zeros_like(chosen), chosen], axis=1)
+        rows = np.arange(len(chosen))
+        flat = flat_samples(data.train, 0, samples, rows, data.seed, 0, data.layout == "packed")
+        found.append(ask(data.collator(flat)).float().cpu())
+    return torch.cat(found).numpy()

@@ -3,29 +3,11 @@
 Letters in shapes: N targets, V vocabulary or classes, H width of hidden states.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from tiryns.runner.widening import widened
-
-
-@dataclass(frozen=True)
-class Weights:
-    """How much each part of the loss counts, and how the teacher's outputs are read."""
-
-    label: float
-    """Of the loss on the labels."""
-    teacher: float
-    """Of the divergence from the teacher's distribution."""
-    temperature: float
-    """What both sides' logits are divided by."""
-    top_k: int | None = None
-    """How many of the teacher's likeliest tokens count; None for all."""
-    hidden: float = 0.0
-    """Of the distance of the hidden states."""
 
 
 def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
@@ -63,12 +45,7 @@ def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> T
 
 
 def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
-    """1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3).
-
-    Example:
-        >>> cosine_distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])).tolist()
-        [1.0]
-    """
+    """1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3)."""
     return 1 - functional.cosine_similarity(widened(student), widened(teacher), dim=-1)
 
 

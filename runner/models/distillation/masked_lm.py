@@ -6,46 +6,36 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective.pretraining import MaskedLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.distillation.losses import Weights, cosine_distance, divergence, matching_layers
+from tiryns.runner.models.distillation.losses import cosine_distance, divergence, matching_layers
 from tiryns.runner.models.distillation.teacher import Taught, Teacher
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class DistilledMaskedLM(Taught, SparseMaskedLM):
-    """Trains on the sum over the targets of `label` CE + `teacher` T^2 KL + `hidden` (1 - cos).
+    """Trains on the sum over the targets of `label_weight` CE + `teacher_weight` T^2 KL + `hidden_weight` (1 - cos).
 
-    The factors are its `weights` (DistilBERT, arXiv 1910.01108, section 3). Hidden states are the last ones, or with
-    `every_layer` those of each of the student's layers, beside the teacher's at the same relative depth; their distances
-    are averaged. Where the widths differ, a learned linear map without a bias leads from the student's to the teacher's
-    (TinyBERT, arXiv 1909.10351, equation 8); it is not exported. Both models read the same masked tokens.
+    The factors are settings of the objective (DistilBERT, arXiv 1910.01108, section 3). Hidden states are the last ones,
+    or with `hidden_layers=uniform` those of each of the student's layers, beside the teacher's at the same relative
+    depth; their distances are averaged. Where the widths differ, a learned linear map without a bias leads from the
+    student's to the teacher's (TinyBERT, arXiv 1909.10351, equation 8); it is not exported.
 
     Letters in shapes: N targets, H width.
-
-    Example:
-        >>> from transformers import BertConfig, BertForMaskedLM
-        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
-        >>> deep, flat = (BertForMaskedLM(BertConfig(num_hidden_layers=n, **sizes)) for n in (3, 1))
-        >>> weights = Weights(label=0.5, teacher=0.5, temperature=2.0)
-        >>> student = DistilledMaskedLM(flat, SparseMaskedLM(deep), weights)
-        >>> sum(p.numel() for p in student.parameters()) == sum(p.numel() for p in flat.parameters())
-        True
     """
 
+    options: MaskedLanguageModeling
+
     def __init__(
-        self,
-        pretrained: PreTrainedModel,
-        teacher: SparseMaskedLM,
-        weights: Weights,
-        every_layer: bool = False,
+        self, pretrained: PreTrainedModel, teacher: SparseMaskedLM, options: MaskedLanguageModeling
     ) -> None:
         super().__init__(pretrained)
-        self.learn_from(Teacher(teacher), weights)
+        self.learn_from(Teacher(teacher), options)
         ours, theirs = (model.config.get_text_config() for model in (pretrained, teacher.pretrained))
         last = (ours.num_hidden_layers, theirs.num_hidden_layers)
-        self.layers = matching_layers(*last) if every_layer else [last]
+        self.layers = matching_layers(*last) if options.hidden_layers == "uniform" else [last]
         self.widen: nn.Module | None = None
-        if weights.hidden and ours.hidden_size != theirs.hidden_size:
+        if options.hidden_weight and ours.hidden_size != theirs.hidden_size:
             self.widen = nn.Linear(ours.hidden_size, theirs.hidden_size, bias=False)
 
     def compile_core(self) -> None:
@@ -57,18 +47,18 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         self, micro_batch: MicroBatch, positions: Tensor
     ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
         """As for any masked language model; in training with what the teacher adds."""
-        weights = self.weights
-        if not (self.training and (weights.teacher or weights.hidden)):
+        hidden = self.options.hidden_weight
+        if not (self.training and (self.options.teacher_weight or hidden)):
             return super().target_losses(micro_batch, positions)
-        ours, theirs = zip(*self.layers if weights.hidden else self.layers[-1:], strict=True)
+        ours, theirs = zip(*self.layers if hidden else self.layers[-1:], strict=True)
         with torch.no_grad():
             taught = states_at(self.teacher.on(positions.device), micro_batch, positions, theirs)
         found = states_at(self, micro_batch, positions, ours)
         factors = micro_batch.get("target_weights")
         losses, correct = self.scored(found[-1], micro_batch["targets"], factors, positions, taught[-1])
-        if weights.hidden:
+        if hidden:
             distance = self.distance(found, taught)
-            distance = weights.hidden * (distance if factors is None else distance * factors)
+            distance = hidden * (distance if factors is None else distance * factors)
             parts = distance.split([len(chunk) for chunk in losses])
             losses = [loss + part for loss, part in zip(losses, parts, strict=True)]
         return losses, correct
@@ -76,17 +66,18 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
     @property
     def reads_logits(self) -> bool:
         """Whether the loss is more than that of the labels."""
-        return bool(self.weights.teacher) or self.weights.label != 1
+        return bool(self.options.teacher_weight) or self.options.label_weight != 1
 
     def token_losses(self, logits: Tensor, targets: Tensor, *taught: Tensor) -> Tensor:
         """The weighted losses [N] of logits and targets, and of the teacher's last hidden states [N, H] if given."""
-        losses, weights = super().token_losses(logits, targets), self.weights
+        losses, options = super().token_losses(logits, targets), self.options
         if self.training:
-            losses = weights.label * losses
-        if taught and weights.teacher:
+            losses = options.label_weight * losses
+        if taught and options.teacher_weight:
             with torch.no_grad():
                 theirs = self.teacher.model.logits(*taught)  # type: ignore[operator]
-            losses = losses + weights.teacher * divergence(logits, theirs, weights.temperature, weights.top_k)
+            apart = divergence(logits, theirs, options.teacher_temperature, options.top_k)
+            losses = losses + options.teacher_weight * apart
         return losses
 
     def distance(self, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:

@@ -11,7 +11,6 @@ import transformers
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.encoder import own_tokenizer
 from tiryns.runner.models.head import labels_of, order_of, reorder_labels
 from tiryns.runner.models.positions import check_length
@@ -84,11 +83,12 @@ class Taught(WrappedModel):
     """
 
     teacher: Teacher
-    weights: Weights
+    options: Any
+    """The settings of the objective: `label_weight`, `teacher_weight` and others."""
 
-    def learn_from(self, teacher: Teacher, weights: Weights) -> Self:
-        """Sets the teacher, and how much each part of the loss counts."""
-        self.teacher, self.weights = teacher, weights
+    def learn_from(self, teacher: Teacher, options: object) -> Self:
+        """Sets the teacher, and the settings of the objective, which weigh the parts of the loss."""
+        self.teacher, self.options = teacher, options
         return self
 
     def fixed_models(self) -> dict[str, nn.Module]:

@@ -3,14 +3,14 @@
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, H hidden.
 """
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from tiryns.conf.objective.contrastive import MARGIN, SCORED
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.distillation.losses import Weights, cosine_distance
+from tiryns.runner.models.distillation.losses import cosine_distance
 from tiryns.runner.models.distillation.teacher import Taught, Teacher
 from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 from tiryns.runner.models.embedding.losses import Pairs
@@ -28,19 +28,19 @@ class DistilledVectors(Taught, ContrastiveModel):
     widen: nn.Module | None
     """The map between widths; None where they are equal."""
 
-    def learn_from(self, teacher: Teacher, weights: Weights) -> Self:
-        """Sets the teacher, and how much each part of the loss counts."""
+    def learn_from(self, teacher: Teacher, options: Any) -> Self:
+        """As `Taught.learn_from`, with the map between widths."""
         both = (self.pretrained, teacher.model.pretrained)
         self.width, theirs = (int(model.config.get_text_config().hidden_size) for model in both)
         self.widen = None
-        if weights.teacher and self.width != theirs:
+        if options.teacher_weight and self.width != theirs:
             self.widen = nn.Linear(self.width, theirs, bias=False)
-        return super().learn_from(teacher, weights)
+        return super().learn_from(teacher, options)
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         """The vectors [X, H], in training with the teacher's behind them, which are computed once."""
         vectors = super().vectors_of(micro_batch)
-        if not (self.training and self.weights.teacher):
+        if not (self.training and self.options.teacher_weight):
             return vectors
         if "taught" not in micro_batch:
             with torch.no_grad():
@@ -55,15 +55,15 @@ class DistilledVectors(Taught, ContrastiveModel):
         found = super().loss(pairs._replace(vectors=ours), temperature)
         if not self.training:
             return found
-        found = self.weights.label * found
-        if not self.weights.teacher:
+        found = self.options.label_weight * found
+        if not self.options.teacher_weight:
             return found
         there = pairs.text_ids != 0
         if self.pair_loss.kind in (*SCORED, MARGIN):
             there = there & ~pairs.scores.isnan()[:, None]
         apart = cosine_distance(ours if self.widen is None else self.widen(ours), theirs)
         of_rows = apart.masked_fill(~there, 0).sum(1) / there.sum(1).clamp(min=1)
-        return found + self.weights.teacher * of_rows.sum()
+        return found + self.options.teacher_weight * of_rows.sum()
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """Those of the loss of pairs, and of the map between widths."""

@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from omegaconf import DictConfig
+
+from tiryns.runner import log
 from tiryns.runner.run.model_folder import model_folder
 
 MODULES, LENGTH, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
@@ -205,3 +208,29 @@ def _content(path: str, name: str) -> Any:
         return None if file is None else json.loads(Path(file).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"the file {name} of {path!r} is no JSON: {error}") from error
+
+
+def settle_embedding(config: DictConfig) -> None:
+    """Fills in unset settings of vectors: those of the model's folder, else mean pooling to unit length.
+
+    One line of the log names those that are set to something else than the folder's. Raises ValueError for a folder with
+    modules that cannot be trained here.
+    """
+    name = config.model.get("name_or_path")
+    found = read_embedding(name) if name else None
+    kept, changed = found or Embedding("mean", normalised=True), []
+    for group, field, value in (
+        ("objective", "pooling", kept.pooling),
+        ("objective", "normalised", kept.normalised),
+        ("data", "query_prompt", kept.prompt("query")),
+        ("data", "passage_prompt", kept.prompt("passage")),
+    ):
+        if field not in config[group]:
+            continue
+        given = config[group][field]
+        if given is None:
+            config[group][field] = value
+        elif given != value:
+            changed.append(f"{group}.{field}={given!r} instead of {value!r}")
+    if found is not None and changed:
+        log.info("other than in the folder of sentence-transformers %s: %s", name, ", ".join(changed))

@@ -43,22 +43,12 @@ _run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
 
 def weights_dtype(precision: object) -> torch.dtype:
-    """Returns the type of the weights that a run in `precision` trains and exports.
-
-    Example:
-        >>> weights_dtype("bf16-mixed"), weights_dtype("bf16-true")
-        (torch.float32, torch.bfloat16)
-    """
+    """Returns the type of the weights that a run in `precision` trains and exports."""
     return OTHER_THAN_FP32.get(str(precision), torch.float32)
 
 
 def types_of(module: nn.Module, precision: str) -> str:
-    """Returns the names of the types in which a run trains the weights of a module.
-
-    Example:
-        >>> types_of(nn.Linear(2, 2), "bf16-mixed"), types_of(nn.Linear(2, 2), "bf16-true")
-        ('float32', 'bfloat16')
-    """
+    """Returns the names of the types in which a run trains the weights of a module."""
     if other := OTHER_THAN_FP32.get(precision):
         return names_of({other})
     return names_of({p.dtype for p in module.parameters() if p.is_floating_point()})

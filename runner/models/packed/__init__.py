@@ -1,12 +1,12 @@
 """Attention and dropout over packed rows, in which no document sees another.
 
 - `rows`: chooses the layout of rows for a model, and sets packed rows up.
-- `attention`: the attention of packed documents, as an interface of transformers; `documents`: their places in a row.
-- `flash_documents`: that of a CPU, document by document; `chosen_queries`: of some of their tokens.
+- `attention`: the attention of packed documents, as an interface of transformers; `documents`: their places in a row,
+  and tokens that are chosen.
+- `flash_documents`: that of a CPU, document by document.
 - `kernels`: flash attention on a GPU, of which there are two.
-- `dropout`: dropout by 16 random bits; `dropout_keys`: these bits as a function of sample and position.
-- `embedding_noise`: noise on the embeddings as such a function.
-- `padded_attention`: the same dropout for padded rows.
+- `dropout`: dropout by 16 random bits; `dropout_keys`: these bits as a function of sample and position, and noise
+  on embeddings by them.
 - `causal`: which documents are read causally.
 - `last_layer`: the last layer on the tokens with a target only.
 - `trials`: documents to try a model with, and how much may differ.

@@ -6,14 +6,54 @@ heads in all buckets.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from tiryns.runner.models.packed.chosen_queries import Chosen
+
+class Chosen:
+    """Queries of an attention that are read afterwards, so that a CPU leaves out the others.
+
+    They are at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
+    """
+
+    def __init__(self, positions: Tensor) -> None:
+        self.positions = positions
+
+    @cached_property
+    def usable(self) -> bool:
+        """Whether there are any, in the order that they must have."""
+        return len(self.positions) > 0 and bool((self.positions.diff() >= 0).all())
+
+    def counts(self, bounds: Tensor) -> list[int]:
+        """How many of them each document has, which lie between `bounds` [D + 1]."""
+        return torch.searchsorted(self.positions, bounds.long()).diff().tolist()
+
+
+@contextmanager
+def choose(attention: nn.Module | None, positions: Tensor | None) -> Iterator[None]:
+    """A context in which the attention of this module is asked for at these positions [M] alone."""
+    if attention is None or positions is None or positions.device.type != "cpu":
+        yield
+        return
+    attention.__dict__["chosen_queries"] = Chosen(positions)
+    try:
+        yield
+    finally:
+        del attention.__dict__["chosen_queries"]
+
+
+def chosen_queries(attention: nn.Module) -> Chosen | None:
+    """The queries that the attention of this module is asked for; None for all, as in compiled code."""
+    if torch.compiler.is_compiling():
+        return None
+    chosen: Chosen | None = vars(attention).get("chosen_queries")
+    return chosen if chosen is not None and chosen.usable else None
+
 
 _WASTE = 1 << 12
 """Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""
@@ -154,14 +194,7 @@ class Buckets(NamedTuple):
 @lru_cache(maxsize=8)  # asked for by every layer
 @torch.inference_mode(False)  # what an evaluation leaves here is used in training
 def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
-    """The documents between `bounds` in buckets with little padding, longest first.
-
-    Example:
-        >>> row = torch.arange(6.0)[:, None, None]
-        >>> found = buckets((0, 2, 6), 1)
-        >>> [part.padded(row).flatten(1).tolist() for part in found.parts]
-        [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
-    """
+    """The documents between `bounds` in buckets with little padding, longest first."""
     return _placed(_groups(bounds), num_heads)
 
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tiryns.runner.models.packed.chosen_queries import Chosen
-from tiryns.runner.models.packed.documents import buckets
+from tiryns.runner.models.packed.documents import Chosen, buckets
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 from tiryns.runner.widening import at_least_fp32, widened
 

@@ -8,10 +8,11 @@ Letters in shapes: D documents (samples), P places of tokens in the micro-batch,
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
 
@@ -183,3 +184,24 @@ def number_modules(model: nn.Module) -> None:
     """Gives each module a number, so that modules drop different elements."""
     for number, module in enumerate(model.modules()):
         module.dropout_salt = number  # type: ignore[assignment]
+
+
+def add_embedding_noise(pretrained: PreTrainedModel, alpha: float) -> None:
+    """Adds noise in [-r, r], r = alpha / sqrt(tokens of the sample * H), to embeddings in training (NEFTune).
+
+    As dropout it is a function of (seed, step, sample, position, feature); padding does not count (arXiv 2310.05914).
+    """
+    pretrained.get_input_embeddings().register_forward_hook(partial(_noisy, alpha))
+
+
+@torch.compiler.disable
+def _noisy(alpha: float, module: nn.Module, _: object, embedded: Tensor) -> Tensor:
+    """Embeddings [..., H] of all tokens with the noise of the present keys, if there are any."""
+    keys = current_keys()
+    if keys is None or not module.training:
+        return embedded
+    found = keys.of_elements(module, embedded.shape)
+    assert found is not None, "the embeddings are those of the micro-batch's tokens"
+    noise = (found.to(torch.float32) + 0.5) / (1 << 15)
+    radius = alpha * (keys.lengths * embedded.shape[-1]).clamp(min=1).rsqrt()
+    return embedded + (noise * radius.view(*embedded.shape[:-1], 1)).to(embedded.dtype)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tiryns.runner.models.packed.chosen_queries import Chosen
-from tiryns.runner.models.packed.documents import runs, window_mask
+from tiryns.runner.models.packed.documents import Chosen, runs, window_mask
 from tiryns.runner.patches.torch.flash import flash, flash_backward
 
 Extents = list[tuple[int, int]]

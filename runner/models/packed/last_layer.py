@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from tiryns.runner.models.packed.chosen_queries import choose
+from tiryns.runner.models.packed.documents import choose
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating, relative_difference
 

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
-from tiryns.runner.models.row_sums import rows_of, summed_by_row
+from tiryns.runner.models.wrapped import summed_by_row
 
 ORDERS = ("random", "confidence")
 
@@ -47,7 +47,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
         sums = super().row_sums(micro_batch, by_target)
         seen = ~self.special[micro_batch["input_ids"]].flatten()
         positions = torch.arange(len(seen), device=seen.device)
-        seen_by_row = summed_by_row(micro_batch, rows_of(micro_batch, positions), {"seen": seen})["seen"]
+        seen_by_row = summed_by_row(micro_batch, positions, {"seen": seen})["seen"]
         return {**sums, "targets": sums["weight"], "weight": sums["weight"] + seen_by_row}
 
     def logits(self, hidden: Tensor) -> Tensor:

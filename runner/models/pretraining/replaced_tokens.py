@@ -18,8 +18,12 @@ from transformers import ElectraForPreTraining, ElectraModel, PretrainedConfig, 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.flops import FlopCounts, network_flops
 from tiryns.runner.models.packed.dropout import replace_dropout
-from tiryns.runner.models.pretraining.generator import TokenGenerator, generator_config
-from tiryns.runner.models.pretraining.shared_embeddings import plain_weights, share_embeddings
+from tiryns.runner.models.pretraining.generator import (
+    TokenGenerator,
+    generator_config,
+    plain_weights,
+    share_embeddings,
+)
 from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.widening import widened
 

@@ -16,16 +16,13 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
-from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes
-from tiryns.runner.models.pretraining.head_alone import head_alone
+from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes, Sizes, filled
 from tiryns.runner.models.pretraining.objective_field import forget_objective
 from tiryns.runner.models.quick.allowed import allowed
-from tiryns.runner.models.quick.filled import Sizes, filled
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
-from tiryns.runner.models.replaced_encoder import encoder_returning
-from tiryns.runner.models.row_sums import rows_of, summed_by_row
+from tiryns.runner.models.replaced_encoder import encoder_returning, head_alone
 from tiryns.runner.models.task_model import Output
-from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.models.wrapped import WrappedModel, summed_by_row
 from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.widening import widened
 
@@ -99,9 +96,8 @@ class SparseMaskedLM(WrappedModel):
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
         """The sums [D] of each row, by name: those of the targets [N], and their number as `weight`."""
-        rows = rows_of(micro_batch, micro_batch["target_positions"])
-        ones = torch.ones_like(by_target["loss"])
-        return summed_by_row(micro_batch, rows, {**by_target, "weight": ones})
+        counted = {**by_target, "weight": torch.ones_like(by_target["loss"])}
+        return summed_by_row(micro_batch, micro_batch["target_positions"], counted)
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The encoder's token ids [B, T], positions [N] of targets, and targets [N]."""

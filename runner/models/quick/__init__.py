@@ -2,6 +2,5 @@
 
 - `allowed`: what the present step allows.
 - `linear_cross_entropy`: the loss of a language model without its logits.
-- `embedding`: gradients of tables for the rows of the batch; `clipping`: their norm, and their limit.
-- `filled`: packed rows of lengths that come back, for which kernels are compiled once.
+- `embedding`: gradients of tables for the rows of the batch, and clipping of these alone.
 """

@@ -2,11 +2,13 @@
 
 torch makes a gradient as large as the table for each pass, filled with zeros, and adds it to the others: much of a step
 of a small model. Here the rows are added to the table's gradient in place; where there is none yet, the last one is taken
-again, whose rows alone are set to zero.
+again, whose rows alone are set to zero. Clipping reads and scales the rows of the batch alone, too.
 
 Letters in shapes: V tokens of the vocabulary, H width.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,6 +17,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from tiryns.runner.models.quick.allowed import allowed
+from tiryns.runner.optim.compiled import factor_to
+from tiryns.runner.patches.torch import foreach
 
 
 def replace_embeddings(model: nn.Module) -> None:
@@ -100,3 +104,22 @@ class _Rows(torch.autograd.Function):
         (numbers,) = ctx.saved_tensors
         ctx.table.add_gradient(numbers, gradient)
         return None, None, None
+
+
+def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
+    """Scales the gradients to a total norm of at most `limit`; returns their norm before, 0-dim.
+
+    As `torch.nn.utils.clip_grad_norm_`, but on a CPU gradients that are short enough are left as they are, and so are
+    those whose norm is no finite number.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    rows = [changed_rows(gradient) for gradient in gradients]
+    read = [g if r is None else g.index_select(0, r) for g, r in zip(gradients, rows, strict=True)]
+    norm = torch.nn.utils.get_total_norm(read)
+    if norm.device.type == "cpu" and not limit < norm < math.inf:  # for a GPU the test would wait
+        return norm
+    foreach.mul_(read, factor_to(limit, norm))
+    for gradient, changed, values in zip(gradients, rows, read, strict=True):
+        if changed is not None:
+            gradient.index_copy_(0, changed, values)
+    return norm

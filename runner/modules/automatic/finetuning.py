@@ -1,5 +1,6 @@
 """Finetuning with a plain `lightning.Trainer`."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from tiryns.conf.values import Settings
+from tiryns.conf.values import Settings, check_choice
 from tiryns.runner.data.micro_batch import Batch, MicroBatch
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.metrics import get_metrics_for_task
@@ -18,8 +19,8 @@ from tiryns.runner.evaluation.predictions import Gather
 from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.task_model import Output
 from tiryns.runner.modules.automatic.base import AutomaticModule
+from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
-from tiryns.runner.optim.schedule.warmup_decay import check_warmup_decay, warmup_decay_factor
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_trainer_task
 from tiryns.runner.tasks.base import Evaluated, TrainerTask, unnamed_labels
@@ -64,6 +65,10 @@ class SetFigures:
 TaskName = Literal["classification", "token_classification", "question_answering"]
 SchedulerType = Literal["linear", "cosine", "constant", "polynomial"]
 
+DECAYS: dict[str, Settings] = {kind: {} for kind in ("constant", "linear", "cosine", "polynomial")}
+DECAYS["polynomial"] = {"power": 1.0, "lr_end": 0.0}
+"""The settings of each kind of decay, with their defaults; `lr_end` is a rate."""
+
 
 class FinetuningModule(AutomaticModule):
     """Finetunes a model of transformers on a task: labels or numbers for texts, labels for tokens, answers in contexts.
@@ -100,8 +105,13 @@ class FinetuningModule(AutomaticModule):
         gradient_checkpointing: bool = False,
     ) -> None:
         found = get_trainer_task(task)
-        schedule = (scheduler_type or "constant", dict(scheduler_kwargs or {}), warmup_steps, warmup_ratio)
-        check_warmup_decay(*schedule)
+        kind, settings = scheduler_type or "constant", dict(scheduler_kwargs or {})
+        check_choice("scheduler_type", kind, DECAYS)
+        if unknown := next((name for name in settings if name not in DECAYS[kind]), None):
+            known = ", ".join(DECAYS[kind]) or "none"
+            raise ValueError(f"scheduler_kwargs: {kind} has no setting {unknown!r}; it has: {known}")
+        if warmup_steps < 0 or not 0 <= warmup_ratio <= 1:
+            raise ValueError(f"{warmup_steps=} must be 0 or more, {warmup_ratio=} from 0 to 1")
         tokenizer = None
         with suppress(FileNotFoundError):
             tokenizer = load_tokenizer(model_folder(pretrained_model_name_or_path), needed=())
@@ -109,7 +119,8 @@ class FinetuningModule(AutomaticModule):
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
-        self.task, self.schedule = found, schedule
+        self.task, self.warmup = found, (warmup_steps, warmup_ratio)
+        self.decay = (kind, {**DECAYS[kind], **settings})
 
     def setup(self, stage: str) -> None:
         """Gives the model the data module's names of labels, if it has none of its own.
@@ -132,10 +143,33 @@ class FinetuningModule(AutomaticModule):
         Raises ValueError where the schedule needs the number of steps and it is not known.
         """
         optimizer = self.make_optimizer()
-        kind, _, *warmup = self.schedule
-        if kind == "constant" and not any(warmup):
+        (kind, chosen), (warmup, ratio) = self.decay, self.warmup
+        falls, by_ratio = kind != "constant", ratio > 0 and not warmup
+        if not (falls or by_ratio or warmup):
             return optimizer
-        factor = warmup_decay_factor(*self.schedule, float(optimizer.param_groups[0]["lr"]), self.num_steps)
+        steps = self.num_steps() if falls or by_ratio else 0
+        if steps is None:
+            raise ValueError(
+                f"scheduler_type={kind!r} goes over all steps, whose number only a Trainer knows"
+            )
+        warmup = warmup or math.ceil(ratio * steps)
+        schedule = ThreePhaseSchedule(
+            warmup_steps=warmup,
+            training_kind="linear" if kind == "polynomial" else kind,
+            training_steps=max(0, steps - warmup) if falls else -1,
+            training_decay=0.0 if falls else 1.0,
+        )
+        power, end, rate = (
+            chosen.get("power"),
+            chosen.get("lr_end", 0.0),
+            float(optimizer.param_groups[0]["lr"]),
+        )
+        end = end / rate if rate else 0.0
+
+        def factor(step: int) -> float:
+            linear = schedule.factor(step)
+            return linear if step < warmup or power is None else end + (1.0 - end) * linear**power
+
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 

@@ -78,17 +78,10 @@ class PretrainingModule(AutomaticModule):
         super().__init__(model, tokenizer, bool(compile_model), gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
         self.objective, self.collator = objective, collator
-        self.phases: Settings = {
-            "warmup_kind": scheduler_warmup_kind or "linear",
-            "warmup_steps": (scheduler_warmup_steps or 0) if scheduler_warmup_kind else 0,
-            "warmup_decay": scheduler_warmup_decay,
-            "training_kind": scheduler_training_kind,
-            "training_steps": scheduler_training_steps,
-            "training_decay": scheduler_training_decay,
-            "cooldown_kind": scheduler_cooldown_kind,
-            "cooldown_steps": scheduler_cooldown_steps,
-            "cooldown_decay": scheduler_cooldown_decay,
-        }
+        given = ((name.partition("scheduler_")[2], value) for name, value in self.hparams.items())
+        self.phases = {name: value for name, value in given if name}
+        steps = (scheduler_warmup_steps or 0) if scheduler_warmup_kind else 0
+        self.phases |= {"warmup_kind": scheduler_warmup_kind or "linear", "warmup_steps": steps}
 
     def configure_optimizers(self) -> Any:
         """The optimizer, and the three phases of its rate; with training_steps=-1 training lasts until the cool-down.

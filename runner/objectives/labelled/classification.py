@@ -74,17 +74,12 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
             return SequenceClassifier(pretrained, self.problem_type, self.loss_of(pretrained))
 
         from tiryns.runner.models.distillation.classifier import DistilledClassifier
-        from tiryns.runner.models.distillation.losses import Weights
         from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
 
         labels, longest = self.labels or ["value"], self.max_sequence_length
         loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, labels, longest)
         teacher = Teacher(SequenceClassifier(loaded, self.problem_type))
-        chosen = self.options
-        weights = Weights(chosen.label_weight, chosen.teacher_weight, chosen.teacher_temperature)
-        student = DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, weights)
-        student.caches = self.options.cache_teacher
-        return student
+        return DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, self.options)
 
     @property
     def needs_validation(self) -> str | None:

@@ -1,3 +1,3 @@
 """Optimizers that the libraries lack or that need more than theirs: LAMB (`trust_ratio`), Sophia-H with its Hessian
-(`sophia`), NorMuon (`normuon`), cautious weight decay (`cautious`), state in 8 bits (`quantized`), and those of
-pytorch_optimizer as the loop needs them (`adapted`): GaLore, Shampoo, SPlus, StableAdamW."""
+(`sophia`), state in 8 bits (`quantized`), and those of pytorch_optimizer as the loop needs them (`adapted`): GaLore,
+NorMuon, Shampoo, SPlus, StableAdamW."""

@@ -2,6 +2,5 @@
 
 - `phases`: warm-up, training and cool-down as a closed form of the step.
 - `chain`: the schedules and weight decays of the phases of a run, one after the other.
-- `warmup_decay`: a warm-up and one decay, for finetuning.
 - `schedulers`: both applied to the groups of an optimizer; `plot`: a schedule drawn.
 """

@@ -68,18 +68,18 @@ def _long(steps: int | None) -> str:
 
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     """A number of steps from a number or a fraction of max_steps; raises ValueError when it is neither."""
-    if isinstance(steps, bool) or not isinstance(steps, (int, float)) or not math.isfinite(steps):
-        raise ValueError(f"{where}={steps!r} must be a number of steps or a fraction of max_steps.")
-    if steps < 0:
-        raise ValueError(f"{where}={steps} is negative; give a number of steps, 0 for none.")
-    if 0 < steps < 1:
+    number = isinstance(steps, int | float) and not isinstance(steps, bool) and 0 <= steps < math.inf
+    if number and 0 < steps < 1:
         if max_steps is None:
             raise ValueError(
                 f"{where}={steps} is a fraction of max_steps, which is not known; give a number."
             )
         return int(steps * max_steps + 1e-9)
-    if steps != int(steps) or (isinstance(steps, float) and steps == 1.0):
-        raise ValueError(f"{where}={steps} is neither a whole number nor a fraction between 0 and 1.")
+    if not number or steps != int(steps) or (isinstance(steps, float) and steps == 1.0):
+        raise ValueError(
+            f"{where}={steps!r} is neither a whole number nor a fraction between 0 and 1: give steps, 0 for none, or a "
+            "fraction of max_steps."
+        )
     return int(steps)
 
 
@@ -165,22 +165,20 @@ class ThreePhaseSchedule:
         return cls(**known, max_steps=max_steps)
 
     def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
-        phases = f"a warm-up of {warmup} and a cool-down of {cooldown} steps"
-        if steps == -1:
-            if self.max_steps is not None:
-                if warmup + cooldown > self.max_steps:
-                    raise ValueError(f"{phases} do not fit into max_steps={self.max_steps}; shorten one.")
-                return self.max_steps - warmup - cooldown
+        if steps == -1 and self.max_steps is None:
             if cooldown:
                 raise ValueError(f"cooldown_steps={cooldown} needs a start: set training_steps or max_steps.")
             return None
-        training = count_steps(steps, self.max_steps, "training_steps")
-        if training != steps:  # a fraction: it also takes what rounding cut off the other two
+        if steps == -1:
+            training = (self.max_steps or 0) - warmup - cooldown
+        elif (training := count_steps(steps, self.max_steps, "training_steps")) != steps:
+            # a fraction: it also takes what rounding cut off the other two
             training = int(exact + steps * (self.max_steps or 0) + 1e-9) - warmup - cooldown
-        if self.max_steps is not None and warmup + training + cooldown > self.max_steps:
+        needed = warmup + max(training, 0) + cooldown
+        if self.max_steps is not None and needed > self.max_steps:
             raise ValueError(
-                f"{phases} with training_steps={training} make {warmup + training + cooldown} steps, "
-                f"more than max_steps={self.max_steps}; shorten one of them or set training_steps=-1."
+                f"a warm-up of {warmup}, training of {max(training, 0)} and a cool-down of {cooldown} steps, {needed} "
+                f"steps together, do not fit into max_steps={self.max_steps}; training_steps=-1 takes what is left."
             )
         return training
 

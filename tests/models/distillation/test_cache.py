@@ -11,19 +11,20 @@ import torch
 from torch import Tensor
 
 from tests.models.distillation.test_classifier import student_of, teacher_of
+from tests.models.tiny import taught
 from tests.objectives.labelled.test_finetuning import case, collated
 from tests.support.precision import assert_close, in_fp32
 from tests.support.run_data import GivenData
-from tiryns.runner.models.distillation import cache
-from tiryns.runner.models.distillation.cache import outputs_of
-from tiryns.runner.models.distillation.losses import Weights
+from tiryns.conf.objective.labelled import SequenceClassification
+from tiryns.runner.models.distillation import classifier
+from tiryns.runner.models.distillation.classifier import outputs_of
 from tiryns.runner.models.distillation.teacher import Teacher
 
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cache, "PIECE", 5)
-    monkeypatch.setattr(cache, "AT_ONCE", 3)
+    monkeypatch.setattr(classifier, "PIECE", 5)
+    monkeypatch.setattr(classifier, "AT_ONCE", 3)
     monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
 
 
@@ -86,7 +87,7 @@ def test_several_at_once_share_the_work() -> None:
 @pytest.mark.parametrize("kind", ["classification", "multi_label", "regression"])
 def test_a_student_learns_the_same_from_the_cache(kind: str, layout: str) -> None:
     sequences, collator = case(kind)
-    student = student_of(collator, teacher_of(collator), Weights(0.5, 0.5, 2.0))
+    student = student_of(collator, teacher_of(collator), taught(0.5, 0.5, kind=SequenceClassification))
     if layout == "packed":
         student.pack_rows()
     data = data_of(sequences, collator)
@@ -101,7 +102,7 @@ def test_a_student_learns_the_same_from_the_cache(kind: str, layout: str) -> Non
     expected = student(batch)["loss"]
     student.before_training(data, {"objective.teacher": "a"}, 0)
     assert student.known is None, "not unless it is asked for"
-    student.caches = True
+    student.options.cache_teacher = True
     with in_fp32():
         student.before_training(data, {"objective.teacher": "a"}, 0)
     student.teacher = Teacher(teacher_of(collator, seed=2))  # which is not asked again

@@ -7,16 +7,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.models.tiny import taught
 from tests.objectives.labelled.test_finetuning import case, collated, model
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.conf.objective.labelled import SequenceClassification
 from tiryns.runner.models.distillation.classifier import DistilledClassifier
-from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.distillation.teacher import Teacher
 from tiryns.runner.models.finetuning import SequenceClassifier
 from tiryns.runner.objectives.base import Collator
 
 KINDS = ["classification", "multi_label", "regression"]
-WEIGHTS = Weights(label=0.25, teacher=0.75, temperature=3.0)
+WEIGHTS = taught(0.25, 0.75, 3.0, kind=SequenceClassification)
 
 
 def teacher_of(collator: Collator, seed: int = 1) -> SequenceClassifier:
@@ -28,11 +29,13 @@ def teacher_of(collator: Collator, seed: int = 1) -> SequenceClassifier:
     return made
 
 
-def student_of(collator: Collator, teacher: SequenceClassifier, weights: Weights) -> DistilledClassifier:
+def student_of(
+    collator: Collator, teacher: SequenceClassifier, options: SequenceClassification
+) -> DistilledClassifier:
     plain = model(collator)
     assert isinstance(plain, SequenceClassifier)
     made = DistilledClassifier(plain.pretrained, plain.problem_type)
-    return made.learn_from(Teacher(teacher), weights).train()
+    return made.learn_from(Teacher(teacher), options).train()
 
 
 def added_by_formula(kind: str, ours: Tensor, theirs: Tensor, temperature: float) -> Tensor:
@@ -92,7 +95,8 @@ def test_packed_rows_and_micro_batches_add_up_to_the_same(kind: str) -> None:
 def test_without_weight_it_is_plain_classification_and_another_teacher_is_another_gradient() -> None:
     sequences, collator = case("classification")
     batch = collated(sequences, collator, [*range(8)])
-    off, plain = student_of(collator, teacher_of(collator), Weights(1.0, 0.0, 2.0)), model(collator).train()
+    off = student_of(collator, teacher_of(collator), taught(1.0, 0.0, kind=SequenceClassification))
+    plain = model(collator).train()
     first, second = (student_of(collator, teacher_of(collator, seed), WEIGHTS) for seed in (1, 2))
     for each in (off, plain, first, second):
         each(batch)["loss"].backward()
@@ -130,7 +134,12 @@ def test_the_objective_loads_the_teacher_and_checks_it(tmp_path: Path) -> None:
     place = saved(tmp_path / "teacher", teacher_of(plain).pretrained, data.tokenizer)
     student = make(**given, teacher=place).task_model(model(plain).pretrained)  # type: ignore[arg-type]
     assert isinstance(student, DistilledClassifier)
-    assert student.weights == Weights(label=0.5, teacher=0.5, temperature=2.0)
+    chosen = (
+        student.options.label_weight,
+        student.options.teacher_weight,
+        student.options.teacher_temperature,
+    )
+    assert chosen == (0.5, 0.5, 2.0)
     others = data_module("classification", train=texts(40, seed=5), validation_documents=0, vocab_size=60)
     others.prepare_data()
     with pytest.raises(ValueError, match=r"objective.teacher: .* other tokens .*data.tokenizer="):

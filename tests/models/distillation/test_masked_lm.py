@@ -8,28 +8,27 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from tests.models.tiny import tiny
+from tests.models.tiny import taught, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import assert_close, assert_gradients_close, gradients
+from tiryns.conf.objective.pretraining import MaskedLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 
 LENGTHS = [9, 4, 12, 30, 17]
-PLAIN = Weights(label=0.5, teacher=0.5, temperature=2.0)
+PLAIN, HIDDEN = taught(0.5, 0.5), taught(0.5, 0.5, hidden_weight=0.5)
+UNIFORM = taught(0.5, 0.5, hidden_weight=0.5, hidden_layers="uniform")
 NO_DROPOUT: dict[str, Any] = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 DEEP: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 48, "seed": 1}
 
 
-def student_of(
-    teacher: PreTrainedModel, weights: Weights, every_layer: bool = False, **sizes: Any
-) -> DistilledMaskedLM:
+def student_of(teacher: PreTrainedModel, options: MaskedLanguageModeling, **sizes: Any) -> DistilledMaskedLM:
     pretrained = tiny(sizes.pop("architecture", "bert"), **{**NO_DROPOUT, **sizes})
     torch.manual_seed(3)
-    return DistilledMaskedLM(pretrained, SparseMaskedLM(teacher), weights, every_layer).train()
+    return DistilledMaskedLM(pretrained, SparseMaskedLM(teacher), options).train()
 
 
 def micro_batch(indices: list[int] | None = None, **more: Any) -> MicroBatch:
@@ -38,7 +37,7 @@ def micro_batch(indices: list[int] | None = None, **more: Any) -> MicroBatch:
 
 def by_formula(model: DistilledMaskedLM, teacher: PreTrainedModel, batch: MicroBatch, layers: Any) -> Tensor:
     """The loss of recipes: a_mlm CE + a_ce T^2 KL + a_cos (1 - cos), of whole models on padded rows."""
-    weights = model.weights
+    options, degrees = model.options, model.options.teacher_temperature
     rows: Any = {name: batch[name] for name in ("input_ids", "attention_mask")}
     chosen = batch["labels"] != -100
     ours = model.pretrained(**rows, output_hidden_states=True)
@@ -47,38 +46,36 @@ def by_formula(model: DistilledMaskedLM, teacher: PreTrainedModel, batch: MicroB
     s, t = ours.logits[chosen].float(), theirs.logits[chosen].float()
     total = torch.zeros(())
     for student, teachers, label in zip(s, t, batch["labels"][chosen], strict=True):
-        total = total - weights.label * student.softmax(-1)[label].log()
-        kept = teachers.argsort(descending=True)[: weights.top_k]
-        p = (teachers[kept] / weights.temperature).exp() / (teachers[kept] / weights.temperature).exp().sum()
-        q = (student / weights.temperature).softmax(-1)[kept]
-        total = total + weights.teacher * weights.temperature**2 * (p * (p / q).log()).sum()
+        total = total - options.label_weight * student.softmax(-1)[label].log()
+        kept = teachers.argsort(descending=True)[: options.top_k]
+        p = (teachers[kept] / degrees).softmax(-1)
+        q = (student / degrees).softmax(-1)[kept]
+        total = total + options.teacher_weight * degrees**2 * (p * (p / q).log()).sum()
     for i, j in layers:
         mine, other = ours.hidden_states[i][chosen].float(), theirs.hidden_states[j][chosen].float()
         mine = mine if model.widen is None else mine @ model.widen.weight.T.float()
         cos = (mine * other).sum(-1) / mine.norm(dim=-1) / other.norm(dim=-1)
-        total = total + weights.hidden * (1 - cos).sum() / len(layers)
+        total = total + options.hidden_weight * (1 - cos).sum() / len(layers)
     return total
 
 
 @pytest.mark.rows(3)
 @pytest.mark.parametrize("student", ["bert", "modernbert"])
 @pytest.mark.parametrize(
-    ("weights", "every_layer", "layers"),
+    ("options", "layers"),
     [
-        (PLAIN, False, []),
-        (Weights(0.0, 1.0, 1.0), False, []),
-        pytest.param(
-            Weights(0.3, 2.0, 4.0, top_k=7), False, [], marks=pytest.mark.fp32
-        ),  # or rounding chooses
-        (Weights(1.0, 0.5, 2.0, hidden=0.7), False, [(2, 3)]),
-        (Weights(1.0, 0.0, 2.0, hidden=0.7), True, [(1, 2), (2, 3)]),
+        (PLAIN, []),
+        (taught(0.0, 1.0, 1.0), []),
+        pytest.param(taught(0.3, 2.0, 4.0, top_k=7), [], marks=pytest.mark.fp32),  # or rounding chooses
+        (taught(1.0, 0.5, hidden_weight=0.7), [(2, 3)]),
+        (taught(1.0, 0.0, hidden_weight=0.7, hidden_layers="uniform"), [(1, 2), (2, 3)]),
     ],
 )
 def test_loss_and_gradient_are_those_of_the_formula(
-    student: str, weights: Weights, every_layer: bool, layers: Any
+    student: str, options: MaskedLanguageModeling, layers: Any
 ) -> None:
     teacher = tiny("roberta", **DEEP)
-    model = student_of(teacher, weights, every_layer, architecture=student)
+    model = student_of(teacher, options, architecture=student)
     plain, batch = copy.deepcopy(model), micro_batch()
     found = model(batch)["loss"]
     found.backward()
@@ -89,7 +86,7 @@ def test_loss_and_gradient_are_those_of_the_formula(
 
 
 def test_of_equal_widths_nothing_is_added_to_the_state() -> None:
-    model = student_of(tiny(seed=1), Weights(1.0, 1.0, 2.0, hidden=1.0))
+    model = student_of(tiny(seed=1), taught(1.0, 1.0, hidden_weight=1.0))
     plain = SparseMaskedLM(tiny())
     assert model.state_dict().keys() == plain.state_dict().keys()
     assert [n for n, _ in model.named_parameters()] == [n for n, _ in plain.named_parameters()]
@@ -112,8 +109,8 @@ def test_the_teacher_is_asked_and_not_trained() -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_without_weight_it_is_plain_masked_language_modelling_to_the_bit(packed: bool) -> None:
     dropped: dict[str, Any] = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-    model = student_of(tiny(seed=1, **dropped), Weights(1.0, 0.0, 2.0), **dropped)
-    asked = student_of(tiny(seed=1, **dropped), Weights(1.0, 1e-30, 2.0), **dropped)
+    model = student_of(tiny(seed=1, **dropped), taught(1.0, 0.0), **dropped)
+    asked = student_of(tiny(seed=1, **dropped), taught(1.0, 1e-30), **dropped)
     plain, batch = SparseMaskedLM(tiny(**dropped)).train(), micro_batch(packed=packed)
     losses = []
     for each in (model, asked, plain):
@@ -133,11 +130,11 @@ def test_without_weight_it_is_plain_masked_language_modelling_to_the_bit(packed:
 
 @pytest.mark.rows(2)
 @pytest.mark.usefixtures("also_in_fp64")
-@pytest.mark.parametrize("weights", [Weights(0.5, 0.5, 2.0, hidden=0.5), Weights(0.5, 0.5, 2.0, 5)])
+@pytest.mark.parametrize("options", [UNIFORM, taught(0.5, 0.5, top_k=5)])
 def test_packed_rows_micro_batches_and_chunks_add_up_to_the_same(
-    weights: Weights, monkeypatch: pytest.MonkeyPatch
+    options: MaskedLanguageModeling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = student_of(tiny(**DEEP), weights, every_layer=True)
+    whole = student_of(tiny(**DEEP), options)
     packed, parts, chunked = (copy.deepcopy(whole) for _ in range(3))
     expected = whole(micro_batch())["loss"]
     expected.backward()
@@ -154,24 +151,15 @@ def test_packed_rows_micro_batches_and_chunks_add_up_to_the_same(
         assert_gradients_close(gradients(model), gradients(whole), atol=1e-4, rtol=1e-3)
 
 
-def test_recomputed_activations_change_nothing() -> None:
-    weights = Weights(0.5, 0.5, 2.0, hidden=0.5)
-    kept, again = (student_of(tiny(**DEEP), weights, every_layer=True) for _ in range(2))
-    again.recompute_activations()
-    for model in (kept, again):
-        model(micro_batch())["loss"].backward()
-    assert_gradients_close(gradients(again), gradients(kept), atol=1e-4, rtol=1e-3)
-
-
 def test_sums_of_rows_add_up_to_the_loss() -> None:
-    model = student_of(tiny(seed=1), Weights(0.5, 0.5, 2.0, hidden=0.5))
+    model = student_of(tiny(seed=1), HIDDEN)
     model.by_row = True
     out = model(micro_batch())
     assert_close(out["row_sums"]["loss"].sum().float(), out["loss"])
 
 
 def test_micro_batch_without_targets_has_a_gradient_of_nothing() -> None:
-    model = student_of(tiny(**DEEP), Weights(0.5, 0.5, 2.0, hidden=0.5), every_layer=True)
+    model = student_of(tiny(**DEEP), UNIFORM)
     loss = model(micro_batch(filler=True))["loss"]
     loss.backward()
     assert float(loss.detach()) == 0

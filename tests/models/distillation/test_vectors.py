@@ -10,8 +10,7 @@ from tests.models.embedding.test_losses import gradient, rows
 from tests.models.tiny import tiny
 from tests.modules.test_two_passes import Found, assert_same, model, shares, stepped
 from tests.objectives.samples import collator, documents, flat
-from tiryns.conf.objective.contrastive import check_contrastive
-from tiryns.runner.models.distillation.losses import Weights
+from tiryns.conf.objective.contrastive import Contrastive, check_contrastive
 from tiryns.runner.models.distillation.teacher import Teacher
 from tiryns.runner.models.distillation.vectors import DistilledVectors
 from tiryns.runner.models.embedding.losses import PairLoss
@@ -21,14 +20,14 @@ LARGER: dict[str, Any] = {"hidden_size": 48, "num_hidden_layers": 3}
 
 
 def student(
-    weights: Weights, packed: bool = False, teacher_seed: int = 1, kind: str = "infonce", **sizes: Any
+    options: Contrastive, packed: bool = False, teacher_seed: int = 1, kind: str = "infonce", **sizes: Any
 ) -> DistilledVectors:
     """In fp64, with a teacher of other sizes."""
     plain = model(loss=kind)
     made = DistilledVectors(plain.pretrained, plain.pair_loss, "mean", 0.05, False, 4)
     torch.manual_seed(2)
     encoder: Any = tiny("bert", teacher_seed, **sizes).base_model
-    made.learn_from(Teacher(WrappedModel(encoder)), weights)
+    made.learn_from(Teacher(WrappedModel(encoder)), options)
     if packed:
         made.pack_rows()
     for module in made.modules():
@@ -38,7 +37,7 @@ def student(
     return made.double().train()
 
 
-WEIGHTS = Weights(label=0.25, teacher=0.75, temperature=1.0)
+WEIGHTS = Contrastive(label_weight=0.25, teacher_weight=0.75)
 
 
 def vectors_of(model: Any, batch: Any) -> list[Tensor]:
@@ -84,7 +83,7 @@ def test_cut_changes_no_gradient(cut: str, packed: bool, monkeypatch: pytest.Mon
 def test_without_weight_it_is_plain_and_another_teacher_is_another_gradient(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plain, off = model(), student(Weights(1.0, 0.0, 1.0))
+    plain, off = model(), student(Contrastive(label_weight=1.0, teacher_weight=0.0))
     for cut in ("one", "by rows"):
         found, expected = (stepped(one, shares(cut), monkeypatch) for one in (off, plain))
         assert found[0].equal(expected[0])

@@ -47,13 +47,6 @@ def test_layout_and_padding_change_no_bit(how: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_each_is_its_formula_for_every_document(how: str) -> None:
-    formula: dict[str, Any] = {"cls": lambda x: x[0], "mean": lambda x: x.mean(0), "max": lambda x: x.amax(0)}
-    expected = torch.stack([formula[how](text.double()) for text in documents()])
-    torch.testing.assert_close(pooled(*padded(documents()), how).double(), expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_it_is_the_pooling_of_sentence_transformers(how: Any, dtype: torch.dtype) -> None:
     modules = needs.package("sentence_transformers.sentence_transformer.modules")

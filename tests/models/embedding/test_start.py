@@ -11,8 +11,7 @@ from tests.models.tiny import tiny
 from tests.objectives.samples import collator
 from tests.support.composed import composed
 from tiryns.runner.loop.assembly import make_data
-from tiryns.runner.models.embedding.folder import Embedding, prompts_of, write_embedding
-from tiryns.runner.models.embedding.start import settle_embedding
+from tiryns.runner.models.embedding.folder import Embedding, prompts_of, settle_embedding, write_embedding
 
 
 def config_of(folder: Path | None = None, **given: Any) -> Any:

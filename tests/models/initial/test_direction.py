@@ -14,9 +14,8 @@ from tests.models.tiny import tiny
 from tiryns.runner.models.distillation.teacher import load_teacher
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL, MASKED_LM, Head
-from tiryns.runner.models.initial.direction import reads_one_way
 from tiryns.runner.models.packed.causal import Direction
-from tiryns.runner.models.weights import load_trained, load_weights
+from tiryns.runner.models.weights import load_trained, load_weights, reads_one_way
 
 pytestmark = pytest.mark.fp32
 

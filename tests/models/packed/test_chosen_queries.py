@@ -12,7 +12,7 @@ from tests.objectives.samples import collator, documents, flat
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.packed import flash_documents
 from tiryns.runner.models.packed.attention import packed_attention
-from tiryns.runner.models.packed.chosen_queries import choose, chosen_queries
+from tiryns.runner.models.packed.documents import choose, chosen_queries
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 
 LENGTHS = [5, 5, 1, 9]

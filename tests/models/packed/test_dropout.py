@@ -8,7 +8,6 @@ from torch import Tensor
 
 from tests.support.precision import in_fp32
 from tiryns.runner.models.packed.attention import packed_attention
-from tiryns.runner.models.packed.chosen_queries import Chosen
 from tiryns.runner.models.packed.documents import buckets
 from tiryns.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 
@@ -70,21 +69,6 @@ def test_documents_of_like_lengths_share_a_bucket() -> None:
     assert [bucket.shape for bucket in found] == [(2 * 2, 66), (3 * 2, 5)]
     assert buckets((0, 30, 60), 2).parts[0].unseen is None
     assert buckets((0, 0, 3), 2).parts[0].shape == (2, 3), "an empty document has no place"
-
-
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_what_buckets_take_apart_they_put_together(lengths: tuple[int, ...]) -> None:
-    bounds = tuple(bounds_of(*lengths).tolist())
-    flat = torch.arange(bounds[-1] * 6.0).view(-1, 3, 2)
-    for found, row in (
-        (buckets(bounds, 3), flat),
-        (buckets(bounds, 3).of_chosen(Chosen(torch.tensor([1, 4])), 3), flat[[1, 4]]),
-    ):
-        made = found.empty(row).fill_(torch.nan)
-        for bucket in found.parts:
-            bucket.part(made).copy_(bucket.padded_with_zeros(row))
-        assert torch.equal(found.flat(made, 3), row)
-        assert made.sum() == row.sum(), "padding is zeros"
 
 
 def test_drops_the_share_and_keeps_the_mean() -> None:

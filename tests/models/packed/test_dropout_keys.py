@@ -12,9 +12,9 @@ from tests.models.tiny import tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.encoder import DROPOUT_FIELDS
+from tiryns.runner.models.packed.attention import padded_attention
 from tiryns.runner.models.packed.dropout import replace_dropout
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits, current_keys, dropout_keys, mix64
-from tiryns.runner.models.packed.padded_attention import padded_attention
 from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.order import keyed
 

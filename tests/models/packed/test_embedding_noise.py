@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tiryns.runner.models.packed.dropout import replace_dropout
-from tiryns.runner.models.packed.dropout_keys import dropout_keys
-from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
+from tiryns.runner.models.packed.dropout_keys import add_embedding_noise, dropout_keys
 
 pytestmark = pytest.mark.fp32
 

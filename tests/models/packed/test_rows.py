@@ -159,17 +159,6 @@ def test_rows_of_the_other_layout_are_refused_rather_than_mixed_up() -> None:
         SparseMaskedLM(tiny())(packed)
 
 
-def test_exported_model_is_an_ordinary_one(tmp_path: Any) -> None:
-    from transformers import AutoModelForMaskedLM
-
-    model = packed_model("bert")
-    model.pretrained.save_pretrained(tmp_path)
-    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path)
-    assert packed_attention.NAME not in (tmp_path / "config.json").read_text()
-    ids = torch.from_numpy(documents([9])[0])[None]
-    assert_close(loaded(input_ids=ids).logits, tiny()(input_ids=ids).logits)
-
-
 def block_attention(
     query: Tensor, key: Tensor, value: Tensor, ends: Tensor, window: int | None, causal: bool = False
 ) -> Tensor:

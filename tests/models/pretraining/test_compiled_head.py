@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 import torch
 
-from tests.models.tiny import ARCHITECTURES, tiny
+from tests.models.tiny import ARCHITECTURES, taught, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.optim.graphs import Graphs
 from tests.support.precision import assert_close, assert_gradients_close, gradients
 from tiryns.runner.models import SparseMaskedLM
-from tiryns.runner.models.distillation.losses import Weights
 from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
 
 BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 41], [8])
@@ -21,8 +20,7 @@ def of_objective(name: str) -> Any:
     """A model that is trained."""
     if name == "distillation":
         teacher = SparseMaskedLM(tiny(seed=1))
-        weights = Weights(label=0.5, teacher=0.5, temperature=2.0)
-        return DistilledMaskedLM(tiny(), teacher, weights).train()
+        return DistilledMaskedLM(tiny(), teacher, taught(0.5, 0.5)).train()
     return collator(name).task_model(tiny(vocab_size=VOCABULARY)).train()
 
 

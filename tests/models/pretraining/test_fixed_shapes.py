@@ -11,8 +11,7 @@ from tests.objectives.samples import collator, documents, flat
 from tests.optim.graphs import Graphs
 from tests.support.precision import assert_close, assert_gradients_close, gradients
 from tiryns.runner.models import SparseMaskedLM
-from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
-from tiryns.runner.models.quick.filled import Sizes, fixed_sizes
+from tiryns.runner.models.pretraining.fixed_shapes import Sizes, fixed_sizes, keep_gradients
 from tiryns.runner.optim import compiled
 
 BATCHES = ([9, 4, 12, 2], [3, 30], [17, 2, 5], [40, 20], [8], [64])

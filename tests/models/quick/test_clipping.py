@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.clipping import clip
-from tiryns.runner.models.quick.embedding import changed_rows, replace_embeddings
+from tiryns.runner.models.quick.embedding import changed_rows, clip, replace_embeddings
 
 NUMBERS = [[1, 2, 2], [5, 7, 1]]
 

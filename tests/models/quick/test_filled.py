@@ -14,8 +14,8 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.pretraining import sparse_head
+from tiryns.runner.models.pretraining.fixed_shapes import Sizes, filled, fixed_sizes, multiple, rounded
 from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.filled import Sizes, filled, fixed_sizes, multiple, rounded
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 

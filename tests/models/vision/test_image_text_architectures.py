@@ -20,7 +20,7 @@ from tiryns.runner.data.vision.conversations import Conversation, ConversationRe
 from tiryns.runner.data.vision.images import join_images
 from tiryns.runner.data.vision.processors import VisionProcessor, load_processor
 from tiryns.runner.models.packed.rows import choose_layout
-from tiryns.runner.models.vision.answers import images_of, sample_rows
+from tiryns.runner.models.vision.vision_language import images_of, sample_rows
 from tiryns.runner.objectives.vision_language import VisionLanguageCollator
 
 

@@ -12,8 +12,7 @@ from tests.objectives.labelled import test_finetuning
 from tests.objectives.labelled.test_finetuning import collated
 from tests.support.precision import BF16, assert_gradients_close, gradients, rounding
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.packed.dropout_keys import dropout_keys
-from tiryns.runner.models.packed.embedding_noise import add_embedding_noise
+from tiryns.runner.models.packed.dropout_keys import add_embedding_noise, dropout_keys
 from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.objectives.base import Collator
 

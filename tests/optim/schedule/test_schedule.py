@@ -140,8 +140,8 @@ def test_fractions_of_max_steps() -> None:
         ({"cooldown_steps": 5}, "cooldown_steps=5 needs a start"),
         ({"warmup_steps": 60, "cooldown_steps": 50, "max_steps": 100}, "do not fit into max_steps=100"),
         ({"warmup_steps": 60, "training_steps": 50, "max_steps": 100}, "110 steps"),
-        ({"warmup_steps": -3}, "warmup_steps=-3 is negative"),
-        ({"training_steps": -2, "max_steps": 10}, "training_steps=-2 is negative"),
+        ({"warmup_steps": -3}, "warmup_steps=-3 is neither"),
+        ({"training_steps": -2, "max_steps": 10}, "training_steps=-2 is neither"),
         ({"training_kind": "cosin", "max_steps": 9}, "Did you mean 'cosine'?"),
         (
             {"training_kind": "linear", "training_decay": 1.5, "max_steps": 9},

@@ -21,8 +21,8 @@ import tiryns.runner.loop.resolved
 import tiryns.runner.loop.trainer
 import tiryns.runner.loop.trials
 import tiryns.runner.manifest.differences
-import tiryns.runner.models.pretraining.head_alone
 import tiryns.runner.models.quick.linear_cross_entropy
+import tiryns.runner.models.replaced_encoder
 import tiryns.runner.modules.pretraining
 import tiryns.runner.modules.samples
 import tiryns.runner.objectives.mlm
