@@ -40,9 +40,7 @@ def consolidate(
     """Writes model, tokenizer and model card to the folder `target`.
 
     `allowed` repeats settings of a run from elsewhere that let code of others run; `weights` is raw, ema or what the run
-    exports.
-    Raises ValueError if one is missing, `target` exists, or `checkpoint` is missing or damaged, and OSError where
-    `target` cannot be written.
+    exports. Raises ValueError for a checkpoint or target that cannot be, and OSError if it cannot be written.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")

@@ -29,7 +29,6 @@ from tiryns.runner.run.yaml_files import settings_in
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
 Figures = dict[str, float]
-"""Figures by name, such as `val/validation/accuracy`."""
 
 
 def measured(
@@ -37,10 +36,9 @@ def measured(
 ) -> dict[str, object]:
     """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
 
-    The figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
-    logits. `allow` repeats what runs from elsewhere may reach. Raises ValueError where `others` are given, settings that
-    do not go with soups, where a model is not that of a run, and for runs that did not train on the same labelled data,
-    or without a validation set: what one held out, another may have trained on.
+    Figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
+    logits. Raises ValueError for runs that were not trained and validated on the same labelled data: what one held out,
+    another may have trained on.
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")

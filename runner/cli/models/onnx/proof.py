@@ -76,10 +76,7 @@ def open_for_graph(run: str) -> Opened:
 
 
 def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskSequences]:
-    """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows.
-
-    `allowed` repeats settings of a run from elsewhere that let code of others run.
-    """
+    """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows."""
     if not (run / "config.yaml").is_file():
         raise ValueError(
             f"--format onnx measures on the rows of a run, and {str(run)!r} is none: name a run folder"
