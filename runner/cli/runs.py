@@ -8,7 +8,7 @@ from typing import Any
 
 from tiryns.conf.values import suggest
 from tiryns.runner.config.skipped import rewinds_in_words
-from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.failure import coded
@@ -16,7 +16,6 @@ from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.folder import Branch, Run
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
-"""The actions with the runs that they take."""
 
 OPTIONAL = ("note", "branch of", "failure")
 """Columns of the list that are left out where no run has anything in them."""
@@ -31,7 +30,6 @@ PIPED = 120
 """Letters of a line of the list where no terminal tells how many it has."""
 
 DAMAGED = "damaged"
-"""The state of a folder whose files cannot be read."""
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -73,12 +71,7 @@ def _action(word: str) -> str:
     """One of the actions; any other word raises with what it may be meant as."""
     if word in WHAT:
         return word
-    if suggested := suggest(word, WHAT):
-        hint = suggested
-    elif Path(word).is_dir() and not (Path(word) / "status.json").exists():
-        hint = f"; for the runs in that folder: tiryns runs --outputs {word}"
-    else:
-        hint = f"; for a run: tiryns runs show {word}"
+    hint = suggest(word, WHAT) or f"; for a run: tiryns runs show {word}"
     raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(WHAT)}){hint}")
 
 

@@ -12,7 +12,7 @@ from tests.conftest import ROOT, TINY, train_here
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.cli.agents.documents import DOCUMENTS
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tiryns.runner.cli.commands import COMMANDS
 from tiryns.runner.cli.reproduce import worktree
 from tiryns.runner.run.command.json_output import as_json, json_alone
 from tiryns.runner.run.folder import Run
@@ -20,7 +20,7 @@ from tiryns.runner.run.folder import Run
 
 def asked(cwd: Path, command: str, *words: object, status: int = 0) -> Any:
     """The document of a command, which is in `DOCUMENTS`."""
-    typed = next(name for name in (*OF_TWO_WORDS, *COMMANDS) if command.startswith(name))
+    typed = max((name for name in COMMANDS if command.startswith(name)), key=len)
     action = ["compare"] if command == "runs compare" else ["show"] if command == "runs show" else []
     done = tiryns_here(cwd, *typed.split(), *action, *map(str, words), "--json")
     assert done.returncode == status, done.stderr

@@ -251,13 +251,3 @@ def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:
     done = order(begun(tmp_path / "stream", *words), "--steps", "1")
     assert "reads its data as a stream (StreamedPretrainingData)" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_code_that_a_config_names_counts_only_where_it_is_typed(run: Run, tmp_path: Path) -> None:
-    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
-    config = OmegaConf.load(copy.path / "config.yaml")
-    config.trust_remote_code = True
-    OmegaConf.save(config, copy.path / "config.yaml")
-    assert "trust_remote_code lets code of others run" in order(copy, "--steps", "1").stderr
-    assert order(copy, "--steps", "1", "trust_remote_code=true").returncode == 0

@@ -207,7 +207,6 @@ def test_seconds_are_those_of_the_sessions_and_not_between_them(
 
 def test_folder_or_run_in_the_place_of_an_action_is_one_hint(outputs: Path) -> None:
     hints = {
-        "outputs": "; for the runs in that folder: tiryns runs --outputs outputs",
         "sweep/1": "; for a run: tiryns runs show sweep/1",
         "shwo": ". Did you mean 'show'?",
     }

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tiryns.runner.cli.agents.documents import DOCUMENTS, LISTS
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
+from tiryns.runner.cli.commands import COMMANDS, parser_of
 from tiryns.runner.cli.schema import Schema
 from tiryns.runner.patches.parsers import actions_of
 from tiryns.runner.run.command.failure import CODES, coded
@@ -29,7 +29,6 @@ READERS: dict[str, tuple[str, ...]] = {
 """Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
 
 TYPES: dict[object, str] = {int: "integer", float: "number"}
-"""Types of arguments that are no text."""
 
 SETTINGS = {
     "settings": {
@@ -44,15 +43,10 @@ OF_HYDRA = ("train", "plan")
 
 
 def commands_schema() -> Schema:
-    """Every command, and what the end of one means.
-
-    Example:
-        >>> next(one for one in commands_schema()["commands"] if one["command"] == "audit")["arguments"]["required"]
-        ['runs']
-    """
+    """Every command, and what the end of one means."""
     statuses = {number: {"code": word, "meaning": about} for number, (word, about) in MEANINGS.items()}
     codes = {code: about for code, (about, _) in CODES.items()}
-    commands = [command_schema(name) for name in (COMMANDS | OF_TWO_WORDS) if name != "mcp"]
+    commands = [command_schema(name) for name in COMMANDS if name != "mcp"]
     return {"commands": commands, "exit_statuses": statuses, "failures": codes}
 
 
@@ -64,7 +58,7 @@ def command_schema(name: str) -> Schema:
     marked = {key: one | ({"writes": True} if key in writing else {}) for key, one in properties.items()}
     return {
         "command": name,
-        "about": (COMMANDS | OF_TWO_WORDS)[name][0],
+        "about": COMMANDS[name][0],
         "writes": name not in READERS,
         "arguments": {
             "type": "object",
@@ -162,4 +156,4 @@ def _top_level(form: str) -> Schema:
 
 
 def _command_of(form: str) -> str:
-    return max((name for name in COMMANDS | OF_TWO_WORDS if f"{form} ".startswith(f"{name} ")), key=len)
+    return max((name for name in COMMANDS if f"{form} ".startswith(f"{name} ")), key=len)

@@ -59,12 +59,7 @@ def package_of(folder: Path) -> str:
 
 
 def make_project(folder: Path) -> list[str]:
-    """Writes the files of a project, all or none, and returns their names.
-
-    Raises:
-        ValueError: the name is none that a project can have.
-        OSError: there is something of that name, or it cannot be written.
-    """
+    """Writes the files of a project, all or none, and returns their names; raises ValueError or OSError."""
     files = rendered(folder.name, package_of(folder))
     if folder.exists() or folder.is_symlink():
         told = "it is there already, and nothing was changed; give another name"

@@ -59,9 +59,8 @@ def words_of(
 ) -> list[str]:
     """The overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
 
-    Relative paths that are not here lead from where the run of a `folder`, or of the model in it, was begun.
-    Hydra is initialized. Raises ValueError for settings that let code of others run and are not among those given, for
-    secrets that were left out, and where the checkpoint is missing that a branch starts from.
+    Raises ValueError for settings that let code of others run and are not among those given, for secrets that were left
+    out, and for a missing checkpoint of a branch.
     """
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)

@@ -19,11 +19,7 @@ COMMAND = "from tiryns.runner.cli.commands import main; main()"
 
 
 def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
-    """Runs `tiryns WORDS` by the code of a recorded run; returns its exit status.
-
-    What was not committed is in `code.patch` beside the manifest. Raises ValueError where the run had no checkout, or the
-    repository, the commit or the patch is not at hand.
-    """
+    """Runs `tiryns WORDS` by the code of a recorded run and the patch beside its manifest; returns its exit status."""
     place = worktree_of(manifest["code"], folder)
     if not (place / "runner" / "cli" / "reproduce").is_dir():
         raise ValueError(

@@ -52,14 +52,6 @@ def test_failure_has_a_code_and_what_cures_it(tmp_path: Path, words: str, code: 
     assert (failure["code"], failure["fix"]) == (code, fix)
 
 
-def test_only_a_failure_is_told_and_only_where_json_is_asked_for(tmp_path: Path) -> None:
-    done = tiryns_here(tmp_path, "version", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    plain = tiryns_here(tmp_path, "verify", "nowhere")
-    assert plain.stderr.count("\n") == 1
-    assert plain.stderr.startswith("error: ")
-
-
 def test_interrupted_command_goes_on_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
