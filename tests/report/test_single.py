@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.report.pages import EVIL, evil_run, make_run, read
-from tiryns.runner.report.changed import changed_settings
+from tiryns.runner.report.comparison.differences import changed_settings
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary
-from tiryns.runner.run.folder import Run, load_run
+from tiryns.runner.run.folder import load_run
 
 
 def test_report_shows_curves_figures_and_how_to_go_on(tmp_path: Path) -> None:
@@ -130,13 +130,6 @@ def test_values_of_any_kind_make_a_page(tmp_path: Path, cells: list[str]) -> Non
     assert all(value is None or math.isfinite(value) for value in drawn[0])
     if any(cell in ("nan", "inf") for cell in cells):
         assert "training: not a number at step" in page.text
-
-
-def test_gap_is_where_the_values_are_no_numbers(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "a")
-    (run / "metrics.csv").write_text("step,time,train/loss\n1,0,2\n2,0,3\n3,0,nan\n4,0,3\n5,0,2\n")
-    page = read(write_report(run))
-    assert page.charts["Loss"]["curves"][0]["values"] == [2, 3, None, 3, 2]
 
 
 def test_damaged_files_are_no_obstacle(tmp_path: Path) -> None:
@@ -259,14 +252,3 @@ def test_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         write_comparison(tmp_path, [tmp_path / "nowhere"])
     with pytest.raises(ValueError, match="there is no run to compare"):
         write_comparison(tmp_path, [])
-
-
-def test_metric_that_stands_still_hides_no_other_curve(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "a")
-    rows = [f"{step},0,{5 - step},0.5,{step},{step * step}" for step in (1, 2, 3)]
-    heads = "step,time,val/a/loss,val/a/accuracy,optim/grad_norm,perf/tokens_per_second"
-    (run / "metrics.csv").write_text("\n".join([heads, *rows, ""]))
-    Run(run).update_status(monitor="val/a/accuracy")
-    seen, folded = (part["charts"] for part in read(write_report(run)).of("charts"))
-    assert [chart["title"] for chart in seen] == ["Loss", "Throughput", "Gradient norm"]
-    assert [chart["title"] for chart in folded] == ["Validation accuracy"]

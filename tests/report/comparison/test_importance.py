@@ -10,7 +10,7 @@ from tests.report.comparison.fold_runs import compared
 from tests.report.pages import read
 from tiryns.runner.report.comparison.importance import variance_explained
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.table import as_markdown
+from tiryns.runner.report.table import compared_as
 from tiryns.runner.run.folder import load_run
 
 
@@ -71,7 +71,7 @@ def test_page_and_markdown_show_the_shares(tmp_path: Path) -> None:
     assert table.rows == [["optimizer.lr", "88.9%", "14.3%"], ["model.layers", "5.6%", "14.3%"]]
     assert [row[1]["share"] for row in table.part["rows"]] == pytest.approx([16 / 18, 1 / 18]), "its bars"
     assert any("ANOVA" in text for text in page.texts("note"))
-    text = as_markdown([load_run(run) for run in runs])
+    text = compared_as("md", [load_run(run) for run in runs])
     assert "| optimizer.lr | 88.9% | 14.3% |" in text
     few = grid(tmp_path / "few", dict(list(by_hand().items())[:4]))
     assert "What mattered" not in read(write_comparison(tmp_path / "few", few)).texts("section")
