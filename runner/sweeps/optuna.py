@@ -24,6 +24,7 @@ from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.study import (
     STUDY,
+    TRIAL,
     Claims,
     import_optuna,
     open_storage,
@@ -34,9 +35,6 @@ from tiryns.runner.sweeps.study import (
 from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
 
 log = logging.getLogger("tiryns")
-
-TRIAL = "trial.json"
-"""In a run's folder: its trial, and where the study is."""
 
 
 class Search(JobSweeper):

@@ -47,12 +47,7 @@ class Launcher(HydraLauncher):
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Runs the jobs; returns when all have ended.
-
-        Raises:
-            ConnectionError: there is no cluster at the address.
-            ValueError: a run asks for several machines, or a setting is out of bounds.
-        """
+        """Runs the jobs; returns when all have ended. Raises ConnectionError or ValueError where they cannot be."""
         check_fields(options.Ray, "hydra.launcher", vars(self.settings))
         import ray
         from hydra_plugins.hydra_ray_launcher._launcher_util import launch_job_on_ray
@@ -62,8 +57,6 @@ class Launcher(HydraLauncher):
         asked = [self._resources(config.trainer) for config in configs]
         folders = [Run(sweep / str(config.hydra.sweep.subdir)) for config in configs]
         connect(self.settings)
-        for resources in {str(wanted): wanted for wanted in asked}.values():
-            warn_without_room(resources)
         tasks = []
         # they find the modules that this command finds, before they import anything
         searched = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
@@ -147,15 +140,3 @@ def connect(settings: options.Ray) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = settings.address or os.environ.get("RAY_ADDRESS") or "of this machine"
         raise ConnectionError(f"cannot connect to the Ray cluster {where}: {str(error).strip()}") from error
-
-
-def warn_without_room(wanted: dict[str, Any]) -> None:
-    """Says that jobs will wait where no machine of the cluster is large enough by now."""
-    import ray
-
-    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-    needed = {names[n]: count for n, count in wanted.items() if n in names} | wanted["resources"]
-    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(all(machine.get(n, 0) >= count for n, count in needed.items()) for machine in machines):
-        shown = ", ".join(f"{name} {count:g}" for name, count in needed.items() if count)
-        log.warning("no machine of the Ray cluster has %s: the jobs wait for one", shown)

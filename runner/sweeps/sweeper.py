@@ -181,12 +181,7 @@ class Grid(JobSweeper):
         hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
-        undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
-        if len(undone) < len(jobs):
-            log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
-        waiting = [job for job in undone if not job.folder.is_locked()]
-        if len(waiting) < len(undone):
-            log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
+        waiting = waiting_of(jobs)
         results = self._launch_first(waiting)
         waiting = waiting[self.launched :]
         size = self.max_batch_size or len(jobs)
@@ -234,6 +229,17 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
             folder.announce(identity_hash, overrides)
         placed.append(Job(overrides, folder))
     return placed
+
+
+def waiting_of(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that are neither done nor trained by another process now; how many are is logged."""
+    undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
+    if len(undone) < len(jobs):
+        log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
+    waiting = [job for job in undone if not job.folder.is_locked()]
+    if len(waiting) < len(undone):
+        log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
+    return waiting
 
 
 def problem_of(run: Run) -> str | None:
