@@ -170,9 +170,7 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if re.search(r"^unrecognized arguments: .*(?<!\S)(--config-dir|-cd)\b", message):
-            raise coded(
-                "bad_arguments", f"`{self.prog}` reads no configs from a folder: leave out --config-dir"
-            )
+            raise coded("bad_arguments", f"`{self.prog}` reads no folder of configs: leave out --config-dir")
         raise coded("bad_arguments", f"{message}; `{self.prog} --help` shows what there is")
 
 
@@ -190,10 +188,8 @@ def command_first(words: list[str]) -> list[str]:
     for i, word in enumerate(words[1:], 1):
         if word in COMMANDS and words[i - 1] not in VALUED:
             if any("=" in before and before[0] not in "-~" for before in words[:i]):
-                expected = f"tiryns {word} {' '.join(words[:i])} ..."
-                raise ValueError(
-                    f"the command {word!r} stands behind settings; expected it before them: {expected}"
-                )
+                expected = f"expected it before them: tiryns {word} {' '.join(words[:i])} ..."
+                raise ValueError(f"the command {word!r} stands behind settings; {expected}")
             end = words.index("--", i) if "--" in words[i:] else len(words)
             return [*words[i:end], *words[:i], *words[end:]] if words[0].startswith("-") else words
     return words

@@ -52,9 +52,8 @@ def main(arguments: Namespace) -> None:
     """Lists runs, shows one, or compares several."""
     count = len(arguments.runs)
     if not {"list": count == 0, "show": count == 1, "compare": count > 0}[arguments.what]:
-        raise coded(
-            "bad_arguments", f"tiryns runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them"
-        )
+        takes = f"takes {WHAT[arguments.what]}, not {count} of them"
+        raise coded("bad_arguments", f"tiryns runs {arguments.what} {takes}")
     found = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
         show_run(found[0], arguments.json)
@@ -153,9 +152,7 @@ def show_run(run: Run, as_json: bool = False) -> None:
 def all_runs(outputs: Path) -> list[Run]:
     """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
-        raise coded(
-            "no_such_run", f"there is no folder {str(outputs)!r}: name one with runs in it (--outputs FOLDER)"
-        )
+        raise coded("no_such_run", f"there is no folder {str(outputs)!r}: name one with --outputs FOLDER")
     runs = [Run(file.parent) for file in outputs.glob("**/status.json")]
     return sorted(runs, key=lambda run: (str(run.status.get("started") or "~"), str(run.path)))
 
@@ -168,9 +165,8 @@ def find_run(outputs: Path, name: str) -> Run:
     found = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
     if len(found) != 1:
         what, have = (f"{len(found)} runs", "have") if found else ("no run", "has")
-        raise coded(
-            "no_such_run", f"{what} under {str(outputs)!r} {have} {name!r} in the name{suggest(name, runs)}"
-        )
+        told = f"{what} under {str(outputs)!r} {have} {name!r} in the name"
+        raise coded("no_such_run", told + suggest(name, runs))
     return found[0]
 
 

@@ -37,9 +37,8 @@ class Launcher(HydraLauncher):
     @takes_settings(options.Ray)
     def __init__(self, settings: options.Ray) -> None:
         if not (find_spec("ray") and find_spec("hydra_plugins.hydra_ray_launcher")):
-            raise ImportError(
-                "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
-            )
+            needed = "needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
+            raise ImportError(f"hydra/launcher=ray {needed}")
         self.settings = settings
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -84,10 +83,8 @@ class Launcher(HydraLauncher):
     def _resources(self, trainer: DictConfig) -> dict[str, Any]:
         """What Ray has to reserve for a run; raises ValueError where one machine is not enough."""
         if nodes_of(trainer) != (1, 1):
-            raise ValueError(
-                f"hydra/launcher=ray gives each run one machine: trainer.num_nodes={trainer.num_nodes} needs torchrun "
-                "or hydra/launcher=slurm"
-            )
+            nodes = f"trainer.num_nodes={trainer.num_nodes} needs torchrun or hydra/launcher=slurm"
+            raise ValueError(f"hydra/launcher=ray gives each run one machine: {nodes}")
         devices = processes_per_node(trainer)
         gpus = self.settings.gpus
         if gpus is None:
@@ -113,10 +110,8 @@ class OnNode:
         try:
             os.chdir(self.cwd)
         except OSError as error:
-            raise ValueError(
-                f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror}): the machines of the cluster "
-                "need the working folder under the same path"
-            ) from error
+            told = f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror})"
+            raise ValueError(f"{told}: all machines need the working folder under this path") from error
         deadline = time.monotonic() + SECONDS_FOR_THE_LAST_TO_END
         while Run(self.folder).is_locked() and time.monotonic() < deadline:
             time.sleep(0.5)

@@ -68,7 +68,7 @@ def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
         raise ValueError(
-            f"mode={_root_.mode} is for one config: leave out -m and give each setting one value"
+            f"mode={_root_.mode} is for one config: leave out -m, and give each setting one value"
         )
     outputs = Path(_root_.outputs)
     found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
@@ -104,10 +104,8 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
         elif override.is_discrete_sweep():
             values[key] = list(override.sweep_string_iterator())
         else:
-            raise ValueError(
-                f"{override.input_line}: a grid needs single values, such as {key}=1,2; "
-                "hydra/sweeper=optuna searches an interval"
-            )
+            told = f"a grid needs single values, such as {key}=1,2; hydra/sweeper=optuna searches an interval"
+            raise ValueError(f"{override.input_line}: {told}")
     words = [[as_typed(f"{key}={value}") for value in given] for key, given in values.items()]
     return [list(job) for job in product(*words)]
 

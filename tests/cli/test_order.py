@@ -18,7 +18,6 @@ from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.order.opened import SampleOrder
-from tiryns.runner.data.origin.places import DocumentPlaces
 from tiryns.runner.run.folder import Run
 
 STEPS = 5
@@ -135,16 +134,6 @@ def test_text_is_found_in_every_step_that_trained_on_it(run: Run, tmp_path: Path
         held_out += holder["set"] == "validation set held_out"
         assert bool(steps) == (holder["set"] == "training")
     assert held_out == 3
-
-
-@pytest.mark.slow
-def test_text_is_found_in_its_own_part_of_a_long_document(run: Run, texts: Path) -> None:
-    places = DocumentPlaces(SampleOrder(run.path).data)
-    long = next(d for d in range(30) if len(places.sequences_of(d)) > 1)
-    document = [*paragraphs("a"), *paragraphs("b")][long]
-    (first,), (whole,) = found(run, document.split()[0] + " "), found(run, document)
-    assert whole["sequences"] == places.sequences_of(long).tolist()
-    assert first["sequences"] == whole["sequences"][:1]
 
 
 def test_text_behind_the_cut_was_not_trained_on(run: Run, texts: Path, tmp_path: Path) -> None:

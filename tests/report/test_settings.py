@@ -110,15 +110,6 @@ def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     assert found.settings[1].label == "seed=7"
 
 
-def test_equal_configs_are_one_setting_however_they_were_asked_for(tmp_path: Path) -> None:
-    make_run(tmp_path / "0", 1, 1.0, ["optimizer.lr=0.001"])
-    make_run(tmp_path / "1", 2, 2.0, ["optimizer.lr=1e-3"], settings={})
-    config = (tmp_path / "0" / "config.yaml").read_text().replace("seed: 1", "seed: 2")
-    (tmp_path / "1" / "config.yaml").write_text(config)
-    make_run(tmp_path / "2", 3, 3.0, ["optimizer.lr=0.002"])
-    assert [each.runs for each in compared(tmp_path).settings] == [[0, 1], [2]]
-
-
 def test_job_without_a_config_joins_the_setting_of_its_overrides(tmp_path: Path) -> None:
     make_sweep(tmp_path, {"optimizer=adamw": [1.0, 1.1], "optimizer=lion": [2.0, 2.1]})
     for name in ("config.yaml", "metrics.csv", "manifest.json"):

@@ -49,14 +49,6 @@ def test_report_of_a_run_that_is_about_to_end_has_the_command_of_the_terminal(
     assert command.endswith("trainer.max_steps=80")
 
 
-def test_report_names_a_folder_below_here_as_one_would_type_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_run(tmp_path / "outputs" / "a")
-    monkeypatch.chdir(tmp_path)
-    assert "resume=outputs/a" in read(write_report(Path("outputs/a"))).texts("command")[1]
-
-
 def test_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name) for name in ("a", "b")]
     for path in (write_report(runs[0]), write_comparison(tmp_path, runs)):
@@ -94,9 +86,7 @@ def test_missing_files_are_left_out(tmp_path: Path, kept: tuple[str, ...]) -> No
     "metrics",
     [
         "",
-        "step,time",
         "step,time,train/loss\n",
-        "no,header\n1,2\n",
         "\0\0\0",
         "step,time,train/loss\n1,2\n3,4,5,6\n",
     ],
@@ -110,13 +100,10 @@ def test_metrics_without_rows_make_a_page(tmp_path: Path, metrics: str) -> None:
 @pytest.mark.parametrize(
     "cells",
     [
-        ["2.5", "2.5"],
         ["nan", "2"],
         ["inf", "-inf", "nan"],
         ["2.5", "nan", "2.25"],
         ["1e308", "-1e308", "1e-308"],
-        ["3", "3", "3"],
-        ["0", "0"],
         ["word", "2", "3"],
     ],
 )

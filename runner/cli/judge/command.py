@@ -168,10 +168,9 @@ def _common(
     runs = [sides.noted(run) for run in sides.that_have(runs_in(folders[0]), words)]
     rest = [run - setting for setting in own for run in runs if setting and setting <= run]
     if not rest or any(other != rest[0] for other in rest):
-        raise ValueError(
-            f"{str(folders[0])!r}: its runs of {', '.join(s.name for s in (against, *changes))} do not share all other "
-            "overrides, so it cannot be told what the missing runs are: add what they share, as KEY=VALUE"
-        )
+        named = ", ".join(setting.name for setting in (against, *changes))
+        told = "do not share all other overrides: add what the missing runs share, as KEY=VALUE"
+        raise ValueError(f"{str(folders[0])!r}: its runs of {named} {told}")
     return sorted(rest[0]), folders[0]
 
 

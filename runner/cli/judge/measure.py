@@ -74,28 +74,23 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
         note = "The vocabularies differ, so bits per byte are compared."
         return _logged(runs, Measure(per_byte, False, note))
-    raise ValueError(
-        f"{key} counts tokens, and the settings have other vocabularies or cut their texts elsewhere: compare "
-        f"--metric {per_byte}, where both have it"
-    )
+    other = "the settings have other vocabularies or texts"
+    raise ValueError(f"{key} counts tokens, and {other}: compare --metric {per_byte}, where both have it")
 
 
 def check_metric(metric: str) -> None:
     """Raises ValueError for a figure of speed, memory or the schedule: pairs of equal seeds say nothing of it."""
     if metric.startswith(NOT_LEARNT):
-        raise ValueError(
-            f"--metric {metric}: it tells how a run was computed, not what it has learnt, so equal seeds make no pairs "
-            "of it; `tiryns runs compare` shows it, and an answer tells what holds at equal seconds"
-        )
+        told = "it tells how a run was computed, not what it has learnt; `tiryns runs compare` shows it"
+        raise ValueError(f"--metric {metric}: {told}")
 
 
 def check_figure(run: Run, key: str) -> None:
     """Raises ValueError for a run that has no such figure, with near names."""
     if run.final(key) is None:
         there = sorted({*run.results, *run.series})
-        raise ValueError(
-            f"{str(run.path)!r} has no figure {key!r}; there are: {', '.join(there)}" + suggest(key, there)
-        )
+        known = ", ".join(there) + suggest(key, there)
+        raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {known}")
 
 
 def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
@@ -135,10 +130,9 @@ def _larger(runs: Sequence[Run], key: str) -> bool:
 def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -> None:
     for run in runs[1:]:
         if fact(run) != fact(runs[0]):
-            raise ValueError(
-                f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what} "
-                f"({_shown(fact(runs[0]), fact(run))}), so their figures do not measure the same"
-            )
+            both = f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what}"
+            how = _shown(fact(runs[0]), fact(run))
+            raise ValueError(f"{both} ({how}), so their figures do not measure the same")
 
 
 def _shown(one: object, other: object) -> str:

@@ -85,13 +85,9 @@ def canonical(words: Iterable[str]) -> list[str]:
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
         if override.is_sweep_override():
-            raise ValueError(
-                f"{word} has several values: give one, or with `tiryns judge` each a --change of its own"
-            )
+            raise ValueError(f"{word} has several values: give one, or each a --change of its own")
         if override.key_or_group in ("seeds", "folds"):
-            raise ValueError(
-                f"{word}: train a sweep with it, and judge that by its folder: tiryns judge SWEEP"
-            )
+            raise ValueError(f"{word}: train a sweep with it, and judge that by its folder")
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
@@ -128,9 +124,7 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
     if not found:
         raise ValueError(f"{name}: there is no finished run of it")
     if differ := differing(list(found.values())):
-        raise ValueError(
-            f"{name}: its runs differ in {', '.join(differ)}; runs of one setting differ in the seed alone"
-        )
+        raise ValueError(f"{name}: its runs differ in {', '.join(differ)}, not in the seed alone")
     return dict(sorted(found.items(), key=lambda each: (each[0].seed, each[0].fold or 0)))
 
 
@@ -193,9 +187,7 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
     with initialized(), on_command_line(words):
         mixture = compose([*words]).data.get("mixture") or {}
     if len(mixture) < 2:
-        raise ValueError(
-            f"{BY_SOURCE} leaves out one source after the other: choose data=mixture with two or more"
-        )
+        raise ValueError(f"{BY_SOURCE} leaves out each source: choose data=mixture with two or more")
     return [change.replace(BY_SOURCE, f"data.without=source:{name}") for name in mixture]
 
 
@@ -218,10 +210,9 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
     print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
     train_sweep(folder, [*words, f"seed={','.join(map(str, wanted))}"], "judge")
     if failed := missing_seeds(folder, words, wanted):
-        raise ValueError(
-            f"{name}: there is no finished run of seed {', '.join(map(str, failed))} in {str(folder)!r} (see above), and "
-            "to leave a run out would favour its setting; the same command goes on with what is missing"
-        )
+        seeds = ", ".join(map(str, failed))
+        again = "(see above); the same command goes on with what is missing"
+        raise ValueError(f"{name}: there is no finished run of seed {seeds} in {str(folder)!r} {again}")
 
 
 def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:

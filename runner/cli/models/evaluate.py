@@ -140,10 +140,7 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
     if config.resume in (None, "auto"):
         raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")
     if config.resume.endswith(".ckpt"):
-        raise ValueError(
-            "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `tiryns "
-            "consolidate` exports of the checkpoint by `tiryns evaluate`"
-        )
+        raise ValueError("mode=evaluate measures a run's folder: export a checkpoint by `tiryns consolidate`")
     data = settings_in(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
     if not (sets := by_name(data.get(part), part)):

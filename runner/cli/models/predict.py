@@ -79,9 +79,8 @@ def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
     settings, inputs = reading.reading_settings(arguments, arguments.input)
     if len(inputs) > 1:
-        raise ValueError(
-            f"unrecognized arguments: {' '.join(inputs[1:])}: expected one text or file, and data.NAME=VALUE"
-        )
+        more = " ".join(inputs[1:])
+        raise ValueError(f"unrecognized arguments: {more}: expected one text or file, and data.NAME=VALUE")
     arguments.input = inputs[0] if inputs else None
     arguments.on_bad_row = settings.pop("on_bad_row", "error")
     arguments.input_format = settings.pop("format", None)

@@ -81,9 +81,7 @@ def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settin
         if (given := getattr(arguments, flag)) is None:
             continue
         if name in settings:
-            raise ValueError(
-                f"--{flag.replace('_', '-')} and data.{name} are the same setting: give one of them"
-            )
+            raise ValueError(f"--{flag.replace('_', '-')} and data.{name} are the same setting: give one")
         settings[name] = given == "true" if name == "quoting" else given
     for name in LISTS:
         if isinstance(columns := settings.get(name), str):

@@ -44,9 +44,7 @@ def measured(
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
     for source in found:
         if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
-            raise ValueError(
-                f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
-            )
+            raise ValueError(f"--soup measures the models of finished runs; {str(source.path)!r} is none")
     runs = [source.path.parent for source in found]
     config = recorded_config(runs[0], allow)
     mine = settings_in(config.data, resolve=True)
@@ -54,10 +52,8 @@ def measured(
         theirs = settings_in(recorded_config(run, allow).data, resolve=True)
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
-                raise ValueError(
-                    f"soups are measured on one validation set, but data.{name} is {mine.get(name)!r} in "
-                    f"{str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
-                )
+                both = f"{mine.get(name)!r} in {str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
+                raise ValueError(f"soups are measured on one validation set, but data.{name} is {both}")
     data = make_data(config, Run(runs[0]).status.get("resolved"))
     if data.task_name is None:
         raise ValueError(f"{str(runs[0])!r} was not trained on labelled data, so there is nothing to measure")
@@ -111,9 +107,9 @@ class _Measuring:
     def score(self, figures: Figures) -> float:
         """The figure that chooses, the larger the better."""
         if self.monitor not in figures:
+            known = ", ".join(figures)
             raise ValueError(
-                f"the runs chose their checkpoints by {self.monitor!r}, which is not measured here; there are: "
-                f"{', '.join(figures)}"
+                f"the runs chose by {self.monitor!r}, which is not measured here; there are: {known}"
             )
         return self.sign * figures[self.monitor]
 

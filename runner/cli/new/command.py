@@ -49,10 +49,8 @@ def package_of(folder: Path) -> str:
     name = folder.name
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*", name) or iskeyword(package):
-        raise ValueError(
-            f"tiryns new {name}: a project's name has letters, digits, - and _, begins with a letter, and is no word of "
-            "Python, such as my-project"
-        )
+        rule = "a project's name has letters, digits, - and _, begins with a letter, and is no word of Python"
+        raise ValueError(f"tiryns new {name}: {rule}")
     if package in sys.stdlib_module_names or find_spec(package):
         raise ValueError(f"tiryns new {name}: there is a module {package} already; choose another name")
     return package

@@ -39,10 +39,8 @@ class SampleOrder:
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config, resolved)
         if not numbers_global_batches(self.data):
-            raise ValueError(
-                f"{str(path)!r} reads its data as a stream ({type(self.data).__name__}), whose samples have no numbers: "
-                "its order cannot be told without reading it"
-            )
+            stream = f"reads its data as a stream ({type(self.data).__name__})"
+            raise ValueError(f"{str(path)!r} {stream}, whose samples have no numbers")
         self.num_steps = connected(config, self.data)
         """Global batches of the whole run."""
         phases = phases_in(config)

@@ -191,10 +191,7 @@ def _phases(config: DictConfig) -> list[Phase]:
         return [Phase("training", steps=trainer.max_steps)]
     if amount := trainer.get("max_tokens"):
         return [Phase("training", tokens=amount)]
-    raise ValueError(
-        "how many steps the run has follows from its data, which is not given: set data.source, or give "
-        "trainer.max_steps or max_tokens"
-    )
+    raise ValueError("how many steps the run has follows from its data: set data.source or trainer.max_steps")
 
 
 def nominal_plan(config: DictConfig) -> Facts:
@@ -275,10 +272,8 @@ def meta_model(config: DictConfig) -> Any:
     fields = node.get("config") or node.get("text_config") or {}
     size = fields.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
     if size is None:
-        raise ValueError(
-            f"how many tokens data.tokenizer={config.data.tokenizer} has is not known without it: give "
-            "model.config.vocab_size"
-        )
+        tokenizer = f"data.tokenizer={config.data.tokenizer}"
+        raise ValueError(f"how many tokens {tokenizer} has is not known: give model.config.vocab_size")
     with torch.device("meta"):
         return make_model_of(
             node, _Tokens(size=size), **nominal_objective(config.objective).model_arguments()

@@ -72,10 +72,8 @@ def words_of(
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):
         if not Path(point["path"]).exists():
-            raise ValueError(
-                f"the run is a branch of the checkpoint {point['path']!r}, which is not here: rebuild the run that it is "
-                f"of first, and name its checkpoint with resume="
-            )
+            gone = f"the run is a branch of the checkpoint {point['path']!r}, which is not here"
+            raise ValueError(f"{gone}: rebuild its run first, and name its checkpoint with resume=")
         config.resume = point["path"]
     if folder is not None:
         config = with_data(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)

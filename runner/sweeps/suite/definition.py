@@ -57,10 +57,9 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
     elif found := file_on_search_path(loader, f"suite/{name}"):
         text = found.read_text(encoding="utf-8")
     else:
-        known = names_on_search_path(loader, "suite")
-        raise ValueError(
-            f"there is no suite {name!r}; name a YAML file, or one of: {', '.join(known)}{suggest(name, known)}"
-        )
+        names = names_on_search_path(loader, "suite")
+        known = ", ".join(names) + suggest(name, names)
+        raise ValueError(f"there is no suite {name!r}; name a YAML file, or one of: {known}")
     try:
         own = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -46,9 +46,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     if other := [word for word in words if word.startswith("hydra/sweeper=") and word != SWEEPER]:
         raise ValueError(f"{other[0]}: a suite chooses among its grid's settings itself; leave it out")
     if "mode=inspect" in words:
-        raise ValueError(
-            "tiryns plan shows one run, not a suite; leave out suite= and name the overrides of a task"
-        )
+        raise ValueError("tiryns plan shows one run, not a suite: name the overrides of a task")
     flags = [] if SHOWS & {*words} else ["-m"]
     settings: dict[str, str] = {}
     kept, jobs = [], list[str]()

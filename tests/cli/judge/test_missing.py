@@ -129,7 +129,6 @@ def test_command_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path, tra
     [
         ([], 5, 6),
         (["--error", "0.01"], 8, 9),
-        (["--error", "0.2"], 3, 4),
         (["--change", "optimizer.lr=0.5"], 6, 7),
         (["--change", "optimizer.lr=0.5", "--error", "0.01"], 8, 10),
     ],

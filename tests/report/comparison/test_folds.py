@@ -47,13 +47,6 @@ def test_command_of_the_best_setting_leaves_no_fold_out(tmp_path: Path) -> None:
     assert "without folds, which trains on all of the examples" in page.of("command")[0]["title"]
 
 
-def test_runs_have_a_column_of_their_fold(tmp_path: Path) -> None:
-    heads, rows = compared(make_folds(tmp_path)).run_rows()
-    assert [row[heads.index("fold")] for row in rows] == ["1", "2", "3"] * 4
-    assert [row[heads.index("seed")] for row in rows[:6]] == ["1"] * 3 + ["2"] * 3
-    assert "data.fold" not in heads
-
-
 def test_page_has_the_figures_of_all_folds_joined(tmp_path: Path) -> None:
     runs = make_folds(tmp_path)
     write_comparison(tmp_path, runs, "report.html")

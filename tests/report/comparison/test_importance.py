@@ -1,11 +1,11 @@
 """Which settings of a grid mattered: shares of the variance, as computed by hand and by scipy."""
 
-import json
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.cli.judge.folders import make_run
 from tests.report.comparison.fold_runs import compared
 from tests.report.pages import read
 from tiryns.runner.report.comparison.importance import variance_explained
@@ -16,24 +16,10 @@ from tiryns.runner.run.folder import load_run
 
 def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Path]:
     """A run for each rate, number of layers and seed, with its figure."""
-    runs: list[Path] = []
-    for (lr, layers, seed), figure in figures.items():
-        run = folder / f"{len(runs)}"
-        run.mkdir(parents=True)
-        words = [f"optimizer.lr={lr}", f"model.layers={layers}", f"seed={seed}"]
-        (run / "overrides.json").write_text(json.dumps(words))
-        (run / "command.txt").write_text("tiryns")
-        text = f"seed: {seed}\noptimizer: {{lr: {lr}}}\nmodel: {{layers: {layers}}}\n"
-        (run / "config.yaml").write_text(text)
-        status = {
-            "state": "done",
-            "monitor": "val/books/loss",
-            "mode": "min",
-            "results": {"objective": figure},
-        }
-        (run / "status.json").write_text(json.dumps(status))
-        runs.append(run)
-    return runs
+    return [
+        make_run(folder / str(i), seed, figure, [f"optimizer.lr={lr}", f"model.layers={layers}"])
+        for i, ((lr, layers, seed), figure) in enumerate(figures.items())
+    ]
 
 
 def by_hand() -> dict[tuple[float, int, int], float]:

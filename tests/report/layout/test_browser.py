@@ -59,15 +59,6 @@ def test_values_are_read_out_and_charts_zoom_together(browser: Any, pages: dict[
     assert after == before != zoomed
 
 
-def test_values_are_read_out_with_the_keyboard(browser: Any, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["run"]) as tab:
-        tab.locator(".plot").first.focus()
-        tab.keyboard.press("ArrowRight")
-        assert tab.locator(".tip").first.inner_text().startswith("step 2")
-        tab.keyboard.press("Escape")
-        assert not tab.locator(".tip").first.is_visible()
-
-
 def test_table_is_sorted_by_a_click(browser: Any, pages: dict[str, Path]) -> None:
     order = "() => [...document.querySelectorAll('tr[data-run]')].map((row) => Number(row.dataset.run))"
     with opened(browser, pages["sweep"]) as tab:
