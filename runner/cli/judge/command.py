@@ -149,12 +149,9 @@ def compare_settings(
 ) -> list[Compared]:
     """Pairs the runs of each change with those of the setting that it is compared with, which `runs_of` gives."""
     base = sides.by_replicate(runs_of(against), against.name)
-    found = []
-    for change in changes:
-        runs = sides.by_replicate(runs_of(change), change.name)
-        pairs = sides.pairs_of(base, runs, [against.name, change.name])
-        found.append(Compared(change.name, against.name, pairs))
-    return found
+    others = {change.name: sides.by_replicate(runs_of(change), change.name) for change in changes}
+    pairs = {name: sides.pairs_of(base, runs, [against.name, name]) for name, runs in others.items()}
+    return [Compared(name, against.name, each) for name, each in pairs.items()]
 
 
 def _common(
@@ -200,6 +197,8 @@ def _print(found: Numbers, as_json: bool) -> None:
         print_json(found)
         return
     lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-    print(*lines, f"the page: {found['page']}", sep="\n")
-    if "figure" in found:
-        print(f"the picture: {found['figure']}")
+    lines += [
+        f"the page: {found['page']}",
+        *([f"the picture: {found['figure']}"] if "figure" in found else []),
+    ]
+    print(*lines, sep="\n")

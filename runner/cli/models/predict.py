@@ -21,7 +21,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.conf.values import Settings, count_of
+from tiryns.conf.values import count_of
 from tiryns.runner.cli.models import reading
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.tables import write_rows
@@ -84,10 +84,6 @@ def main(arguments: Namespace) -> None:
     arguments.input = inputs[0] if inputs else None
     arguments.on_bad_row = settings.pop("on_bad_row", "error")
     arguments.input_format = settings.pop("format", None)
-    _predict(arguments, settings)
-
-
-def _predict(arguments: Namespace, settings: Settings) -> None:
     with many_imports():
         from tiryns.runner.data.read.bad_rows import BadRows
         from tiryns.runner.inference.kinds import PredictOptions
@@ -101,11 +97,9 @@ def _predict(arguments: Namespace, settings: Settings) -> None:
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
     bad = BadRows(arguments.on_bad_row == "skip", "--on-bad-row skip")
-    images = arguments.images
-    if predictor.task == "vision_language" and is_file:
-        images = images or Path(arguments.input).parent
-    names = [field.name for field in fields(PredictOptions) if field.name != "images"]
-    options = PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
+    beside = Path(arguments.input).parent if is_file and predictor.task == "vision_language" else None
+    arguments.images = arguments.images or beside
+    options = PredictOptions(**{one.name: getattr(arguments, one.name) for one in fields(PredictOptions)})
     found = reading.bar(_found(predictor, is_file, options, bad, arguments), arguments.out is not None)
     by_rows = is_file or arguments.input == STDIN
     chosen = arguments.format or reading.format_of(arguments.out) or ("jsonl" if by_rows else "text")
