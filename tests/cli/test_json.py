@@ -1,17 +1,16 @@
 """`--json` of every command: one document with the documented keys on standard output, and nothing else there."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.judge.folders import make_sweep
-from tests.conftest import ROOT, TINY, train_here
+from tests.conftest import TINY, train_here
 from tests.support.in_process import tiryns_here
-from tests.support.json_keys import document
-from tiryns.runner.cli.agents.documents import DOCUMENTS
+from tests.support.json_keys import document, documented_keys
+from tiryns.runner.cli.agents.tools import DOCUMENTS
 from tiryns.runner.cli.commands import COMMANDS
 from tiryns.runner.cli.reproduce import worktree
 from tiryns.runner.run.command.json_output import as_json, json_alone
@@ -28,11 +27,8 @@ def asked(cwd: Path, command: str, *words: object, status: int = 0) -> Any:
 
 
 def test_keys_are_those_of_the_page() -> None:
-    page = (ROOT / "docs" / "commands.md").read_text().partition("\n## JSON\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (?:`([^`]+)`(?:, `[^`]+`)*) \| (.*) \|$", page, re.MULTILINE)
-    assert {command: set(re.findall("`([^`]+)`", keys)) for command, keys in rows} == {
-        command: set(keys.split()) for command, keys in DOCUMENTS.items()
-    }
+    keys = {command: {key.split(".")[0] for key in keys} for command, keys in documented_keys().items()}
+    assert keys == {command: set(keys.split()) for command, keys in DOCUMENTS.items()}
 
 
 def test_what_is_known_without_a_run(tmp_path: Path) -> None:

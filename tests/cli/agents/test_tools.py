@@ -7,8 +7,7 @@ import jsonschema
 import pytest
 
 from tests.support.in_process import tiryns_here
-from tiryns.runner.cli.agents.documents import DOCUMENTS
-from tiryns.runner.cli.agents.tools import READERS, command_schema, has_document, words_of
+from tiryns.runner.cli.agents.tools import DOCUMENTS, READERS, command_schema, has_document, words_of
 from tiryns.runner.cli.commands import COMMANDS, parser_of
 
 
