@@ -20,11 +20,8 @@ def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> 
     number = 0
     for word, losses in tests.items():
         for seed, loss in enumerate(losses, 1):
-            results = {
-                "test/books/loss": loss,
-                "test/books/accuracy": 0.5,
-                "test/books/majority_accuracy": 0.4,
-            }
+            results = {"test/books/loss": loss, "test/books/accuracy": 0.5}
+            results["test/books/majority_accuracy"] = 0.4
             make_run(tmp_path / f"{number}", seed, number + 1.0, [word], results=results)
             number += 1
     found = compared(tmp_path)
