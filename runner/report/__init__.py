@@ -1,9 +1,5 @@
 """`report.html`: the curves and facts of a run, and pages that compare several.
 
-    tiryns report outputs/2026-11-03/12-30-11-ab12             writes its report.html
-    tiryns report outputs/2026-11-03/*                         writes comparison.html beside them
-    tiryns report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
-
 The pages are single files: no network, no libraries. Each holds one JSON of facts, which `page.js` draws in the browser.
 
 - `single`: the page of a run; `comparison`: that of several, with means over seeds.
