@@ -152,7 +152,7 @@ def show_run(run: Run, as_json: bool = False) -> None:
 def all_runs(outputs: Path) -> list[Run]:
     """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
-        raise coded("no_such_run", f"there is no folder {str(outputs)!r}: name one with --outputs FOLDER")
+        raise coded("no_such_run", f"there is no folder {str(outputs)!r}: name another (--outputs FOLDER)")
     runs = [Run(file.parent) for file in outputs.glob("**/status.json")]
     return sorted(runs, key=lambda run: (str(run.status.get("started") or "~"), str(run.path)))
 

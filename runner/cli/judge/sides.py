@@ -116,8 +116,8 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
             continue
         own = Replicate(seed, fold_of(run))
         if own in found:
-            differ = ", ".join(differing([found[own], run]))
-            why = f"they differ in {differ}: say which with --change and --against" if differ else "name one"
+            apart = ", ".join(differing([found[own], run]))
+            why = f"they differ in {apart}: say which with --change and --against" if apart else "name one"
             both = f"{str(found[own].path)!r} and {str(run.path)!r}"
             raise ValueError(f"{name}: {both} have one seed, {own}; {why}")
         found[own] = run

@@ -274,10 +274,9 @@ def meta_model(config: DictConfig) -> Any:
     if size is None:
         tokenizer = f"data.tokenizer={config.data.tokenizer}"
         raise ValueError(f"how many tokens {tokenizer} has is not known: give model.config.vocab_size")
+    tokens: Any = _Tokens(size=size)
     with torch.device("meta"):
-        return make_model_of(
-            node, _Tokens(size=size), **nominal_objective(config.objective).model_arguments()
-        )  # type: ignore[arg-type]
+        return make_model_of(node, tokens, **nominal_objective(config.objective).model_arguments())
 
 
 def on_gpus(flops: float, tokens: int) -> list[Facts]:
