@@ -37,6 +37,7 @@ COMMANDS = {
     "consolidate": ("exports the model of any checkpoint", "cli.models.consolidate"),
     "average": ("makes one model of several", "cli.models.average"),
     "prepare": ("makes an energon data set of images and text", "cli.prepare"),
+    "prepare corpus": ("tokenises a large corpus with many tasks", "cli.prepare_corpus"),
     "schedule": ("draws the learning rate over the steps", "cli.schedule"),
     "new": ("makes a project of your own: configs, code and tests", "cli.new.command"),
     "doctor": ("tells what this machine can do, and what a run would choose here", "cli.doctor.command"),
@@ -45,11 +46,6 @@ COMMANDS = {
     "version": ("prints the versions of this program and its libraries", "cli.version"),
 }
 """Each subcommand with its description and its module in `tiryns.runner`."""
-
-OF_TWO_WORDS = {
-    "prepare corpus": ("tokenises a large corpus with many tasks", "cli.prepare_corpus"),
-}
-"""Subcommands of two words, as those of one."""
 
 HELP = """tiryns [train] GROUP=OPTION ... FIELD=VALUE ...    trains; `tiryns` alone is the default run
 tiryns COMMAND ...    does something else; `tiryns COMMAND --help` says more
@@ -62,7 +58,6 @@ tiryns COMMAND ...    does something else; `tiryns COMMAND --help` says more
 
 `tiryns info` lists all that can be set, `tiryns train --help` the flags of a training. `tiryns suite=NAME model=RUN`
 measures models on many tasks. A failed command prints one line; TIRYNS_FULL_ERROR=1 adds the traceback."""
-"""What `tiryns --help` prints."""
 
 PLAN_HELP = """tiryns plan GROUP=OPTION ... FIELD=VALUE ... [--json]    shows what a run would do, and trains nothing
 
@@ -72,7 +67,6 @@ PLAN_HELP = """tiryns plan GROUP=OPTION ... FIELD=VALUE ... [--json]    shows wh
 It takes the words of `tiryns train`, whose --help lists groups and flags.
 
   --json    one JSON document on standard output, for programs; without -m"""
-"""What `tiryns plan --help` prints."""
 
 OWN_JSON = ("mcp", "report", "schema", "train")
 """Commands to which `--json` is not added: they have it among their own arguments, or no need of it."""
@@ -132,8 +126,7 @@ def _run(words: list[str]) -> None:
     if rest[:1] != ["--rank"] and (line := unread_variables(os.environ)):
         print(line, file=sys.stderr)
     if words in (["-h"], ["--help"]):
-        known = sorted(COMMANDS | OF_TWO_WORDS, key=lambda name: list(COMMANDS).index(name.split()[0]))
-        lines = (f"  {name:<16} {(COMMANDS | OF_TWO_WORDS)[name][0]}" for name in known)
+        lines = (f"  {name:<16} {about}" for name, (about, _) in COMMANDS.items())
         print(HELP.format(commands="\n".join(lines)))
         return
     if name == "plan" and {"-h", "--help"} & set(rest):
@@ -169,7 +162,7 @@ def parser_of(name: str) -> ArgumentParser:
 
 
 def _module_of(name: str) -> ModuleType:
-    return import_module(f"tiryns.runner.{(COMMANDS | OF_TWO_WORDS)[name][1]}")
+    return import_module(f"tiryns.runner.{COMMANDS[name][1]}")
 
 
 class _Parser(ArgumentParser):
@@ -177,9 +170,7 @@ class _Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if re.search(r"^unrecognized arguments: .*(?<!\S)(--config-dir|-cd)\b", message):
-            raise coded(
-                "bad_arguments", f"`{self.prog}` reads no configs from a folder: leave out --config-dir"
-            )
+            raise coded("bad_arguments", f"`{self.prog}` reads no folder of configs: leave out --config-dir")
         raise coded("bad_arguments", f"{message}; `{self.prog} --help` shows what there is")
 
 
@@ -197,10 +188,8 @@ def command_first(words: list[str]) -> list[str]:
     for i, word in enumerate(words[1:], 1):
         if word in COMMANDS and words[i - 1] not in VALUED:
             if any("=" in before and before[0] not in "-~" for before in words[:i]):
-                expected = f"tiryns {word} {' '.join(words[:i])} ..."
-                raise ValueError(
-                    f"the command {word!r} stands behind settings; expected it before them: {expected}"
-                )
+                expected = f"expected it before them: tiryns {word} {' '.join(words[:i])} ..."
+                raise ValueError(f"the command {word!r} stands behind settings; {expected}")
             end = words.index("--", i) if "--" in words[i:] else len(words)
             return [*words[i:end], *words[:i], *words[end:]] if words[0].startswith("-") else words
     return words
@@ -208,7 +197,7 @@ def command_first(words: list[str]) -> list[str]:
 
 def command_of(words: list[str]) -> tuple[str, list[str]]:
     """The command and its words, `train` for settings alone; raises ValueError if the first word is neither."""
-    if (two := " ".join(words[:2])) in OF_TWO_WORDS:
+    if words[1:] and (two := " ".join(words[:2])) in COMMANDS:
         return two, words[2:]
     first = words[0] if words else ""
     if first in COMMANDS:
@@ -236,14 +225,14 @@ def _completes() -> bool:
     from tiryns.runner.cli.completion import TAKE_SETTINGS, completed
 
     line = os.environ.get("COMP_LINE", "")
-    found = completed(line, COMMANDS | OF_TWO_WORDS, parser_of)
+    found = completed(line, COMMANDS, parser_of)
     if found is not None:
         print(*found, sep="\n", end="\n" if found else "")
         return True
     if (typed := line.split()[1:]) and typed[0] in TAKE_SETTINGS:
         os.environ["COMP_LINE"] = line.replace(f" {typed[0]}", "", 1)
     elif line and not typed:
-        print("\n".join(COMMANDS))
+        print("\n".join(name for name in COMMANDS if " " not in name))
     elif not line:  # the installation, whose output a shell runs; `python -m tiryns` would register `python`
         sys.argv[0] = "tiryns"
     return False

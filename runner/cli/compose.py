@@ -147,9 +147,7 @@ def check_words(words: Sequence[str]) -> None:
         if re.search(rf"\d{{{MOST_DIGITS}}}", word):
             raise ValueError(f"{name}: a number of more than {MOST_DIGITS:,} digits, which no setting takes")
         if not word.isascii() and re.search("[\ud800-\udfff]", word):
-            raise ValueError(
-                f"{word[:60]!r}: it is not UTF-8, so it cannot be written into the folder of a run"
-            )
+            raise ValueError(f"{word[:60]!r}: it is not UTF-8, so it cannot be written down")
 
 
 def flags_first(words: Sequence[str]) -> list[str]:

@@ -36,7 +36,8 @@ ABOUT = {
 """Groups that are no field of the config."""
 
 Row = tuple[Field, object, str]
-"""A field, its value, and the source of the value."""
+
+Content = dict[str, Any]
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -49,13 +50,14 @@ def main(arguments: Namespace) -> None:
     """Prints all groups, or the fields of those that the words name; raises ValueError for an unknown word."""
     words = arguments.words
     with initialized(arguments.folders) as loader:
+        content = _details_content(words, loader) if words else _listing_content(loader)
         if arguments.json:
-            print_json(_details_content(words, loader) if words else _listing_content(loader))
+            print_json(content)
         else:
-            print(*(_details(words, loader) if words else _listing(loader)), sep="\n")
+            print(*(_details(content, words, loader) if words else _listing(content)), sep="\n")
 
 
-def _listing_content(loader: ConfigLoader) -> dict[str, Any]:
+def _listing_content(loader: ConfigLoader) -> Content:
     """Every group with its options, and the settings of the whole run."""
     chosen, groups = default_options(), []
     about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
@@ -67,9 +69,8 @@ def _listing_content(loader: ConfigLoader) -> dict[str, Any]:
     return {"groups": groups, "settings": [field.key for field in root_fields()]}
 
 
-def _listing(loader: ConfigLoader) -> Iterator[str]:
+def _listing(content: Content) -> Iterator[str]:
     """The same, a line for each."""
-    content = _listing_content(loader)
     for each in content["groups"]:
         default = f" (default {each['default']})" if each["default"] else ""
         yield f"{_bold(each['group'])}{default}: {each['about']}"
@@ -82,27 +83,27 @@ def _listing(loader: ConfigLoader) -> Iterator[str]:
     yield "tiryns info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
 
 
-def _composed(words: list[str]) -> tuple[DictConfig, list[str]]:
-    known = [*OPTIONS, RECIPES, SCALES]
-    for word in words:
-        if "=" not in word and not word.startswith("~") and word not in known:
-            raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, known))
-    named = {word.partition("=")[0].lstrip("+") for word in words}
-    config = compose([word for word in words if word not in known])
-    return config, [group for group in OPTIONS if group in named]
+def _named(words: list[str]) -> list[str]:
+    names = {word.partition("=")[0].lstrip("+") for word in words}
+    return [group for group in OPTIONS if group in names]
 
 
-def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
+def _details_content(words: list[str], loader: ConfigLoader) -> Content:
     """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
     if words[0].partition("=")[0] == SUITES:
         return {"suites": _suites(words[0], loader)}
     if words == [SCALES]:
         return {"scales": _scales(loader)}
-    config, groups = _composed(words)
-    recipe, scale, file = _recipe_of(config)
+    known = [*OPTIONS, RECIPES, SCALES]
+    for word in words:
+        if "=" not in word and not word.startswith("~") and word not in known:
+            raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, known))
+    config, groups = compose([word for word in words if word not in known]), _named(words)
+    recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
+    about = _comment(loader, f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}")
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
     return {
-        "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
+        "recipe": recipe and {"name": recipe, "scale": scale, "about": about},
         "chosen": {g: config.hydra.runtime.choices.get(g) for g in groups} or _other_options(config),
         "fields": [
             {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}
@@ -111,32 +112,29 @@ def _details_content(words: list[str], loader: ConfigLoader) -> dict[str, Any]:
     }
 
 
-def _details(words: list[str], loader: ConfigLoader) -> Iterator[str]:
+def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterator[str]:
     """The same in lines."""
-    if words == [SCALES] or words[0].partition("=")[0] == SUITES:
-        group, found = words[0].partition("=")[0], _details_content(words, loader)
-        for name, header in next(iter(found.values())).items():
-            yield from (_bold(f"{group}={name}"), *(f"  {line}" for line in header), "")
+    if "fields" not in content:
+        ((kind, found),) = content.items()
+        for name, header in found.items():
+            yield from (_bold(f"{kind.removesuffix('s')}={name}"), *(f"  {line}" for line in header), "")
         return
-    config, groups = _composed(words)
-    choices = config.hydra.runtime.choices
-    recipe, scale, file = _recipe_of(config)
-    if recipe:
-        yield _bold(f"{RECIPES}={recipe}" + (f" {SCALES}={scale}" if scale else ""))
-        yield from ("  " + line for line in _comment(loader, file))
-        yield ""
+    if recipe := content["recipe"]:
+        scale = f" {SCALES}={recipe['scale']}" if recipe["scale"] else ""
+        yield from (
+            _bold(f"{RECIPES}={recipe['name']}{scale}"),
+            *(f"  {line}" for line in recipe["about"]),
+            "",
+        )
+    groups = _named(words)
     if not groups:
-        yield from (f"  {_bold(group)}={option}" for group, option in _other_options(config).items())
-        yield from _shown(_changed(config))
+        yield from (f"  {_bold(group)}={option}" for group, option in content["chosen"].items())
+        yield from _shown(content["fields"])
     for group in groups:
-        yield f"{_bold(f'{group}={choices.get(group)}')}: {_summary(loader, group, str(choices.get(group)))}"
-        yield from _shown(_rows(config, group))
+        option, start = content["chosen"][group], f"{group.replace('/', '.')}."
+        yield f"{_bold(f'{group}={option}')}: {_summary(loader, group, str(option))}"
+        yield from _shown([field for field in content["fields"] if field["key"].startswith(start)])
         yield ""
-
-
-def _recipe_of(config: DictConfig) -> tuple[str | None, str | None, str]:
-    recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
-    return recipe, scale, f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
 
 
 def _other_options(config: DictConfig) -> dict[str, str]:
@@ -209,15 +207,14 @@ def _changed(config: DictConfig) -> Iterator[Row]:
         yield from (row for row in _rows(config, group) if row[2] != "default")
 
 
-def _shown(rows: Iterator[Row]) -> Iterator[str]:
-    found = list(rows)
-    if not found:
+def _shown(fields: list[Content]) -> Iterator[str]:
+    if not fields:
         yield "  everything is at its default; name a group, such as optimizer"
-        return
-    width = max(len(field.key) for field, _, _ in found)
-    for field, value, source in found:
-        yield f"  {_bold(f'{field.key:<{width}}')}  {_written(value)}  [{source}]"
-        yield from _folded("      ", f"{field.type_name}. {field.about}" if field.doc else field.type_name)
+    width = max((len(field["key"]) for field in fields), default=0)
+    for field in fields:
+        name = _bold(field["key"].ljust(width))
+        yield f"  {name}  {_written(field['value'])}  [{field['source']}]"
+        yield from _folded("      ", ". ".join(filter(None, [field["type"], field["about"]])))
 
 
 def _written(value: object) -> str:

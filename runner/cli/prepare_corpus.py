@@ -56,9 +56,8 @@ def main(arguments: Namespace) -> None:
         from tiryns.runner.data.corpus.prepare import prepare_corpus
         from tiryns.runner.data.store.sharded import place_at_length
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"{str(error.name).partition('.')[0]} is missing: pip install 'tiryns[corpus]'"
-        ) from error
+        name = str(error.name).partition(".")[0]
+        raise ImportError(f"{name} is missing: pip install 'tiryns[corpus]'") from error
     given = dict(vars(arguments))
     executor = Step(*_named("--executor", given["executor"]))
     repeated = Step(*_named("--deduplicate", given["deduplicate"])) if given["deduplicate"] else None

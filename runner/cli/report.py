@@ -10,14 +10,13 @@ from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.page import save
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
-from tiryns.runner.report.suite.pages import write_suite
-from tiryns.runner.report.suite.table import suite_csv, suite_latex, suite_markdown
-from tiryns.runner.report.table import as_csv, as_latex, as_markdown, compared_content
+from tiryns.runner.report.suite.table import suite_as, suite_csv, write_suite
+from tiryns.runner.report.table import as_csv, compared_as, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run, runs_in
 from tiryns.runner.run.model_folder import is_ours
-from tiryns.runner.sweeps.importance import study_importance
+from tiryns.runner.sweeps.study import study_importance
 
 FORMATS = ("html", "md", "csv", "tex")
 
@@ -46,8 +45,8 @@ def main(arguments: Namespace) -> None:
     elif arguments.format == "html":
         print(_write_page(folders, [run.path for run in runs], out))
     else:
-        text = as_latex if arguments.format == "tex" else as_markdown
-        _show(as_csv(runs) if arguments.format == "csv" else text(runs, _importance(folders)), out)
+        form = arguments.format
+        _show(as_csv(runs) if form == "csv" else compared_as(form, runs, _importance(folders)), out)
 
 
 def _runs_of(folder: Path) -> list[Run]:
@@ -67,8 +66,8 @@ def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
         with replaceable(arguments.out):
             print(write_suite(folder, suite, arguments.out))
     else:
-        text = {"csv": suite_csv, "md": suite_markdown, "tex": suite_latex}[arguments.format]
-        _show(text(suite), arguments.out)
+        form = arguments.format
+        _show(suite_csv(suite) if form == "csv" else suite_as(form, suite), arguments.out)
 
 
 def _show(table: str, out: Path | None) -> None:

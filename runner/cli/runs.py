@@ -8,7 +8,7 @@ from typing import Any
 
 from tiryns.conf.values import suggest
 from tiryns.runner.config.skipped import rewinds_in_words
-from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.failure import coded
@@ -16,7 +16,6 @@ from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.folder import Branch, Run
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
-"""The actions with the runs that they take."""
 
 OPTIONAL = ("note", "branch of", "failure")
 """Columns of the list that are left out where no run has anything in them."""
@@ -31,7 +30,6 @@ PIPED = 120
 """Letters of a line of the list where no terminal tells how many it has."""
 
 DAMAGED = "damaged"
-"""The state of a folder whose files cannot be read."""
 
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
@@ -54,9 +52,8 @@ def main(arguments: Namespace) -> None:
     """Lists runs, shows one, or compares several."""
     count = len(arguments.runs)
     if not {"list": count == 0, "show": count == 1, "compare": count > 0}[arguments.what]:
-        raise coded(
-            "bad_arguments", f"tiryns runs {arguments.what} takes {WHAT[arguments.what]}, not {count} of them"
-        )
+        takes = f"takes {WHAT[arguments.what]}, not {count} of them"
+        raise coded("bad_arguments", f"tiryns runs {arguments.what} {takes}")
     found = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
         show_run(found[0], arguments.json)
@@ -73,12 +70,7 @@ def _action(word: str) -> str:
     """One of the actions; any other word raises with what it may be meant as."""
     if word in WHAT:
         return word
-    if suggested := suggest(word, WHAT):
-        hint = suggested
-    elif Path(word).is_dir() and not (Path(word) / "status.json").exists():
-        hint = f"; for the runs in that folder: tiryns runs --outputs {word}"
-    else:
-        hint = f"; for a run: tiryns runs show {word}"
+    hint = suggest(word, WHAT) or f"; for a run: tiryns runs show {word}"
     raise ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(WHAT)}){hint}")
 
 
@@ -160,9 +152,7 @@ def show_run(run: Run, as_json: bool = False) -> None:
 def all_runs(outputs: Path) -> list[Run]:
     """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
-        raise coded(
-            "no_such_run", f"there is no folder {str(outputs)!r}: name one with runs in it (--outputs FOLDER)"
-        )
+        raise coded("no_such_run", f"there is no folder {str(outputs)!r}: name another (--outputs FOLDER)")
     runs = [Run(file.parent) for file in outputs.glob("**/status.json")]
     return sorted(runs, key=lambda run: (str(run.status.get("started") or "~"), str(run.path)))
 
@@ -175,9 +165,8 @@ def find_run(outputs: Path, name: str) -> Run:
     found = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
     if len(found) != 1:
         what, have = (f"{len(found)} runs", "have") if found else ("no run", "has")
-        raise coded(
-            "no_such_run", f"{what} under {str(outputs)!r} {have} {name!r} in the name{suggest(name, runs)}"
-        )
+        told = f"{what} under {str(outputs)!r} {have} {name!r} in the name"
+        raise coded("no_such_run", told + suggest(name, runs))
     return found[0]
 
 

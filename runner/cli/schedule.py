@@ -39,9 +39,7 @@ def main(arguments: Namespace) -> None:
         settle_phases(config, [steps for steps in lengths if steps])
         counted = next((ramp.where for ramp in ramps_in(config, config, config.trainer.max_steps)), "")
     if counted:
-        raise ValueError(
-            f"{counted}: its steps follow from the data; `tiryns plan` draws them, or give steps"
-        )
+        raise ValueError(f"{counted}: its steps follow from the data; `tiryns plan` draws them")
     max_steps = int(config.trainer.max_steps)
     lr = float(config.optimizer.get("lr", 1e-3))
     if problem := AT_LEAST_0.problem(lr):

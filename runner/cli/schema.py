@@ -18,7 +18,6 @@ INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
 """A reference to another setting, such as `${seed}`, which every setting may be."""
 
 Schema = dict[str, Any]
-"""A JSON schema, or a part of one."""
 
 SIMPLE = {int: "integer", float: "number", bool: "boolean", type(None): "null", str: "string"}
 

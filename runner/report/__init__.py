@@ -1,15 +1,9 @@
 """`report.html`: the curves and facts of a run, and pages that compare several.
 
-    tiryns report outputs/2026-11-03/12-30-11-ab12             writes its report.html
-    tiryns report outputs/2026-11-03/*                         writes comparison.html beside them
-    tiryns report outputs/2026-11-03/12-40-02-cd34             the folder of a sweep: writes its report.html
-
 The pages are single files: no network, no libraries. Each holds one JSON of facts, which `page.js` draws in the browser.
 
 - `single`: the page of a run; `comparison`: that of several, with means over seeds.
-- `changed`: the settings of a run that are not the default.
 - `suite`: the table of a suite.
-- `coordinates`: how far the activations of several widths move.
 - `phases`: the phases of a run in its charts, and as a table.
 - `curves`: metrics as curves, which `chart.js` draws; `page`: the parts of a page, and its file.
 - `evaluation`, `predictions`: sections on what a model gets right, and the page of `tiryns evaluate`.

@@ -19,7 +19,6 @@ MATRIX_LABELS = 30
 """With more labels than this, the most frequent confusions are listed instead of the whole matrix."""
 
 LISTED = 50
-"""Confusions listed."""
 
 KNOWN = (
     *("kind", "examples", "metrics", "intervals", "labels", "confusion", "confusions", "per_class"),
@@ -39,7 +38,6 @@ CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "
 """Heads of tables, and the keys of their columns."""
 
 DATA_URI = "data:image/png;base64,"
-"""Start of the images that are put into a page."""
 
 HINT = (
     "Held-out text. The model guessed the marked tokens: green ones right; after a red one stands its guess."
@@ -47,10 +45,7 @@ HINT = (
 
 
 def evaluation_sections(folder: Path) -> list[Part]:
-    """A section per evaluated set of a run folder, from `evaluation.json` and `predictions.jsonl`; none without.
-
-    Those of test sets come first; beside them the others are folded away.
-    """
+    """A section per evaluated set of a run folder, test sets first; beside them the others are folded away."""
     sets = read_json(folder / "evaluation.json", {}).get("sets")
     if not isinstance(sets, dict):
         return []

@@ -9,7 +9,6 @@ from tiryns.runner.report.page import number
 from tiryns.runner.run.folder import Run
 
 WIDE, TALL = 360, 120
-"""Size of the picture, in pixels."""
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0468c")
 

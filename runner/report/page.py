@@ -92,10 +92,7 @@ def table(
 
 
 def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
-    """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows.
-
-    Of a long one the first rows are in sight.
-    """
+    """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows."""
     cells = [[row[key] for key in columns.values()] for row in rows]
     fold: Part = (
         {"fold": f"All {len(rows)} rows", "first": [*range(IN_SIGHT)]} if len(rows) > IN_SIGHT + 2 else {}

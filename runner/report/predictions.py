@@ -25,7 +25,6 @@ SHOWN_WORDS = 6
 """Words with wrong labels that are shown of a sentence."""
 
 SHOWN_LETTERS = 240
-"""Letters shown of a text."""
 
 
 class Judged(NamedTuple):

@@ -13,7 +13,7 @@ from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
-from tiryns.runner.report.changed import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
 from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, levels_of, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
@@ -31,18 +31,13 @@ FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
     *("status.json", "environment.json", "command.txt", "train.log", "order.txt"),
 )
-"""Files of a run folder that its page links to."""
 
 
 def write_report(run_folder: Path, state: str | None = None, path: Path | None = None) -> Path:
     """Writes `report.html` into a run folder, or the page to another path; returns the path.
 
-    Sections whose files are missing are left out. `state`, if given, is that which the run is about to have.
-
-    Raises:
-        FileNotFoundError: there is no such folder.
-        ValueError: it is not the folder of a run.
-        OSError: the page cannot be written.
+    `state`, if given, is that which the run is about to have. Raises FileNotFoundError for a missing folder, ValueError
+    for one that is no run, OSError if the page cannot be written.
     """
     run = Run(load_run(Path(run_folder)).path, state)
     environment = read_json(run.path / "environment.json", {})

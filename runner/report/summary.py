@@ -46,7 +46,6 @@ CONSTANT = {
 """Words of the note on a model that knows how frequent labels are, by what the names of such levels begin with."""
 
 OVERFITTING = "overfitting"
-"""The word of the warning of a loss that was lower before."""
 
 ADVICE = (
     "train longer; if the loss stays there, try a lower optimizer.lr, a longer scheduler.warmup_steps, another seed, or "
@@ -55,10 +54,7 @@ ADVICE = (
 
 
 def end_summary(folder: Path, results: Mapping[str, float], state: str | None = None) -> None:
-    """Prints the figures of a run, the paths of its files, and the command that resumes it.
-
-    `state`, if given, is that which the run is about to have.
-    """
+    """Prints the figures of a run, which is about to have this `state`, its files, and the command that resumes it."""
     folder = typed_path(folder)
     run = Run(folder, state)
     present = {what: name for what, name in FILES.items() if (folder / name).exists()}
@@ -76,10 +72,7 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
 
 
 def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
-    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule.
-
-    A terminal shows no tensors: `parameter_groups.json` has all of their names.
-    """
+    """Prints the parameter groups of an optimizer, as `runner.optim.groups_table` lists them, and its schedule."""
     groups = {
         row["name"]: f"{row['parameters']:,} in {row['tensors']} tensors"
         + (f" such as {row['example']}" if row["example"] and not sys.stdout.isatty() else "")
@@ -90,9 +83,8 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
 
 
 def resume_command(run: Run) -> str | None:
-    """The command that resumes a run, with the flags of the one that started it; a finished run gets a new length.
+    """The command that resumes a run, with the flags of the one that started it; a finished run gets twice its length.
 
-    That is twice its own, also where a callback has ended it before: the same length would be the same, finished run.
     One with phases is as long as these: None where it is finished, as only a branch with others goes on.
     """
     words, status = run.command_words(), run.status

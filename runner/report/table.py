@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
@@ -33,29 +33,22 @@ def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def as_markdown(runs: list[Run], importance: Importance | None = None) -> str:
-    """Tables of settings and runs with the best setting in bold, and what there is to say of it.
-
-    `importance` is that of a search; without it that of a grid is computed.
-    """
-    tables, notes = _document(runs, importance)
-    return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
-
-
-def as_latex(runs: list[Run], importance: Importance | None = None) -> str:
-    """The same as tables of LaTeX."""
-    tables, notes = _document(runs, importance)
-    return "\n".join([*(latex(*table) for table in tables), *map(latex_comment, notes)])
-
-
-def _document(runs: list[Run], importance: Importance | None) -> tuple[list[Table], list[str]]:
+def compared_as(form: str, runs: list[Run], importance: Importance | None = None) -> str:
+    """Tables of settings, runs and what mattered, and notes, as `md` or `tex`; `importance` is that of a search."""
     compared = Comparison(runs)
-    mattered = importance or variance_explained(compared)
     tables, notes = _tables(compared)
-    if mattered:
+    if mattered := importance or variance_explained(compared):
         tables.append((*importance_table(mattered), ()))
         notes.append(mattered.sentence)
-    return tables, notes
+    return document(form, tables, notes)
+
+
+def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
+    """Tables with the best rows in bold, and notes, in Markdown (`md`) or LaTeX (`tex`)."""
+    if form == "tex":
+        comments = ("".join(f"% {line}\n" for line in note.splitlines()) for note in notes)
+        return "\n".join([*(latex(*table) for table in tables), *comments])
+    return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
 
 
 def compared_text(runs: list[Run]) -> str:
@@ -136,21 +129,17 @@ def as_text(
     widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
     while width and 2 * len(widths) + sum(widths) > width and max(widths[1:], default=0) > SHORTEST:
         widths[widths.index(max(widths[1:]), 1)] -= 1
-    cells = [
-        [
-            cell if len(cell) <= most else f"{cell[: most - 1]}…"
-            for cell, most in zip(row, widths, strict=True)
-        ]
-        for row in cells
-    ]
+    cells = [[_cut(cell, most) for cell, most in zip(row, widths, strict=True)] for row in cells]
     marks = [" ", *("*" if number in best else " " for number in range(len(rows)))]
     lines = [
         f"{mark} " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for mark, row in zip(marks, cells, strict=True)
     ]
-    return "".join(
-        f"{line[: width - 1]}…\n" if width and len(line) > width else f"{line}\n" for line in lines
-    )
+    return "".join(f"{_cut(line, width)}\n" for line in lines)
+
+
+def _cut(text: str, most: int | None) -> str:
+    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
@@ -189,16 +178,10 @@ def latex(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> str:
     return "\n".join([*head, *lines[1:], "\\bottomrule", "\\end{tabular}", ""])
 
 
-def latex_comment(note: str) -> str:
-    """A sentence in a comment of LaTeX."""
-    return "".join(f"% {line}\n" for line in note.splitlines())
-
-
 LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}",
     "±": "$\\pm$", "<": "$<$", ">": "$>$",
 }  # fmt: skip
-"""How LaTeX spells letters that mean something to it."""
 
 
 def shown_value(value: object) -> str:

@@ -3,8 +3,8 @@
 - `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs; `sweep_page`: what is shown
   of them; `same_failure`: what the first jobs have all failed by.
 - `replicates`: the words `seeds=5` and `folds=5`.
-- `optuna`: search with Optuna; `study`: its storage, which sweepers share; `pruning`: stops hopeless trials;
-  `importance`: which settings of a search mattered.
+- `optuna`: search with Optuna; `study`: its storage, which sweepers share, and which settings mattered; `pruning`:
+  stops hopeless trials.
 - `suite`: models on a list of tasks, with one table.
 - `slurm`: jobs as SLURM arrays; `ray`: jobs as tasks of a Ray cluster.
 """

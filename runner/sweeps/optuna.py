@@ -24,6 +24,7 @@ from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.study import (
     STUDY,
+    TRIAL,
     Claims,
     import_optuna,
     open_storage,
@@ -34,9 +35,6 @@ from tiryns.runner.sweeps.study import (
 from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
 
 log = logging.getLogger("tiryns")
-
-TRIAL = "trial.json"
-"""In a run's folder: its trial, and where the study is."""
 
 
 class Search(JobSweeper):
@@ -91,9 +89,11 @@ class Search(JobSweeper):
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = study.user_attrs.get("space", space)
         if searched != space or study.direction.name != self.direction.upper():
+            how = (
+                f"{', '.join(searched)} ({study.direction.name.lower()}) in other bounds or another direction"
+            )
             raise ValueError(
-                f"the search in {self.storage!r} is over {', '.join(searched)} ({study.direction.name.lower()}) in "
-                "other bounds or another direction; begin a new one without resume and in a folder of its own"
+                f"the search in {self.storage!r} is over {how}; begin a new one in its own folder"
             )
         study.set_user_attr("space", space)
         return study
@@ -170,10 +170,9 @@ class Search(JobSweeper):
         if state == "pruned":
             self.study.tell(number, state=states.PRUNED)
         elif state == "done" and status.get("mode") not in (None, self.direction[:3]):
-            raise TrainingFailure(
-                f"the trials monitor {status['monitor']}, which is better when {status['mode']}, and the search goes the "
-                f"other way: set hydra.sweeper.direction={status['mode']}"
-            )
+            mode = status["mode"]
+            told = f"the trials monitor {status['monitor']}, which is better when {mode}"
+            raise TrainingFailure(f"{told}, unlike the search: set hydra.sweeper.direction={mode}")
         elif state == "done" and value is not None and math.isfinite(value):
             self.study.tell(number, value)
         else:
@@ -226,9 +225,7 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
         else:
             fixed[key] = as_typed(f"{key}={override.get_value_element_as_str()}")
     if not space:
-        raise ValueError(
-            "nothing to search over: give at least one value such as 'optimizer.lr=tag(log, interval(1e-4, 1e-2))'"
-        )
+        raise ValueError("nothing to search over: give a value such as 'optimizer.lr=interval(1e-4, 1e-2)'")
     return list(fixed.values()), space
 
 

@@ -9,8 +9,7 @@ from tiryns.runner.checkpoints.callback import Checkpoint
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
-from tiryns.runner.sweeps.optuna import TRIAL
-from tiryns.runner.sweeps.study import STUDY, import_optuna, noted_storage, open_storage
+from tiryns.runner.sweeps.study import STUDY, TRIAL, import_optuna, noted_storage, open_storage
 
 
 def pruning_of(folder: Run, saver: Checkpoint) -> "list[Pruning]":

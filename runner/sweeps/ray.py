@@ -37,9 +37,8 @@ class Launcher(HydraLauncher):
     @takes_settings(options.Ray)
     def __init__(self, settings: options.Ray) -> None:
         if not (find_spec("ray") and find_spec("hydra_plugins.hydra_ray_launcher")):
-            raise ImportError(
-                "hydra/launcher=ray needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
-            )
+            needed = "needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
+            raise ImportError(f"hydra/launcher=ray {needed}")
         self.settings = settings
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -47,12 +46,7 @@ class Launcher(HydraLauncher):
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Runs the jobs; returns when all have ended.
-
-        Raises:
-            ConnectionError: there is no cluster at the address.
-            ValueError: a run asks for several machines, or a setting is out of bounds.
-        """
+        """Runs the jobs; returns when all have ended. Raises ConnectionError or ValueError where they cannot be."""
         check_fields(options.Ray, "hydra.launcher", vars(self.settings))
         import ray
         from hydra_plugins.hydra_ray_launcher._launcher_util import launch_job_on_ray
@@ -62,8 +56,6 @@ class Launcher(HydraLauncher):
         asked = [self._resources(config.trainer) for config in configs]
         folders = [Run(sweep / str(config.hydra.sweep.subdir)) for config in configs]
         connect(self.settings)
-        for resources in {str(wanted): wanted for wanted in asked}.values():
-            warn_without_room(resources)
         tasks = []
         # they find the modules that this command finds, before they import anything
         searched = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
@@ -91,10 +83,8 @@ class Launcher(HydraLauncher):
     def _resources(self, trainer: DictConfig) -> dict[str, Any]:
         """What Ray has to reserve for a run; raises ValueError where one machine is not enough."""
         if nodes_of(trainer) != (1, 1):
-            raise ValueError(
-                f"hydra/launcher=ray gives each run one machine: trainer.num_nodes={trainer.num_nodes} needs torchrun "
-                "or hydra/launcher=slurm"
-            )
+            nodes = f"trainer.num_nodes={trainer.num_nodes} needs torchrun or hydra/launcher=slurm"
+            raise ValueError(f"hydra/launcher=ray gives each run one machine: {nodes}")
         devices = processes_per_node(trainer)
         gpus = self.settings.gpus
         if gpus is None:
@@ -120,10 +110,8 @@ class OnNode:
         try:
             os.chdir(self.cwd)
         except OSError as error:
-            raise ValueError(
-                f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror}): the machines of the cluster "
-                "need the working folder under the same path"
-            ) from error
+            told = f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror})"
+            raise ValueError(f"{told}: all machines need the working folder under this path") from error
         deadline = time.monotonic() + SECONDS_FOR_THE_LAST_TO_END
         while Run(self.folder).is_locked() and time.monotonic() < deadline:
             time.sleep(0.5)
@@ -147,15 +135,3 @@ def connect(settings: options.Ray) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = settings.address or os.environ.get("RAY_ADDRESS") or "of this machine"
         raise ConnectionError(f"cannot connect to the Ray cluster {where}: {str(error).strip()}") from error
-
-
-def warn_without_room(wanted: dict[str, Any]) -> None:
-    """Says that jobs will wait where no machine of the cluster is large enough by now."""
-    import ray
-
-    names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
-    needed = {names[n]: count for n, count in wanted.items() if n in names} | wanted["resources"]
-    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(all(machine.get(n, 0) >= count for n, count in needed.items()) for machine in machines):
-        shown = ", ".join(f"{name} {count:g}" for name, count in needed.items() if count)
-        log.warning("no machine of the Ray cluster has %s: the jobs wait for one", shown)

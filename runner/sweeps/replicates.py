@@ -22,9 +22,7 @@ def with_replicates(words: Sequence[str]) -> list[str]:
         return list(words)
     names = [word.partition("=")[0] for word in words]
     if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
-        raise ValueError(
-            f"{given[0]}: every value is trained, and {search} chooses values: leave out one of both"
-        )
+        raise ValueError(f"{given[0]}: every value is trained, and {search} chooses values: leave out one")
     if "folds" in (word.partition("=")[0] for word in given) and any(name == "suite" for name in names):
         raise ValueError("folds: a suite measures each task on its own test set: leave out folds or suite")
     found: list[str] = []

@@ -1,27 +1,36 @@
-"""The study of a search: its storage, which several sweepers may share, and which of them has a trial.
+"""The study of a search: its storage, which several sweepers may share, which of them has a trial, and what mattered.
 
 A storage is a journal file, or `grpc://HOST:PORT` of Optuna's proxy for one. Optuna is imported when a search begins.
 """
 
 import os
 import secrets
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.run.files import locked
+from tiryns.runner.run.files import locked, read_json
 from tiryns.runner.run.folder import Run
 
+if TYPE_CHECKING:
+    from tiryns.runner.report.comparison.importance import Importance
+
 JOURNAL, STUDY = "study.journal", "search"
-"""The journal in the sweep's folder, and the name of the study."""
 
 SWEEPERS, SWEEPER = ".sweepers", "sweeper"
 """In the sweep's folder: a lock for each process that searches there; and the attribute of a trial with its name."""
 
+TRIAL = "trial.json"
+"""In a run's folder: its trial, and where the study is."""
+
 PROXY = "grpc://"
 
 SECONDS_TO_ANSWER = 20.0
+
+FEWEST_TRIALS, ENOUGH_TRIALS = 20, 50
+"""Complete trials below which nothing is told; and from which 5 are among the best tenth, as Optuna advises."""
 
 
 def import_optuna() -> Any:
@@ -53,13 +62,7 @@ def noted_storage(noted: str, folder: Path) -> str:
 
 
 def open_storage(storage: str) -> Any:
-    """Optuna's storage, which many processes may write to.
-
-    Raises:
-        ConnectionError: no proxy answers.
-        ImportError: a proxy is asked for, without the packages.
-        ValueError: it is no address.
-    """
+    """Optuna's storage, which many processes may write to; raises ConnectionError, ImportError or ValueError."""
     storages = import_optuna().storages
     if not storage.startswith(PROXY):
         return storages.JournalStorage(storages.journal.JournalFileBackend(storage))
@@ -70,13 +73,10 @@ def open_storage(storage: str) -> Any:
         proxy = storages.GrpcStorageProxy(host=host, port=int(port))
         proxy.wait_server_ready(timeout=SECONDS_TO_ANSWER)
     except ImportError as error:
-        raise ImportError(
-            f"hydra.sweeper.storage={storage} needs the package grpcio: pip install 'tiryns[search]'"
-        ) from error
+        raise ImportError(f"{storage} needs the package grpcio: pip install 'tiryns[search]'") from error
     except ConnectionError as error:
-        raise ConnectionError(
-            f"hydra.sweeper.storage={storage}: no proxy has answered in {SECONDS_TO_ANSWER:.0f} seconds"
-        ) from error
+        told = f"no proxy has answered in {SECONDS_TO_ANSWER:.0f} seconds"
+        raise ConnectionError(f"hydra.sweeper.storage={storage}: {told}") from error
     return proxy
 
 
@@ -128,3 +128,35 @@ class Claims:
 
     def _lock_of(self, token: str) -> Run:
         return Run(self.sweep / SWEEPERS / token)
+
+
+def study_importance(sweep: Path) -> "Importance | None":
+    """The importance of each setting of a search for reaching the best tenth of its trials, by PED-ANOVA.
+
+    None for a sweep without a journal here, fewer than two settings or `FEWEST_TRIALS`, or without Optuna.
+    Source: Watanabe, Bansal and Hutter 2023 (arXiv 2304.10255).
+    """
+    noted = ((file, read_json(file, {}).get("journal")) for file in sorted(sweep.glob(f"*/{TRIAL}")))
+    storage = next((noted_storage(str(place), file.parent) for file, place in noted if place), PROXY)
+    if storage.startswith(PROXY) or not Path(storage).is_file():
+        return None
+    try:
+        optuna = import_optuna()
+        study = optuna.load_study(study_name=STUDY, storage=open_storage(storage))
+        trials = study.get_trials(deepcopy=False, states=[optuna.trial.TrialState.COMPLETE])
+    except (ImportError, KeyError, OSError, ValueError):  # a page needs no whole journal
+        return None
+    if len(trials) < FEWEST_TRIALS or len({name for trial in trials for name in trial.params}) < 2:
+        return None
+    with warnings.catch_warnings(action="ignore"):
+        shares = optuna.importance.get_param_importances(
+            study, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
+        )
+    rough = "" if len(trials) >= ENOUGH_TRIALS else f" With fewer than {ENOUGH_TRIALS} trials it is rough."
+    from tiryns.runner.report.comparison.importance import Importance  # numpy, which composing does without
+
+    sentence = (
+        f"How much each setting matters for reaching the best tenth of {len(trials)} complete trials, in shares of all "
+        f"(PED-ANOVA, by Optuna).{rough}"
+    )
+    return Importance(shares, {}, sentence)

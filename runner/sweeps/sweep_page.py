@@ -24,8 +24,8 @@ from tiryns.runner.run.command.words import quoted
 from tiryns.runner.run.files import JUDGE, LADDER, read_json, read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.sweeps.optuna import TRIAL
 from tiryns.runner.sweeps.same_failure import words_apart
+from tiryns.runner.sweeps.study import TRIAL, study_importance
 from tiryns.runner.sweeps.sweeper import ENDED, problem_of, runs_one_by_one
 
 
@@ -81,7 +81,6 @@ class SweepPage(Callback):
         from tiryns.runner.report.comparison.pages import write_page
         from tiryns.runner.report.comparison.settings import Comparison
         from tiryns.runner.report.table import settings_text
-        from tiryns.runner.sweeps.importance import study_importance
 
         compared = Comparison(runs)
         page = write_page(folder, compared, "report.html", study_importance(folder))

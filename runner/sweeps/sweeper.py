@@ -68,7 +68,7 @@ def sweep_folder(*, _root_: DictConfig) -> str:
     """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
         raise ValueError(
-            f"mode={_root_.mode} is for one config: leave out -m and give each setting one value"
+            f"mode={_root_.mode} is for one config: leave out -m, and give each setting one value"
         )
     outputs = Path(_root_.outputs)
     found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
@@ -104,10 +104,8 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
         elif override.is_discrete_sweep():
             values[key] = list(override.sweep_string_iterator())
         else:
-            raise ValueError(
-                f"{override.input_line}: a grid needs single values, such as {key}=1,2; "
-                "hydra/sweeper=optuna searches an interval"
-            )
+            told = f"a grid needs single values, such as {key}=1,2; hydra/sweeper=optuna searches an interval"
+            raise ValueError(f"{override.input_line}: {told}")
     words = [[as_typed(f"{key}={value}") for value in given] for key, given in values.items()]
     return [list(job) for job in product(*words)]
 
@@ -181,12 +179,7 @@ class Grid(JobSweeper):
         hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
-        undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
-        if len(undone) < len(jobs):
-            log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
-        waiting = [job for job in undone if not job.folder.is_locked()]
-        if len(waiting) < len(undone):
-            log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
+        waiting = waiting_of(jobs)
         results = self._launch_first(waiting)
         waiting = waiting[self.launched :]
         size = self.max_batch_size or len(jobs)
@@ -234,6 +227,17 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
             folder.announce(identity_hash, overrides)
         placed.append(Job(overrides, folder))
     return placed
+
+
+def waiting_of(jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that are neither done nor trained by another process now; how many are is logged."""
+    undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
+    if len(undone) < len(jobs):
+        log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
+    waiting = [job for job in undone if not job.folder.is_locked()]
+    if len(waiting) < len(undone):
+        log.info("%d jobs are left to the processes that train them now", len(undone) - len(waiting))
+    return waiting
 
 
 def problem_of(run: Run) -> str | None:

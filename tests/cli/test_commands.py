@@ -143,11 +143,8 @@ def test_schema_takes_every_recipe(recipe: Path) -> None:
     [
         {"optimizer": {"lrr": 1}},
         {"optimizer": {"lr": -1}},
-        {"optimizer": {"lr": "much"}},
         {"trainer": {"max_steps": 1.5}},
         {"data": {"layout": "spiral"}},
-        {"scheduler": {"warmup_kind": "sudden"}},
-        {"sede": 1},
         {"logger": {"wandb": {"projekt": "x"}}},
         {"optimizer": {"momentum": 0.9, "betas": [0.9, 0.99]}},
     ],
@@ -176,17 +173,13 @@ def test_schema_takes_a_whole_config_and_components_of_others(tmp_path: Path) ->
 
 MEANT = [
     (["--config-dir", "conf", "plan", "seed=3"], ["plan", "seed=3", "--config-dir", "conf"]),
-    (["--config-dir=conf", "plan"], ["plan", "--config-dir=conf"]),
     (["-cd", "plan", "plan"], ["plan", "-cd", "plan"]),
     (["--json", "prepare", "corpus", "a.txt"], ["prepare", "corpus", "a.txt", "--json"]),
-    (["--outputs", "there", "runs"], ["runs", "--outputs", "there"]),
     (["-m", "train", "seed=1,2"], ["train", "seed=1,2", "-m"]),
     (["--json", "judge", "a", "--", "seed=1"], ["judge", "a", "--json", "--", "seed=1"]),
-    (["--help", "predict"], ["predict", "--help"]),
     (["predict", "RUN", "train"], ["predict", "RUN", "train"]),
     (["--config-name", "plan", "seed=3"], ["--config-name", "plan", "seed=3"]),
     (["--rank", "plan"], ["--rank", "plan"]),
-    (["seed=3", "--cfg", "job"], ["seed=3", "--cfg", "job"]),
     (["predcit", "train"], ["predcit", "train"]),
     ([], []),
 ]

@@ -1,18 +1,17 @@
 """`--json` of every command: one document with the documented keys on standard output, and nothing else there."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.judge.folders import make_sweep
-from tests.conftest import ROOT, TINY, train_here
+from tests.conftest import TINY, train_here
 from tests.support.in_process import tiryns_here
-from tests.support.json_keys import document
-from tiryns.runner.cli.agents.documents import DOCUMENTS
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tests.support.json_keys import document, documented_keys
+from tiryns.runner.cli.agents.tools import DOCUMENTS
+from tiryns.runner.cli.commands import COMMANDS
 from tiryns.runner.cli.reproduce import worktree
 from tiryns.runner.run.command.json_output import as_json, json_alone
 from tiryns.runner.run.folder import Run
@@ -20,7 +19,7 @@ from tiryns.runner.run.folder import Run
 
 def asked(cwd: Path, command: str, *words: object, status: int = 0) -> Any:
     """The document of a command, which is in `DOCUMENTS`."""
-    typed = next(name for name in (*OF_TWO_WORDS, *COMMANDS) if command.startswith(name))
+    typed = max((name for name in COMMANDS if command.startswith(name)), key=len)
     action = ["compare"] if command == "runs compare" else ["show"] if command == "runs show" else []
     done = tiryns_here(cwd, *typed.split(), *action, *map(str, words), "--json")
     assert done.returncode == status, done.stderr
@@ -28,11 +27,8 @@ def asked(cwd: Path, command: str, *words: object, status: int = 0) -> Any:
 
 
 def test_keys_are_those_of_the_page() -> None:
-    page = (ROOT / "docs" / "commands.md").read_text().partition("\n## JSON\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (?:`([^`]+)`(?:, `[^`]+`)*) \| (.*) \|$", page, re.MULTILINE)
-    assert {command: set(re.findall("`([^`]+)`", keys)) for command, keys in rows} == {
-        command: set(keys.split()) for command, keys in DOCUMENTS.items()
-    }
+    keys = {command: {key.split(".")[0] for key in keys} for command, keys in documented_keys().items()}
+    assert keys == {command: set(keys.split()) for command, keys in DOCUMENTS.items()}
 
 
 def test_what_is_known_without_a_run(tmp_path: Path) -> None:

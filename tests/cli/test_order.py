@@ -18,7 +18,6 @@ from tests.modules.conftest import TINY as FINETUNING
 from tests.support.composed import composed
 from tests.support.in_process import Done, tiryns_here
 from tiryns.runner.cli.order.opened import SampleOrder
-from tiryns.runner.data.origin.places import DocumentPlaces
 from tiryns.runner.run.folder import Run
 
 STEPS = 5
@@ -137,16 +136,6 @@ def test_text_is_found_in_every_step_that_trained_on_it(run: Run, tmp_path: Path
     assert held_out == 3
 
 
-@pytest.mark.slow
-def test_text_is_found_in_its_own_part_of_a_long_document(run: Run, texts: Path) -> None:
-    places = DocumentPlaces(SampleOrder(run.path).data)
-    long = next(d for d in range(30) if len(places.sequences_of(d)) > 1)
-    document = [*paragraphs("a"), *paragraphs("b")][long]
-    (first,), (whole,) = found(run, document.split()[0] + " "), found(run, document)
-    assert whole["sequences"] == places.sequences_of(long).tolist()
-    assert first["sequences"] == whole["sequences"][:1]
-
-
 def test_text_behind_the_cut_was_not_trained_on(run: Run, texts: Path, tmp_path: Path) -> None:
     long = max(paragraphs("a"), key=len)
     words = [*TINY, f"data.source={texts / '*.txt'}", "data.long_documents=truncate"]
@@ -251,13 +240,3 @@ def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:
     done = order(begun(tmp_path / "stream", *words), "--steps", "1")
     assert "reads its data as a stream (StreamedPretrainingData)" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_code_that_a_config_names_counts_only_where_it_is_typed(run: Run, tmp_path: Path) -> None:
-    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
-    config = OmegaConf.load(copy.path / "config.yaml")
-    config.trust_remote_code = True
-    OmegaConf.save(config, copy.path / "config.yaml")
-    assert "trust_remote_code lets code of others run" in order(copy, "--steps", "1").stderr
-    assert order(copy, "--steps", "1", "trust_remote_code=true").returncode == 0

@@ -111,13 +111,6 @@ def test_every_objective_shows_its_targets(tmp_path: Path, words: list[str], exp
     assert not (tmp_path / "outputs").exists()
 
 
-def test_padding_is_counted(tmp_path: Path, text_file: Path) -> None:
-    done = tiryns_here(tmp_path, *TINY, f"data.source={text_file}", "data.layout=padded", "mode=inspect")
-    rate = float(fact(done, "fill rate").partition("%")[0])
-    assert 30 < rate < 100
-    assert "(padded)" in fact(done, "fill rate")
-
-
 def test_ranks_of_all_nodes_share_the_work(tmp_path: Path, text_file: Path) -> None:
     words = ["trainer.devices=3", "trainer.num_nodes=2", "mode=inspect"]
     done = succeeded(tmp_path, *TINY, f"data.source={text_file}", *words)

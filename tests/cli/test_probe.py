@@ -134,18 +134,6 @@ def test_words_have_entities_and_a_probe_knows_more_than_chance(
     assert status["monitor"] == "val/validation/entity_f1"
 
 
-@pytest.mark.slow
-def test_a_sweep_over_poolings_skips_what_is_done(files: dict[str, list[str]], tmp_path: Path) -> None:
-    words = ["-m", *PROBE, *files["retrieval"], "pooling=mean,cls", "hydra.sweep.dir=sweep"]
-    assert tiryns_here(tmp_path, *words).returncode == 0
-    found = [json.loads((tmp_path / f"sweep/{job}/status.json").read_text()) for job in (0, 1)]
-    assert [status["resolved"]["pooling"] for status in found] == ["mean", "cls"]
-    assert found[0]["results"] != found[1]["results"]
-    again = tiryns_here(tmp_path, *words)
-    assert "2 of 2 jobs are done already" in again.stdout + again.stderr
-    assert "NDCG@10" in (tmp_path / "sweep" / "report.html").read_text()
-
-
 def refused(tmp_path: Path, *words: str) -> Done:
     done = tiryns_here(tmp_path, *words)
     assert done.returncode == 1

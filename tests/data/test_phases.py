@@ -13,7 +13,6 @@ from tests.runs.test_train import assert_bitwise, continued, losses, rows, weigh
 from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.cli.order.finding import find
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.data.origin.places import places_of
 from tiryns.runner.loop.assembly import assemble
@@ -154,7 +153,7 @@ def test_manifest_and_order_know_the_phases(whole: Run, arguments: list[str]) ->
         ids = order.data.tokenizer(text, add_special_tokens=False)["input_ids"]
         assert order.data.train[index].tolist()[1:4] in [ids[i : i + 3] for i in range(len(ids))]
     document = next(iter(order.data.sources["code"].source.documents()))
-    ((_, (holder, *_)),) = find(order, document)
+    ((_, (holder, *_)),) = order.find(document)
     lengths = {len(order.data.train[index]) for index in holder.sequences}
     assert len(holder.sequences) >= 2, "once for each length"
     assert max(lengths) <= 48

@@ -9,8 +9,7 @@ from omegaconf import OmegaConf
 
 from tests.support.processes import start
 from tiryns import compose
-from tiryns.runner.cli.plan.nominal import meta_model, nominal_plan
-from tiryns.runner.cli.plan.nominal_run import NominalRun
+from tiryns.runner.cli.plan.nominal import NominalRun, meta_model, nominal_plan
 from tiryns.runner.optim.groups import parameter_groups
 from tiryns.runner.run.folder import Run
 

@@ -10,8 +10,7 @@ from tests.conftest import TINY
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tiryns import assemble, compose
-from tiryns.runner.cli.plan.nominal import nominal_plan, on_gpus
-from tiryns.runner.cli.plan.nominal_run import NominalRun
+from tiryns.runner.cli.plan.nominal import NominalRun, nominal_plan, on_gpus
 
 LENGTH = 24
 PHASES = [

@@ -7,8 +7,7 @@ import pytest
 
 from tests.recipes.papers import PAPERS, Paper
 from tiryns import compose
-from tiryns.runner.cli.plan.nominal import nominal_plan
-from tiryns.runner.cli.plan.nominal_run import NominalRun
+from tiryns.runner.cli.plan.nominal import NominalRun, nominal_plan
 
 
 @cache

@@ -89,13 +89,6 @@ def test_comparison_keeps_runs_that_failed(tmp_path: Path) -> None:
     assert "No run has logged a loss yet." in read(write_comparison(tmp_path, runs)).text
 
 
-def test_comparison_falls_back_on_the_configs(tmp_path: Path) -> None:
-    runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
-    for run in runs:
-        (run / "overrides.json").unlink()
-    assert "optimizer.lr" in read(write_comparison(tmp_path, runs)).heads
-
-
 def test_larger_is_better_where_the_checkpoint_says_so(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, loss=loss) for name, loss in (("a", 2.0), ("b", 3.0))]
     for run in runs:
@@ -110,10 +103,3 @@ def test_runs_of_a_sweep_are_found_in_the_order_of_their_numbers(tmp_path: Path)
         make_run(tmp_path / f"{i}")
     assert [run.name for run in find_runs(tmp_path)] == [str(i) for i in range(12)]
     assert find_runs(tmp_path / "3") == []
-
-
-def test_first_charts_alone_are_wide_and_one_legend_serves_all(tmp_path: Path) -> None:
-    page = read(write_comparison(tmp_path / "sweep", sweep(tmp_path / "sweep")))
-    shown = [chart for part in page.of("charts") for chart in part["charts"]]
-    assert [chart["wide"] for chart in shown] == [True, True, False, False, False]
-    assert [bool(part["names"]) for part in page.of("charts")] == [False, True]

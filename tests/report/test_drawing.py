@@ -2,13 +2,11 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiryns.runner.report.comparison.goal import titles_of
+from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.report.curves import run_charts, smooth, thin_out
-from tiryns.runner.run import metrics_file
 from tiryns.runner.run.metrics_file import Series, read_metrics
 
 
@@ -53,32 +51,6 @@ def test_the_axis_of_a_share_ends_at_one_and_figures_are_spelt_as_usual() -> Non
         "val/x/macro_f1": "Validation macro F1",
         "test/fold/macro_f1": "Held-out macro F1",
     }
-
-
-def test_long_file_is_text_in_blocks_and_numbers_share_their_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [
-        f"{step},{step}.5,{step / 7!r},{step},{step if step % 10 == 0 else ''}" for step in range(1, 2001)
-    ]
-    rows[700] = '701,701.5,"x",1,'  # no number, and quoted
-    (tmp_path / "metrics.csv").write_text("\n".join(["step,time,a,b,c", *rows, ""]))
-    cells_of, sizes = metrics_file._cells, []
-
-    def counting(text: str, count: int) -> list[list[str]]:
-        sizes.append(len(text))
-        return cells_of(text, count)
-
-    monkeypatch.setattr(metrics_file, "_cells", counting)
-    monkeypatch.setattr(metrics_file, "BLOCK", 4096)
-    found = read_metrics(tmp_path / "metrics.csv")
-    assert len(sizes) > 10
-    assert max(sizes) < 4096 + 100
-    assert found["a"].values.tolist() == [step / 7 for step in range(1, 2001) if step != 701]
-    assert found["c"].steps.tolist() == [*range(10, 2001, 10)]
-    (tmp_path / "metrics.csv").write_text("step,time,a,b\n1,1,1,1\n2,2,2,2\n")
-    both = read_metrics(tmp_path / "metrics.csv")
-    assert both["a"].steps is both["b"].steps
 
 
 def test_metrics_of_a_live_run_are_read_up_to_its_last_whole_row(tmp_path: Path) -> None:

@@ -39,17 +39,8 @@ def test_page_draws_phases_and_lists_them(tmp_path: Path) -> None:
     page = read(write_report(phased(tmp_path / "run")))
     assert all(c["spans"] == [["stable", 0, 30], ["<long>", 30, 40]] for c in page.charts.values())
     table = page.table("phase")
-    assert table.heads == [
-        "phase",
-        "steps",
-        "tokens",
-        "learning rate",
-        "sequence length",
-        "weight decay",
-        "data.mixture",
-        "model.rope_theta",
-        "validation loss",
-    ]
+    settings = ["learning rate", "sequence length", "weight decay", "data.mixture", "model.rope_theta"]
+    assert table.heads == ["phase", "steps", "tokens", *settings, "validation loss"]
     run = load_run(tmp_path / "run")
     losses = run.series["val/books/loss"]
     at = dict(zip(losses.steps.tolist(), losses.values.tolist(), strict=True))

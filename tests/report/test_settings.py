@@ -9,10 +9,10 @@ import pytest
 from tests.cli.judge.folders import KEY, make_run, make_sweep
 from tests.report.pages import read
 from tiryns.runner.cli.commands import main
-from tiryns.runner.report.changed import changed_settings
+from tiryns.runner.report.comparison.differences import changed_settings
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.table import as_markdown, compared_text
+from tiryns.runner.report.table import compared_as, compared_text
 from tiryns.runner.run.folder import Run, find_runs, load_run
 
 LEVEL = KEY.replace("/loss", "/unigram_entropy")
@@ -36,7 +36,7 @@ def test_lucky_seed_is_not_the_best_setting(tmp_path: Path) -> None:
     assert "lr=0.1, overlaps: `tiryns judge` tells" in said
     starred = [line.split() for line in compared_text(list(found.runs)).splitlines() if line[:1] == "*"]
     assert [row[1] for row in starred] == ["1", "s/3", "s/4", "s/5"]
-    assert said in as_markdown(list(found.runs))
+    assert said in compared_as("md", list(found.runs))
 
 
 def test_intervals_that_lie_apart_and_single_seeds_are_said(tmp_path: Path) -> None:
@@ -108,15 +108,6 @@ def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert [each.runs for each in found.settings] == [[0, 1], [2]], "a seed of its own is a setting"
     assert found.settings[1].label == "seed=7"
-
-
-def test_equal_configs_are_one_setting_however_they_were_asked_for(tmp_path: Path) -> None:
-    make_run(tmp_path / "0", 1, 1.0, ["optimizer.lr=0.001"])
-    make_run(tmp_path / "1", 2, 2.0, ["optimizer.lr=1e-3"], settings={})
-    config = (tmp_path / "0" / "config.yaml").read_text().replace("seed: 1", "seed: 2")
-    (tmp_path / "1" / "config.yaml").write_text(config)
-    make_run(tmp_path / "2", 3, 3.0, ["optimizer.lr=0.002"])
-    assert [each.runs for each in compared(tmp_path).settings] == [[0, 1], [2]]
 
 
 def test_job_without_a_config_joins_the_setting_of_its_overrides(tmp_path: Path) -> None:
@@ -268,10 +259,3 @@ def test_branch_and_its_parent_are_both_seen(tmp_path: Path) -> None:
     assert (whole["steps"], own["steps"], own["values"]) == ([20, 40, 60], [40, 60], [2.2, 1.5])
     assert page.table("run").column("branch of")[1] == "0 step-00000040"
     assert page.table("run").links == ["0", "1", "0"]
-
-
-def test_group_that_all_runs_choose_alike_has_no_column(tmp_path: Path) -> None:
-    losses = {"optimizer.lr=0.1": [1.0], "optimizer.lr=0.2": [2.0]}
-    assert compared(make_sweep(tmp_path, losses, ["optimizer=adamw"])).differences.names == ["optimizer.lr"]
-    other = compared(make_sweep(tmp_path / "b", {"optimizer=adamw": [1.0], "optimizer=lion": [2.0]}))
-    assert other.differences.names == ["optimizer"]

@@ -7,11 +7,9 @@ import pytest
 
 from tiryns.runner.report.summary import (
     clock,
-    compared_losses,
     end_summary,
     resume_command,
     show,
-    validation_set,
 )
 from tiryns.runner.run.folder import Run
 
@@ -111,13 +109,6 @@ def test_best_figure_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert re.search(r"best val/validation/accuracy +0\.300 at step 6", capsys.readouterr().out)
 
 
-def test_finished_run_is_trained_for_as_long_again(tmp_path: Path) -> None:
-    Run(tmp_path).update_status(state="failed", step=40)
-    assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path}")
-    Run(tmp_path).update_status(state="done", step=40)
-    assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path} trainer.max_steps=80")
-
-
 def test_run_that_a_callback_has_ended_gets_another_length_than_its_own(tmp_path: Path) -> None:
     Run(tmp_path).update_status(state="done", step=4, max_steps=8)
     assert str(resume_command(Run(tmp_path))).endswith(f"resume={tmp_path} trainer.max_steps=16")
@@ -142,18 +133,3 @@ def test_run_that_a_callback_has_ended_gets_another_length_than_its_own(tmp_path
 )
 def test_durations(seconds: float, shown: str) -> None:
     assert clock(seconds) == shown
-
-
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [("val/books/loss", "books"), ("val/a/b/loss", "a/b"), ("val/loss", None), ("val/books/accuracy", None)],
-)
-def test_validation_set_of_a_figure(key: str, name: str | None) -> None:
-    assert validation_set(key) == name
-
-
-def test_loss_without_entropy_is_compared_with_nothing() -> None:
-    assert compared_losses({"val/a/loss": 2.0, "val/b/loss": 3.0, "val/b/unigram_entropy": 4.0}) == {
-        "a": (2.0, None),
-        "b": (3.0, 4.0),
-    }

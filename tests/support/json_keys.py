@@ -1,16 +1,27 @@
 """JSON documents of commands, with their documented keys."""
 
 import json
+import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
-from tiryns.runner.cli.agents.documents import DOCUMENTS, LISTS
+from tests.conftest import ROOT
+from tiryns.runner.cli.agents.tools import LISTS
+
+
+@cache
+def documented_keys() -> dict[str, list[str]]:
+    """The keys of each document on the page; behind a dot stands one of a part, or of a list's rows."""
+    page = (ROOT / "docs" / "commands.md").read_text().partition("\n## JSON\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (?:`([^`]+)`(?:, `[^`]+`)*) \| (.*) \|$", page, re.MULTILINE)
+    return {command: re.findall("`([^`]+)`", keys) for command, keys in rows}
 
 
 def document(command: str, printed: str) -> Any:
     """The document that a command has printed, and nothing else, with all of its keys."""
     found = json.loads(printed, parse_constant=_refuse)
-    told = {key: list(_have(found, key.split("."))) for key in DOCUMENTS[command].split()}
+    told = {key: list(_have(found, key.split("."))) for key in documented_keys()[command]}
     assert isinstance(found, list) == (command in LISTS)
     missing = [key for key, rows in told.items() if not rows or not all(rows)]
     assert not missing, f"{command}: {missing}"

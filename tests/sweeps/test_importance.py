@@ -8,8 +8,7 @@ import optuna
 import pytest
 
 from tiryns.runner.cli.report import _importance
-from tiryns.runner.sweeps.importance import study_importance
-from tiryns.runner.sweeps.study import JOURNAL, STUDY, open_storage
+from tiryns.runner.sweeps.study import JOURNAL, STUDY, open_storage, study_importance
 
 
 def search(

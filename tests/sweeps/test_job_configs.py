@@ -105,9 +105,3 @@ def test_launcher_gets_the_config_with_the_folder_of_the_job(loader: Composed, m
     assert plain(configs.load_sweep_config(master, launched)) == plain(expected)
     assert loader.count == 1, "not composed again"
     assert plain(pickle.loads(pickle.dumps(configs)).load_sweep_config(master, launched)) == plain(expected)
-
-
-def test_configs_of_one_kind_do_not_change_each_other(loader: Composed, master: DictConfig) -> None:
-    configs = JobConfigs(loader)  # type: ignore[arg-type]
-    composed = [configs.compose(master, [f"seed={seed}"]) for seed in (1, 2, 3)]
-    assert [config.seed for config in composed] == [1, 2, 3]

@@ -52,9 +52,3 @@ def test_text_has_no_folds(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == (
         "error: folds are for labelled data, such as data=classification: text and images are not cut into folds"
     )
-
-
-def test_one_fold_needs_the_number_of_folds(tmp_path: Path) -> None:
-    done = tiryns_here(tmp_path, "experiment=classification", "data.fold=3")
-    assert "error: data.folds=None and data.fold=3: give both" in done.stderr
-    assert not (tmp_path / "outputs").exists(), "it is refused before a run begins"

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from tiryns.runner.cli.agents.tools import READERS, command_schema, has_document, words_of
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS
+from tiryns.runner.cli.commands import COMMANDS
 from tiryns.runner.cli.schema import Schema
 from tiryns.runner.config.reach import reaches
 from tiryns.runner.run.command.failure import Failure, coded, failure_of
@@ -69,7 +69,7 @@ async def serve(write: bool) -> None:
 
 def tools_of(write: bool) -> dict[str, Schema]:
     """The tools by name, an underscore between two words; unless `write`, without commands and arguments that write."""
-    known = (name for name in COMMANDS | OF_TWO_WORDS if write or name in READERS)
+    known = (name for name in COMMANDS if write or name in READERS)
     tools = [_tool(name, () if write else READERS[name]) for name in known if has_document(name)]
     return {tool["name"]: tool for tool in tools}
 
@@ -90,7 +90,7 @@ def _tool(name: str, left_out: tuple[str, ...]) -> Schema:
 def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[str]:
     """The words of a call of a tool; raises ValueError for what the server does not offer."""
     name = tool.replace("_", " ")
-    if name not in COMMANDS | OF_TWO_WORDS or not has_document(name):
+    if name not in COMMANDS or not has_document(name):
         raise coded("no_such_command", f"there is no tool {tool!r}; there are: {', '.join(tools_of(write))}")
     if not write and (reason := _writes(name, given)):
         raise coded("refused", f"this server only reads, and {reason}: start it by `tiryns mcp --write`")

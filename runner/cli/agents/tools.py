@@ -4,12 +4,57 @@ from argparse import Action
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tiryns.runner.cli.agents.documents import DOCUMENTS, LISTS
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
+from tiryns.runner.cli.commands import COMMANDS, parser_of
 from tiryns.runner.cli.schema import Schema
 from tiryns.runner.patches.parsers import actions_of
 from tiryns.runner.run.command.failure import CODES, coded
 from tiryns.runner.run.command.status import MEANINGS
+
+DOCUMENTS = {
+    "runs": (
+        "folder state started ended step max_steps seconds monitor mode results overrides plateau "
+        "branch_of failure error"
+    ),
+    "runs show": "folder state step results overrides recipe settings restarts rewinds command go_on_with",
+    "runs compare": "ranked_by settings runs notes",
+    "report": "ranked_by settings runs notes",
+    "info": "groups settings",
+    "info WORD": "recipe chosen fields",
+    "plan": "dataset phases samples lengths optimization model ranks budget steps epochs memory time",
+    "plan without data": "model parameters steps tokens flops phases gpus published_hours points",
+    "info scale": "scales",
+    "schedule": "steps lr phases rates",
+    "audit": "runs same steps first_difference",
+    "order --steps": "step place epoch index source file row part",
+    "order --find": "trained_steps texts",
+    "order RUN RUN": (
+        "steps same_data different_steps different_masks shared_of_a_step samples shared_samples "
+    ),
+    "verify": "run unchanged problems signature",
+    "reproduce": (
+        "run rebuilt verdict steps first_difference largest_loss_difference "
+        "largest_weight_difference files reasons"
+    ),
+    "predict": "predictions figures",
+    "ladder": "folder figure of page widths transfer law predictions coordinates",
+    "mine": "target rows queries passages fewer settings",
+    "push": "model target",
+    "consolidate": "checkpoint target",
+    "average": "target method models",
+    "prepare": "folder samples",
+    "prepare corpus": "folder submitted sets stores",
+    "new": "folder package files",
+    "doctor": (
+        "processor memory gpus driver disk slurm compiler versions extras chosen reasons problems hints"
+    ),
+    "version": "tiryns torch lightning transformers hydra-core",
+    "evaluate": "model precision layout micro_batch_tokens micro_batch_size interval sets",
+    "judge": "metric direction against error note clear folder page comparisons",
+}
+"""The top-level keys of the JSON documents, by command and what it is asked for; `docs/commands.md` has all of them."""
+
+LISTS = ("runs", "order --steps")
+"""Documents that are lists of objects with these keys."""
 
 READERS: dict[str, tuple[str, ...]] = {
     "plan": (),
@@ -29,7 +74,6 @@ READERS: dict[str, tuple[str, ...]] = {
 """Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
 
 TYPES: dict[object, str] = {int: "integer", float: "number"}
-"""Types of arguments that are no text."""
 
 SETTINGS = {
     "settings": {
@@ -44,15 +88,10 @@ OF_HYDRA = ("train", "plan")
 
 
 def commands_schema() -> Schema:
-    """Every command, and what the end of one means.
-
-    Example:
-        >>> next(one for one in commands_schema()["commands"] if one["command"] == "audit")["arguments"]["required"]
-        ['runs']
-    """
+    """Every command, and what the end of one means."""
     statuses = {number: {"code": word, "meaning": about} for number, (word, about) in MEANINGS.items()}
     codes = {code: about for code, (about, _) in CODES.items()}
-    commands = [command_schema(name) for name in (COMMANDS | OF_TWO_WORDS) if name != "mcp"]
+    commands = [command_schema(name) for name in COMMANDS if name != "mcp"]
     return {"commands": commands, "exit_statuses": statuses, "failures": codes}
 
 
@@ -64,7 +103,7 @@ def command_schema(name: str) -> Schema:
     marked = {key: one | ({"writes": True} if key in writing else {}) for key, one in properties.items()}
     return {
         "command": name,
-        "about": (COMMANDS | OF_TWO_WORDS)[name][0],
+        "about": COMMANDS[name][0],
         "writes": name not in READERS,
         "arguments": {
             "type": "object",
@@ -72,7 +111,11 @@ def command_schema(name: str) -> Schema:
             "required": [argument(a) for a in actions if a.required and a.nargs not in ("*", "?")],
             "additionalProperties": False,
         },
-        "prints": {form: _top_level(form) for form in DOCUMENTS if _command_of(form) == name},
+        "prints": {
+            form: {"type": "array" if form in LISTS else "object", "keys": keys.split()}
+            for form, keys in DOCUMENTS.items()
+            if _command_of(form) == name
+        },
     }
 
 
@@ -156,10 +199,5 @@ def _plain_words(value: object) -> list[str]:
     return words
 
 
-def _top_level(form: str) -> Schema:
-    keys = dict.fromkeys(key.split(".")[0] for key in DOCUMENTS[form].split())
-    return {"type": "array" if form in LISTS else "object", "keys": list(keys)}
-
-
 def _command_of(form: str) -> str:
-    return max((name for name in COMMANDS | OF_TWO_WORDS if f"{form} ".startswith(f"{name} ")), key=len)
+    return max((name for name in COMMANDS if f"{form} ".startswith(f"{name} ")), key=len)

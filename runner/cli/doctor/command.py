@@ -5,21 +5,41 @@ It shows processor, memory, GPUs, disk, SLURM, packages and extras; what `auto` 
 The exit status is 0 where a run of the settings can begin, and 4 where this machine lacks something that it needs.
 """
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
 
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.cli.doctor import libraries, machine
-from tiryns.runner.cli.doctor.choice import Choice, choose
+from tiryns.runner.cli.doctor import machine
 from tiryns.runner.cli.doctor.machine import GIB, Facts
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.data.store.writer import cache_folder
+from tiryns.runner.launch.processes import threads_of_ranks
 from tiryns.runner.report.summary import show
+from tiryns.runner.run.cluster import check_layout, member, num_nodes, processes_per_node
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 from tiryns.runner.run.environment import PACKAGES, environment
+from tiryns.runner.run.errors import explain
+
+CHOSEN = ("accelerator", "precision", "attention", "processes", "threads")
+"""What is chosen, by the names that `status.json` of a run has for it."""
+
+ATTENTION = {
+    "documents": "one document after the other",
+    "padded_documents": "documents as padded rows, as this GPU or precision has no flash attention",
+    "flash_attn": "flash attention of the package flash_attn",
+    "varlen_attn": "flash attention of torch, or padded rows where a model drops out attention",
+}
+
+FULL_DISK = 5 * GIB
+"""Free space below which a run that keeps its checkpoints may not come to its end."""
 
 SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "sve2", "bf16")
 """Units of a processor by which matrices are multiplied, for the screen."""
@@ -35,14 +55,13 @@ def main(arguments: Namespace) -> None:
     with initialized(), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
         check_config(config)
-    choice = choose(config)
     found = findings(Path(str(config.outputs)))
+    found |= choose(config, found)
     if arguments.json:
-        told = {"chosen": choice.values, "reasons": choice.reasons}
-        print_json({**found, **told, "problems": choice.problems, "hints": choice.hints})
+        print_json(found)
     else:
-        show("tiryns doctor", screen(found, choice))
-    if choice.problems:
+        show("tiryns doctor", screen(found))
+    if found["problems"]:
         sys.exit(DIFFERENT)
 
 
@@ -57,11 +76,11 @@ def findings(outputs: Path) -> Facts:
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
         "versions": {name: environment()[name] for name in ("python", *PACKAGES)},
-        "extras": libraries.extras(),
+        "extras": machine.extras(),
     }
 
 
-def screen(found: Facts, choice: Choice) -> dict[str, dict[str, str]]:
+def screen(found: Facts) -> dict[str, dict[str, str]]:
     """The same for people, in lines by section."""
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
     ready = [each["extra"] for each in found["extras"] if each["installed"]]
@@ -78,13 +97,13 @@ def screen(found: Facts, choice: Choice) -> dict[str, dict[str, str]]:
         "versions": versions,
         "extras": ", ".join(ready) or "none",
     }  # fmt: skip
-    values = {name: str(value) for name, value in choice.values.items() if value is not None}
+    values = {name: str(value) for name, value in found["chosen"].items() if value is not None}
     return {
         "this machine": here,
-        "a run would choose": {name: f"{value} ({choice.reasons[name]})" for name, value in values.items()},
+        "a run would choose": {name: f"{value} ({found['reasons'][name]})" for name, value in values.items()},
         "not installed": {name: f"pip install 'tiryns[{name}]': {purpose}" for name, purpose in lacking.items()},
-        "worth changing": _numbered(choice.hints),
-        "in the way": _numbered(choice.problems),
+        "worth changing": _numbered(found["hints"]),
+        "in the way": _numbered(found["problems"]),
     }  # fmt: skip
 
 
@@ -109,9 +128,8 @@ def _gpu(facts: Facts) -> str:
 
 def _slurm(facts: Facts) -> str:
     submits = "-m hydra/launcher=slurm submits jobs" if facts["sbatch"] else "none"
-    if facts["job"] is None:
-        return submits
-    return f"job {facts['job']}, {facts['nodes'] or '?'} nodes, {facts['tasks'] or '?'} tasks"
+    job = f"job {facts['job']}, {facts['nodes'] or '?'} nodes, {facts['tasks'] or '?'} tasks"
+    return submits if facts["job"] is None else job
 
 
 def _size(number: int | None) -> str:
@@ -120,3 +138,114 @@ def _size(number: int | None) -> str:
 
 def _numbered(lines: list[str]) -> dict[str, str]:
     return {str(number): line for number, line in enumerate(lines, start=1)}
+
+
+def choose(config: DictConfig, found: Facts) -> Facts:
+    """What a new run of this config would have in `resolved` of its status, with reasons, problems and hints."""
+    chosen: dict[str, tuple[Any, str]] = dict.fromkeys(CHOSEN, (None, ""))
+    problems = []
+    for package in machine.packages():
+        if not (package.fits or package.extra):
+            here = f"{package.version} is installed" if package.version else "it is missing"
+            wanted = package.requirement
+            problems.append(f"{wanted} is needed, and {here}: pip install '{wanted}'")
+    disk = found["disk"]["outputs"]
+    if not disk["writable"]:
+        problems.append(f"{disk['folder']} cannot be written: set outputs=FOLDER")
+    try:
+        chosen |= _choose(config, found["gpus"], problems)
+    except Exception as error:  # what a broken torch raises, and what this machine lacks for the settings
+        problems.append(explain(error) or f"{type(error).__name__}: {error}")
+    values, reasons = ({name: pair[i] for name, pair in chosen.items()} for i in (0, 1))
+    return {"chosen": values, "reasons": reasons, "problems": problems, "hints": [*_hints(config, found)]}
+
+
+def _choose(config: DictConfig, gpus: list[Facts], problems: list[str]) -> dict[str, tuple[Any, str]]:
+    import torch
+
+    from tiryns.runner.launch.job import nodes_to_join
+    from tiryns.runner.loop.resolved import attention_of, choose_hardware
+    from tiryns.runner.models.autocast import is_slower
+
+    here = member()
+    nodes = nodes_to_join(config, here)
+    asked, trainer = config.trainer, choose_hardware(config, {}).trainer
+    automatic = asked.get("precision", "auto") == "auto" and trainer.accelerator == "cpu"
+    width = (config.model or {}).get("hidden_size")  # saved weights have it where it is not set
+    narrow = automatic and is_slower(width if isinstance(width, int) else None)
+    if narrow:
+        trainer.precision = "32-true"
+    on_gpu, per_node = trainer.accelerator == "gpu", processes_per_node(trainer)
+    counted = _counted(gpus if on_gpu else [])
+    if on_gpu and per_node > len(gpus):
+        problems.append(
+            f"trainer.devices={trainer.devices}, but torch finds {counted}; trainer.devices=auto takes all"
+        )
+    if here is not None and nodes == (1, 1):
+        check_layout(trainer, per_node, here)
+    own_processes = nodes != (1, 1) or (here is None and (per_node > 1 or trainer.get("max_restarts")))
+    given = os.environ.get("OMP_NUM_THREADS")
+    threads = int(given or threads_of_ranks(per_node)) if own_processes else torch.get_num_threads()
+    attention = attention_of(None, "packed", trainer)
+    layout = f"trainer.devices={asked.get('devices', 1)} trainer.num_nodes={asked.get('num_nodes', 1)}"
+    each = "as OMP_NUM_THREADS says" if given else "for each process, of the cores that it may use"
+    why = _given(asked, "precision") or _why_precision(trainer.accelerator, narrow)
+    return {
+        "accelerator": (trainer.accelerator, _given(asked, "accelerator") or f"torch finds {counted}"),
+        "precision": (trainer.precision, why),
+        "attention": (attention, f"in packed rows, {ATTENTION[attention]}"),
+        "processes": (per_node * num_nodes(trainer), layout),
+        "threads": (threads if trainer.accelerator == "cpu" else None, each),
+    }
+
+
+def _counted(gpus: Sequence[object]) -> str:
+    return f"{len(gpus) or 'no'} GPU{'s' if len(gpus) > 1 else ''}"
+
+
+def _given(asked: DictConfig, name: str) -> str:
+    return "" if asked.get(name, "auto") == "auto" else f"as trainer.{name} says"
+
+
+def _why_precision(accelerator: str, narrow: bool) -> str:
+    """Why `auto` is bf16 or fp32; `narrow` models are slower in bf16."""
+    from tiryns.runner.models.autocast import NARROW, has_bf16
+
+    device = "GPU" if accelerator == "gpu" else "processor"
+    if not has_bf16(accelerator):
+        return f"this {device} has no bf16 units"
+    timed = ", unless a run's timed step is clearly faster in the other precision" * (device == "processor")
+    if narrow:
+        return f"this {device} multiplies in bf16, and is slower so for a model narrower than {NARROW}{timed}"
+    return f"this {device} multiplies in bf16; a model that cannot is computed in 32-true{timed}"
+
+
+def _hints(config: DictConfig, found: Facts) -> Iterator[str]:
+    torch = sys.modules.get("torch")  # None where it is broken
+    built, usable, shown = (
+        torch.version.cuda if torch else "?",
+        len(found["gpus"]),
+        len(found["driver"]["gpus"]),
+    )
+    if shown and not built:
+        yield (
+            f"nvidia-smi lists {shown} GPUs, but this torch is built without CUDA: install another as "
+            "https://pytorch.org/get-started/locally/ says"
+        )
+    elif shown > usable:
+        yield (
+            f"nvidia-smi lists {shown} GPUs, and torch can use {usable}: the driver may be too old for CUDA "
+            f"{built}, or CUDA_VISIBLE_DEVICES hides them"
+        )
+    wants = config.trainer.get("accelerator", "auto") != "cpu"
+    if usable > 1 and wants and config.trainer.get("devices", 1) == 1:
+        yield f"one of {usable} GPUs is used: trainer=ddp trainer.devices=auto takes all"
+    quota, cores = found["processor"]["quota"], found["processor"]["usable_cores"]
+    if quota and quota < cores and "OMP_NUM_THREADS" not in os.environ:
+        threads = max(1, int(quota))
+        yield f"the container may use {quota:g} of {cores} cores at once: export OMP_NUM_THREADS={threads}"
+    if found["compiler"] is None:
+        yield "module.compile_model=true needs a C++ compiler, such as g++"
+    disk = found["disk"]["outputs"]
+    if disk["free"] is not None and disk["free"] < FULL_DISK:
+        yield f"{disk['folder']} has {disk['free'] / GIB:.1f} GiB left: outputs=FOLDER writes elsewhere"

@@ -1,14 +1,16 @@
-"""Finds what a machine has, without torch but for the GPUs that torch can use. Whatever cannot be found out is None."""
+"""Finds what a machine has, and the packages; torch is asked for GPUs alone. Whatever cannot be found out is None."""
 
 import contextlib
 import os
 import shutil
+from functools import cache
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiryns.runner.launch.processes import num_cores
 from tiryns.runner.run.cluster import slurm_job
-from tiryns.runner.run.environment import machine, output_of
+from tiryns.runner.run.environment import machine, output_of, version_of
 
 Facts = dict[str, Any]
 """What is found of a part of the machine, by name."""
@@ -21,6 +23,24 @@ CGROUPS = Path("/sys/fs/cgroup")
 MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
 
 COMPILERS = ("g++", "clang++", "c++")
+
+EXTRAS = {
+    "quantized": "optimizer.quantized=true",
+    "tensorboard": "logger=tensorboard",
+    "mlflow": "logger=mlflow",
+    "trackio": "logger=trackio",
+    "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
+    "corpus": "tiryns prepare corpus",
+    "onnx": "tiryns push --format onnx",
+    "signing": "tiryns verify --sign",
+    "ray": "hydra/launcher=ray",
+    "mteb": "data=mteb",
+    "sequences": "data=proteins",
+    "peft": "model.adapter=lora",
+    "sentence-transformers": "SentenceTransformer('<run>/model')",
+    "mcp": "tiryns mcp",
+    "lmms-eval": "tiryns-lmms-eval RUN --tasks (docs/examples/lmms-eval)",
+}
 
 
 def processor() -> Facts:
@@ -111,3 +131,43 @@ def _quota() -> float | None:
         quota, period = (CGROUPS / "cpu.max").read_text().split()
         return int(quota) / int(period)
     return None
+
+
+class Package(NamedTuple):
+    """A requirement, such as `torch<3,>=2.10`, the installed version, and the extra that needs it, if one does."""
+
+    requirement: str
+    version: str | None
+    fits: bool
+    extra: str | None
+
+
+@cache
+def packages() -> tuple[Package, ...]:
+    """What this program and its extras need by its metadata; empty where it is not installed as a package."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = requires("tiryns") or []
+    except PackageNotFoundError:
+        lines = []
+    found = []
+    for wanted in map(Requirement, lines):
+        extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(wanted.marker)), None)
+        # others are of another platform, or of an extra for who works on this program
+        if extra or wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
+            wanted.marker, here = None, version_of(wanted.name)
+            fits = here is not None and wanted.specifier.contains(here, prereleases=True)
+            found.append(Package(str(wanted), here, fits, extra))
+    return tuple(found)
+
+
+def extras() -> list[Facts]:
+    """Each extra, what it is for, whether all of its packages are there (None if that is unknown), and missing ones."""
+    found = []
+    for extra, purpose in EXTRAS.items():
+        own = [package for package in packages() if package.extra == extra]
+        missing = [package.requirement for package in own if not package.fits]
+        installed = not missing if own else None
+        found.append({"extra": extra, "for": purpose, "installed": installed, "missing": missing})
+    return found

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tiryns.conf.values import count_of
-from tiryns.runner.cli.judge.budgets import AtEqual, at_equal_budgets
-from tiryns.runner.cli.judge.measure import Measure, shared_by
+from tiryns.runner.cli.judge.measure import BUDGETS, Measure, at_equal_budget, shared_by
 from tiryns.runner.cli.judge.sides import Pair, value
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
@@ -66,10 +65,8 @@ def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: flo
 def one(compared: Compared, measure: Measure, level: float | None, at: float) -> Numbers:
     """The numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
     figures, differences = compared.figures(measure.key), compared.differences(measure.key)
-    test, mean = paired.sign_flip_test(differences), float(np.mean(differences))
-    several = len(differences) > 1
-    needed = paired.pairs_needed(differences, at)
-    first = paired.first_look(at)
+    mean, several = float(np.mean(differences)), len(differences) > 1
+    needed, first = paired.pairs_needed(differences, at), paired.first_look(at)
     unpaired = float(np.var(figures, axis=0, ddof=1).sum()) if several else 0.0
     alone = float(np.var(differences, ddof=1)) if several else 0.0
     return {
@@ -79,7 +76,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
         "difference": mean,
         "interval": paired.interval(differences, at),
         "interval_error": at,
-        "p": test.p,
+        "p": paired.sign_flip_test(differences).p,
         "skewness": paired.skewness(differences),
         "t": paired.t_test(differences).statistic if several and alone else None,
         "t_interval": t_interval(differences, at) if several else None,
@@ -100,9 +97,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
             for p, (a, c) in zip(compared.pairs, figures, strict=True)
         ],
         "shared": shared_by(compared.pairs),
-        "at_equal": {
-            each.budget: _held(each, mean, level) for each in at_equal_budgets(compared.pairs, measure.key)
-        },
+        "at_equal": {budget: _held(compared.pairs, measure.key, budget, mean, level) for budget in BUDGETS},
     }
 
 
@@ -116,16 +111,16 @@ def _verdict(compared: Compared, mean: float, level: float | None, measure: Meas
     return "same" if all(one == other for one, other in trained) else "not clear"
 
 
-def _held(found: AtEqual, mean: float, level: float | None) -> Numbers:
+def _held(pairs: Sequence[Pair], key: str, budget: str, mean: float, level: float | None) -> Numbers:
     """Whether a clear difference stands at an equal budget; `holds` is None where that cannot be told."""
+    found = at_equal_budget(pairs, key, budget)
+    numbers = {"holds": None, "difference": None, "p": None, "same_budget": found.same, "why": found.why}
     if found.differences is None:
-        return {"holds": None, "difference": None, "p": None, "same_budget": False, "why": found.why}
+        return numbers
     here = float(np.mean(found.differences))
-    stands = None
     if level is not None:
-        stands = here * mean > 0 and paired.clear_after(found.differences, level) is not None
-    p = paired.sign_flip_test(found.differences).p
-    return {"holds": stands, "difference": here, "p": p, "same_budget": found.same, "why": ""}
+        numbers["holds"] = here * mean > 0 and paired.clear_after(found.differences, level) is not None
+    return numbers | {"difference": here, "p": paired.sign_flip_test(found.differences).p}
 
 
 def sentence(numbers: Numbers, measure: Measure, many: str = "") -> str:
@@ -143,11 +138,11 @@ def sentence(numbers: Numbers, measure: Measure, many: str = "") -> str:
         changes += f" ({100 * (1 - numbers['interval_error']):.4g} % interval {low} to {high})"
     if numbers["answer"] == "not clear":
         told = f"Not clear after {pairs}: with {change} against {against}, {changes}, {p}; {_more(numbers)}."
-        return told + _skewed(numbers)
-    after = numbers["clear_after"]
-    looks = "" if after == count else f", clear after {after} of them"
-    told = f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. "
-    return told + _budgets(numbers) + _skewed(numbers)
+    else:
+        after = numbers["clear_after"]
+        looks = "" if after == count else f", clear after {after} of them"
+        told = f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. {_budgets(numbers)}"
+    return told + _skewed(numbers)
 
 
 def _skewed(numbers: Numbers) -> str:

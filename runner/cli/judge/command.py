@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tiryns.runner.cli.judge import missing, sides
+from tiryns.runner.cli.judge import sides
 from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
 from tiryns.runner.cli.judge.forest import ENDINGS, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
@@ -30,7 +30,6 @@ from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.model_folder import own_words
 
 SEEDS = 8
-"""The most pairs, where --seeds does not say."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,7 +59,7 @@ def main(arguments: Namespace) -> None:
     folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
     words = [word for word in arguments.words if Path(word) not in folders]
     shared = [*words, *shlex.split(arguments.against or "")]
-    arguments.change = [one for change in arguments.change for one in missing.each_source(change, shared)]
+    arguments.change = [one for change in arguments.change for one in sides.each_source(change, shared)]
     _check(arguments, folders, words)
     with replaceable(arguments.out, arguments.figure):
         pass  # nothing is trained for a page that could not be written
@@ -77,7 +76,7 @@ def main(arguments: Namespace) -> None:
         common, place = _common(folders, words, against, changes)
         compared = trained(place, common, against, changes, arguments)
     found = _answer(compared, arguments)
-    place = place or missing.new_folder(Path("outputs"))
+    place = place or sides.new_folder(Path("outputs"))
     title = title_of(found, words if folders else [], arguments.metric)
     page = arguments.out or page_in(place, title)
     with replaceable(arguments.out, arguments.figure):
@@ -101,7 +100,7 @@ def trained(
     settings, folders = [against, *changes], [Path(word) for word in arguments.words if Path(word).is_dir()]
     own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
     own += [*arguments.words, *(word for setting in settings for word in setting.words)]
-    missing.check_settings(common, settings, [word for word in own if "=" in word])
+    sides.check_settings(common, settings, [word for word in own if "=" in word])
     most = SEEDS if arguments.seeds is None else arguments.seeds
     first = first_look(arguments.error / (len(changes) * max(1, len(arguments.metric))))
     folded = any("data.fold" in word for word in common)  # a seed is a pair for each fold then
@@ -121,12 +120,12 @@ def trained(
     for count in counts:
         seeds = range(1, count + 1)
         for setting in (against, *waiting):
-            missing.train_missing(folder, [*common, *setting.words], seeds, setting.name)
+            sides.train_missing(folder, [*common, *setting.words], seeds, setting.name)
             for metric in [] if reached else arguments.metric:  # a mistyped name costs one run
-                check_figure(missing.finished_runs(folder, [*common, *setting.words], seeds)[0], metric)
+                check_figure(sides.finished_runs(folder, [*common, *setting.words], seeds)[0], metric)
             reached[setting.name] = seeds
         compared = compare_settings(
-            against, changes, lambda s: missing.finished_runs(folder, [*common, *s.words], reached[s.name])
+            against, changes, lambda s: sides.finished_runs(folder, [*common, *s.words], reached[s.name])
         )
         found = _answer(compared, arguments)["comparisons"]
         if count < first:
@@ -150,12 +149,9 @@ def compare_settings(
 ) -> list[Compared]:
     """Pairs the runs of each change with those of the setting that it is compared with, which `runs_of` gives."""
     base = sides.by_replicate(runs_of(against), against.name)
-    found = []
-    for change in changes:
-        runs = sides.by_replicate(runs_of(change), change.name)
-        pairs = sides.pairs_of(base, runs, [against.name, change.name])
-        found.append(Compared(change.name, against.name, pairs))
-    return found
+    others = {change.name: sides.by_replicate(runs_of(change), change.name) for change in changes}
+    pairs = {name: sides.pairs_of(base, runs, [against.name, name]) for name, runs in others.items()}
+    return [Compared(name, against.name, each) for name, each in pairs.items()]
 
 
 def _common(
@@ -164,15 +160,14 @@ def _common(
     """The overrides that both settings share, and the folder of their runs: of a sweep, those that its runs share."""
     if not folders:
         sides.canonical(words)
-        return words, missing.comparison_folder(words)
+        return words, sides.comparison_folder(words)
     own = [set(setting.words) for setting in (against, *changes)]
     runs = [sides.noted(run) for run in sides.that_have(runs_in(folders[0]), words)]
     rest = [run - setting for setting in own for run in runs if setting and setting <= run]
     if not rest or any(other != rest[0] for other in rest):
-        raise ValueError(
-            f"{str(folders[0])!r}: its runs of {', '.join(s.name for s in (against, *changes))} do not share all other "
-            "overrides, so it cannot be told what the missing runs are: add what they share, as KEY=VALUE"
-        )
+        named = ", ".join(setting.name for setting in (against, *changes))
+        told = "do not share all other overrides: add what the missing runs share, as KEY=VALUE"
+        raise ValueError(f"{str(folders[0])!r}: its runs of {named} {told}")
     return sorted(rest[0]), folders[0]
 
 
@@ -202,6 +197,8 @@ def _print(found: Numbers, as_json: bool) -> None:
         print_json(found)
         return
     lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-    print(*lines, f"the page: {found['page']}", sep="\n")
-    if "figure" in found:
-        print(f"the picture: {found['figure']}")
+    lines += [
+        f"the page: {found['page']}",
+        *([f"the picture: {found['figure']}"] if "figure" in found else []),
+    ]
+    print(*lines, sep="\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiryns.runner.cli.judge.answer import Numbers, shown, signed
-from tiryns.runner.report.comparison.goal import titles_of
+from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.run.files import replacing
 
 ENDINGS = (".svg", ".pdf")
@@ -152,12 +152,7 @@ def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:
 
 
 def _ticks(low: float, high: float) -> tuple[float, float, int]:
-    """The first tick, the distance of ticks and their number less one, which cover [low, high].
-
-    Example:
-        >>> _ticks(-0.011, 0.003)
-        (-0.015, 0.005, 4)
-    """
+    """The first tick, the distance of ticks and their number less one, which cover [low, high]."""
     wide = (high - low) or abs(high) or 1.0
     power = 10.0 ** int(f"{wide:e}".partition("e")[2])
     step = next(power * unit for unit in (0.1, 0.2, 0.5, 1, 2, 5) if wide / (power * unit) <= 4)

@@ -1,24 +1,34 @@
-"""The figure that is compared, and whether that makes sense."""
+"""The figure that is compared, whether that makes sense, and what both runs of a pair reach with equal budgets."""
 
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from itertools import chain, islice
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
-from tiryns.runner.cli.judge.sides import Pair
+from tiryns.runner.cli.judge.sides import Pair, value
 from tiryns.runner.manifest.differences import changes
+from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.report.comparison import comparable
-from tiryns.runner.report.comparison.goal import HELD_OUT
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.metrics_file import Series
 
 SHARED = "Folds share training examples, so their pairs are not independent: the error may be larger."
 
 NOT_LEARNT = ("perf/", "optim/", "train/epoch")
 """Starts of figures that are neither better nor worse, or are those of the machine."""
+
+BUDGETS = ("tokens", "FLOPs", "seconds")
+
+ALIKE = 0.005
+"""Budgets that differ by this share are equal."""
 
 
 class Measure(NamedTuple):
@@ -37,8 +47,8 @@ class Measure(NamedTuple):
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     """The figure to compare pairs by: `metric`, or the one that both settings monitor.
 
-    Losses per token of other vocabularies cannot be compared, so bits per byte take their place. Raises ValueError where
-    the settings monitor different figures, have none of this name, or do not measure the same.
+    Losses of other vocabularies are compared as bits per byte. Raises ValueError where the
+    settings monitor different figures, have none of this name, or do not measure the same.
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     key = metric or _monitored(pairs)
@@ -48,7 +58,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
         _check_same(runs, "objective", comparable.objective_of)
     if pairs[0].shared.fold is not None:
         _check_same(runs, "examples", comparable.examples_of)
-        key = metric or f"{HELD_OUT}{key.rpartition('/')[2]}"
+        key = metric or f"{comparable.HELD_OUT}{key.rpartition('/')[2]}"
         larger = runs[0].larger_is_better if metric is None else _larger(runs, key)
         return _logged(runs, Measure(key, larger, SHARED))
     if key.startswith("train/"):
@@ -64,28 +74,23 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
     if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
         note = "The vocabularies differ, so bits per byte are compared."
         return _logged(runs, Measure(per_byte, False, note))
-    raise ValueError(
-        f"{key} counts tokens, and the settings have other vocabularies or cut their texts elsewhere: compare "
-        f"--metric {per_byte}, where both have it"
-    )
+    other = "the settings have other vocabularies or texts"
+    raise ValueError(f"{key} counts tokens, and {other}: compare --metric {per_byte}, where both have it")
 
 
 def check_metric(metric: str) -> None:
     """Raises ValueError for a figure of speed, memory or the schedule: pairs of equal seeds say nothing of it."""
     if metric.startswith(NOT_LEARNT):
-        raise ValueError(
-            f"--metric {metric}: it tells how a run was computed, not what it has learnt, so equal seeds make no pairs "
-            "of it; `tiryns runs compare` shows it, and an answer tells what holds at equal seconds"
-        )
+        told = "it tells how a run was computed, not what it has learnt; `tiryns runs compare` shows it"
+        raise ValueError(f"--metric {metric}: {told}")
 
 
 def check_figure(run: Run, key: str) -> None:
     """Raises ValueError for a run that has no such figure, with near names."""
     if run.final(key) is None:
         there = sorted({*run.results, *run.series})
-        raise ValueError(
-            f"{str(run.path)!r} has no figure {key!r}; there are: {', '.join(there)}" + suggest(key, there)
-        )
+        known = ", ".join(there) + suggest(key, there)
+        raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {known}")
 
 
 def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
@@ -125,10 +130,9 @@ def _larger(runs: Sequence[Run], key: str) -> bool:
 def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -> None:
     for run in runs[1:]:
         if fact(run) != fact(runs[0]):
-            raise ValueError(
-                f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what} "
-                f"({_shown(fact(runs[0]), fact(run))}), so their figures do not measure the same"
-            )
+            both = f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what}"
+            how = _shown(fact(runs[0]), fact(run))
+            raise ValueError(f"{both} ({how}), so their figures do not measure the same")
 
 
 def _shown(one: object, other: object) -> str:
@@ -149,3 +153,66 @@ def _trained_on(run: Run) -> object:
 def _initial(run: Run) -> object:
     model = {name: value for name, value in run.settings.items() if name.startswith("model.")}
     return model, comparable.inputs_of(run).get("tokenizer"), run.results.get("uniform_entropy")
+
+
+class AtEqual(NamedTuple):
+    """The pairs' differences at an equal budget, or why they cannot be told; `same` where the whole runs used it."""
+
+    differences: list[float] | None
+    same: bool = False
+    why: str = ""
+
+
+def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
+    """The differences when the run of each pair that used less had ended: a better one may only have used more."""
+    used = [(_used(pair.against, key, budget), _used(pair.change, key, budget)) for pair in pairs]
+    known = [(against, change) for against, change in used if against and change]
+    if len(known) < len(pairs):
+        noted = all(read_manifest(run.path) for pair in pairs for run in (pair.against, pair.change))
+        lacks = "has not counted them from its beginning" if budget != "seconds" else "was interrupted"
+        return AtEqual(None, why=f"a run {lacks if noted else 'has no manifest.json'}")
+    if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in known):
+        return AtEqual([pair.difference(key) for pair in pairs], same=True)
+    found = []
+    for pair, (against, change) in zip(pairs, known, strict=True):
+        least = min(against[1], change[1])
+        before = _reached(pair.against, key, *against, least)
+        after = _reached(pair.change, key, *change, least)
+        if before is None or after is None:
+            return AtEqual(None, why="a run logged no figure before it: set a smaller trainer.validate_every")
+        found.append(after - before)
+    return AtEqual(found)
+
+
+def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
+    """What a run has used at each point of its curve [N], each step as many, and in all; None where that is unknown."""
+    manifest, curve = read_manifest(run.path), _curve(run, key)
+    if budget == "seconds":
+        sessions, ends = manifest.get("sessions") or [], [each.times.max() for each in run.series.values()]
+        if len(sessions) != 1 or not ends:
+            return None
+        began = datetime.fromisoformat(sessions[0]["began"]).timestamp()
+        return curve.times - began, float(max(ends)) - began
+    totals = manifest.get("totals") or {}
+    steps, total = totals.get("steps"), totals.get(budget.lower())
+    if not steps or not total or totals.get("counted_from_step"):
+        return None
+    return curve.steps * total / steps, float(total)
+
+
+def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget: float) -> float | None:
+    """The figure at a budget: at the end, else on the line between the points around it; None before the first."""
+    if budget >= total * (1 - 1e-9):
+        return value(run, key)
+    if not len(used) or budget < used[0]:
+        return None
+    return float(np.interp(budget, used, _curve(run, key).values))
+
+
+def _curve(run: Run, key: str) -> Series:
+    """The figure's curve by step; of a step that was logged twice, the later point."""
+    if key not in run.series:
+        return Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    series = run.series[key]
+    last = len(series.steps) - 1 - np.unique(series.steps[::-1], return_index=True)[1]
+    return Series(series.steps[last], series.values[last], series.times[last])

@@ -1,20 +1,38 @@
-"""Settings that are compared, their runs, and pairs of runs with equal seeds, and equal folds where there are folds."""
+"""Settings that are compared, their runs in pairs of equal seeds (and folds), and the training of runs that are lacking.
 
+Runs are trained as jobs of sweeps in one folder, which go on where they were stopped.
+"""
+
+import json
 import logging
 import shlex
+import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from tiryns.runner.cli import commands
+from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.config.checks import check_config
+from tiryns.runner.config.completed import rate_of_recipe
+from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
-from tiryns.runner.run.command.words import as_typed, public_overrides
-from tiryns.runner.run.folder import Run
+from tiryns.runner.run.command.json_output import output_to_stderr
+from tiryns.runner.run.command.words import as_typed, public_overrides, quoted
+from tiryns.runner.run.files import JUDGE, newest, write_atomically
+from tiryns.runner.run.folder import Run, find_runs, runs_in
+from tiryns.runner.run.recording import new_name
 
 log = logging.getLogger("tiryns")
 
 AS_IT_IS = "the config as it is"
-"""Name of a setting without overrides."""
+
+BY_SOURCE = "data.without=by:source"
+"""The word that stands for leaving out each source of a mixture, in a change of its own."""
 
 
 class Setting(NamedTuple):
@@ -67,13 +85,9 @@ def canonical(words: Iterable[str]) -> list[str]:
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
         if override.is_sweep_override():
-            raise ValueError(
-                f"{word} has several values: give one, or with `tiryns judge` each a --change of its own"
-            )
+            raise ValueError(f"{word} has several values: give one, or each a --change of its own")
         if override.key_or_group in ("seeds", "folds"):
-            raise ValueError(
-                f"{word}: train a sweep with it, and judge that by its folder: tiryns judge SWEEP"
-            )
+            raise ValueError(f"{word}: train a sweep with it, and judge that by its folder")
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
@@ -89,15 +103,12 @@ def noted(run: Run) -> set[str]:
 
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
     """The runs with these settings, by their overrides or else by their configs."""
-    given = [word.lstrip("+").partition("=") for word in words]
-    return [run for run in runs if all(run.has(name, value) for name, _, value in given)]
+    given = [word.lstrip("+").partition("=")[::2] for word in words]
+    return [run for run in runs if all(run.has(*setting) for setting in given)]
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
-    """The finished runs of a setting by their seed and fold.
-
-    Raises ValueError where none has finished, two have one seed and fold, or they differ in more than these.
-    """
+    """The finished runs of a setting by seed and fold; raises ValueError without one, or if they differ in more."""
     found: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
@@ -105,42 +116,117 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
             continue
         own = Replicate(seed, fold_of(run))
         if own in found:
-            why = "name one"
-            if differ := differing([found[own], run]):
-                why = f"they differ in {', '.join(differ)}: say which with --change and --against"
-            raise ValueError(
-                f"{name}: {str(found[own].path)!r} and {str(run.path)!r} have one seed, {own}; {why}"
-            )
+            apart = ", ".join(differing([found[own], run]))
+            why = f"they differ in {apart}: say which with --change and --against" if apart else "name one"
+            both = f"{str(found[own].path)!r} and {str(run.path)!r}"
+            raise ValueError(f"{name}: {both} have one seed, {own}; {why}")
         found[own] = run
     if not found:
         raise ValueError(f"{name}: there is no finished run of it")
     if differ := differing(list(found.values())):
-        raise ValueError(
-            f"{name}: its runs differ in {', '.join(differ)}; runs of one setting differ in the seed alone"
-        )
+        raise ValueError(f"{name}: its runs differ in {', '.join(differ)}, not in the seed alone")
     return dict(sorted(found.items(), key=lambda each: (each[0].seed, each[0].fold or 0)))
 
 
 def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names: Sequence[str]) -> list[Pair]:
-    """The pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none.
-
-    A line in the log tells where `trainer.precision=auto` has come to another precision in the runs of a pair.
-    """
-    if pairs := [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]:
-        for shared, *runs in pairs:
-            found = [run.settings.get("resolved.precision") for run in runs]
-            if None not in found and found[0] != found[1]:
-                log.warning(
-                    "%s of %s was computed in %s, that of %s in %s: the precision is part of the difference; set "
-                    "trainer.precision", shared, names[0], found[0], names[1], found[1],
-                )  # fmt: skip
-        return pairs
-    have = [
-        f"{name} has {', '.join(map(str, runs))}" for name, runs in zip(names, (against, change), strict=True)
-    ]
-    raise ValueError(f"no seed is in both, so there is no pair: {'; '.join(have)}")
+    """The pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none."""
+    pairs = [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]
+    if not pairs:
+        sides = zip(names, (against, change), strict=True)
+        have = [f"{name} has {', '.join(map(str, runs))}" for name, runs in sides]
+        raise ValueError(f"no seed is in both, so there is no pair: {'; '.join(have)}")
+    for shared, *runs in pairs:
+        found = [run.settings.get("resolved.precision") for run in runs]
+        if None not in found and found[0] != found[1]:
+            log.warning(
+                "%s of %s was computed in %s, that of %s in %s: the precision is part of the difference; set "
+                "trainer.precision", shared, names[0], found[0], names[1], found[1],
+            )  # fmt: skip
+    return pairs
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """The settings in which runs differ, but for seeds, folds and how they are executed; empty where they do not."""
+    """The settings in which runs differ, but for seeds, folds and how they are executed."""
     return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]
+
+
+def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
+    """The newest folder of comparisons with these common overrides, by the file that marks it, else a new one."""
+    words = sorted(public_overrides(canonical(common)))
+    outputs = Path(next((word.partition("=")[2] for word in words if word.startswith("outputs=")), "outputs"))
+    found = newest(outputs, marked, lambda _, noted: [*map(as_typed, noted.get("common", []))] == words)
+    if found is None:
+        found, started = new_folder(outputs, marked), datetime.now().isoformat(timespec="seconds")
+        write_atomically(found / marked, json.dumps({"common": words, "started": started}, indent=1))
+    return found
+
+
+def new_folder(outputs: Path, marked: str = JUDGE) -> Path:
+    """A new folder for a comparison."""
+    folder = outputs / f"{new_name()}-{Path(marked).stem}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequence[str]) -> None:
+    """Raises ValueError for the first setting whose config is wrong, before anything is trained.
+
+    What only the user may set counts where it is among the user's `own` words: `common` may be those of runs of others.
+    """
+    with initialized(), on_command_line(own):
+        for setting in settings:
+            check_config(config := compose([*common, *setting.words]))
+            if line := rate_of_recipe(config, config.hydra):
+                log.warning("%s", line)
+
+
+def each_source(change: str, words: Sequence[str]) -> list[str]:
+    """A change once for each source of the mixture of `words` where it has `data.without=by:source`, else as it is."""
+    if BY_SOURCE not in change:
+        return [change]
+    with initialized(), on_command_line(words):
+        mixture = compose([*words]).data.get("mixture") or {}
+    if len(mixture) < 2:
+        raise ValueError(f"{BY_SOURCE} leaves out each source: choose data=mixture with two or more")
+    return [change.replace(BY_SOURCE, f"data.without=source:{name}") for name in mixture]
+
+
+def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
+    """The finished runs of these seeds in a folder that were started with just these overrides, but for the seed."""
+    runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
+    return [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
+
+
+def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:
+    """The seeds of which these overrides have no finished run in a folder."""
+    there = {seed_of(run) for run in finished_runs(folder, words, seeds)}
+    return [seed for seed in seeds if seed not in there]
+
+
+def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name: str) -> None:
+    """Trains the runs of a setting that are not finished; raises ValueError where one of them fails."""
+    if not (wanted := missing_seeds(folder, words, seeds)):
+        return
+    print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
+    train_sweep(folder, [*words, f"seed={','.join(map(str, wanted))}"], "judge")
+    if failed := missing_seeds(folder, words, wanted):
+        seeds = ", ".join(map(str, failed))
+        again = "(see above); the same command goes on with what is missing"
+        raise ValueError(f"{name}: there is no finished run of seed {seeds} in {str(folder)!r} {again}")
+
+
+def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:
+    """Trains the jobs of a sweep in a folder that are not done; what they print, and failures, go to standard error.
+
+    Raises SystemExit where they were interrupted.
+    """
+    GlobalHydra.instance().clear()
+    with output_to_stderr():
+        try:
+            commands.main(["train", "-m", f"hydra.sweep.dir={quoted(str(folder))}", *words])
+        except SystemExit as ended:
+            if isinstance(ended.code, int) and ended.code:
+                again = f"{command}: the same tiryns {command} command goes on with what is missing"
+                print(again, file=sys.stderr)
+                raise
+            print(ended.code or "", file=sys.stderr)

@@ -20,14 +20,13 @@ from pathlib import Path
 from omegaconf import DictConfig
 
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.cli.judge.missing import comparison_folder, train_sweep
-from tiryns.runner.cli.ladder import shown
-from tiryns.runner.cli.ladder.rungs import SIZES, ladder_in, predicted
+from tiryns.runner.cli.judge.sides import comparison_folder, train_sweep
+from tiryns.runner.cli.ladder.rungs import SIZES, ladder_in, lines, predicted, write_page
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import NOT_CLEAR
-from tiryns.runner.run.command.words import numbers, quoted
+from tiryns.runner.run.command.words import numbers
 from tiryns.runner.run.files import LADDER, read_json, write_atomically
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -59,11 +58,11 @@ def main(given: Namespace) -> None:
     elif len(given.words) > 1 or given.next or given.coordinates:
         raise ValueError("the folder of a ladder is read as it is: give it alone")
     found = ladder_in(folder, given.metric, given.of)
-    found["page"] = str(shown.write_page(given.out or folder / "ladder.html", found))
+    found["page"] = str(write_page(given.out or folder / "ladder.html", found))
     if given.json:
         print_json(found)
     else:
-        print(*shown.lines(found), f"the page: {found['page']}", sep="\n", flush=True)
+        print(*lines(found), f"the page: {found['page']}", sep="\n", flush=True)
     if not found["coordinates"] and any(each["problem"] for each in found["widths"]):
         sys.exit(NOT_CLEAR)
 
@@ -79,7 +78,7 @@ def _trained(given: Namespace) -> Path:
     folder = comparison_folder(words, LADDER)
     factors, seeds = ((1.0,), 1) if given.coordinates else (FACTORS, given.seeds)
     rates = given.rates or [factor * config.optimizer.lr for factor in factors]
-    train_sweep(_sweep(folder, words, config.model, given.widths, rates, seeds), "ladder")
+    train_sweep(folder, _sweep(words, config.model, given.widths, rates, seeds), "ladder")
     if given.next and not given.coordinates:
         noted = read_json(folder / LADDER, {})
         predictions = noted.setdefault("predictions", {})
@@ -89,16 +88,16 @@ def _trained(given: Namespace) -> Path:
             write_atomically(folder / LADDER, json.dumps(noted, indent=1))
         values = ",".join(f"{name}:{one[name]}" for name in ("figure", "value", "low", "high"))
         words.append(f"+callback.prediction={{_target_:runner.callbacks.Prediction,{values}}}")
-        train_sweep(_sweep(folder, words, config.model, [given.next], [one["rate"]], seeds), "ladder")
+        train_sweep(folder, _sweep(words, config.model, [given.next], [one["rate"]], seeds), "ladder")
     return folder
 
 
 def _sweep(
-    folder: Path, words: list[str], model: DictConfig, widths: list[int], rates: list[float], seeds: int
+    words: list[str], model: DictConfig, widths: list[int], rates: list[float], seeds: int
 ) -> list[str]:
-    """The command of a sweep, as one would type it behind `tiryns`; heads and feed-forward layers grow with the width."""
+    """The overrides of a sweep, in which heads and feed-forward layers grow with the width."""
     return [
-        *("-m", f"hydra.sweep.dir={quoted(str(folder))}", *words),
+        *words,
         f"model.hidden_size={','.join(map(str, widths))}",
         *(f"model.{name}=${{of_width:{ratio}}}" for name, ratio in _ratios(model).items()),
         f"optimizer.lr={','.join(map(repr, rates))}",

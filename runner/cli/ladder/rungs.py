@@ -1,7 +1,7 @@
-"""What the runs of a ladder say: for each width the best rate and the loss there, and what follows from these."""
+"""What the runs of a ladder say: best rates, the law of the loss and predictions, as numbers, in lines and on a page."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,13 @@ import numpy as np
 from tiryns.runner.cli.judge.measure import check_figure
 from tiryns.runner.evaluation.statistics import scaling_law as law
 from tiryns.runner.manifest.inputs import read_manifest
+from tiryns.runner.report import page
 from tiryns.runner.report.comparison.differences import seed_of
-from tiryns.runner.report.coordinates import coordinates_of, width_of
-from tiryns.runner.run.files import LADDER, read_json
+from tiryns.runner.report.curves import Chart, Curve, dotted, over_powers
+from tiryns.runner.run.files import COORDINATES, LADDER, read_json
 from tiryns.runner.run.folder import Run, find_runs
 
 SIZES = ("parameters", "flops")
-"""What a loss can be a law of."""
 
 Found = dict[str, Any]
 """What the runs of a ladder say, or those of one width."""
@@ -25,18 +25,18 @@ Found = dict[str, Any]
 
 def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     """What `tiryns ladder --json` prints, but for the page; raises ValueError for runs that are none of a ladder."""
-    done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and width_of(run))
-    if not (runs := sorted(done, key=width_of)):
+    done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and _width(run))
+    if not (runs := sorted(done, key=_width)):
         raise ValueError(f"{str(folder)!r} has no finished run that tells model.hidden_size")
     key = metric or runs[0].monitor or ""
     check_figure(runs[0], key)
     if runs[0].larger_is_better and key == runs[0].monitor:
         raise ValueError(f"{key} is better when large, and a law is of a loss: choose one with --metric")
-    rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, width_of)]
+    rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, _width)]
     noted = [*read_json(folder / LADDER, {}).get("predictions", {}).values()]
     untried = [one["width"] for one in noted]
     tried = [r for r in rungs if r["width"] not in untried or len({row["rate"] for row in r["runs"]}) > 1]
-    width, size, rate, loss = columns(tried, "width", "size", "rate", "loss")
+    width, size, rate, loss = _columns(tried, "width", "size", "rate", "loss")
     return {
         "folder": str(folder),
         "figure": key,
@@ -45,11 +45,15 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
         "transfer": law.transferred(width, rate)._asdict() if len(width) > 1 else None,
         "law": law.law_of(size, loss)._asdict() if len(size) > 2 and loss[0] > loss[-1] else None,
         "predictions": [_outcome(one, rungs) for one in noted],
-        "coordinates": coordinates_of(runs),
+        "coordinates": _coordinates(runs),
     }
 
 
-def columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
+def _width(run: Run) -> int:
+    return int(run.settings.get("model.hidden_size") or 0)
+
+
+def _columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
     """Fields of the widths that have a best rate."""
     return [[rung[name] for rung in rungs if rung["rate"]] for name in names]
 
@@ -76,13 +80,98 @@ def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
     return {**one, "measured": measured, "inside": measured and one["low"] <= measured <= one["high"]}
 
 
+def _coordinates(runs: Sequence[Run]) -> Found:
+    """How far each part has `moved`, by width and step, and with which `power` of the width; often not measured."""
+    found = {}
+    for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
+        moved = {_width(run): run.series[name].values.tolist() for run in runs if name in run.series}
+        last = [values[-1] for values in moved.values()]
+        if len(last) > 1 and min(last) > 0:
+            power = law.transferred([*moved], last).power
+            found[name.removeprefix(COORDINATES)] = {"power": power, "moved": moved}
+    return found
+
+
 def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Found:
     """What is to be expected of a width from narrower ones; raises ValueError where these say nothing of it."""
     rungs = [rung for rung in found["widths"] if rung["width"] in widths]
     if problems := [f"width {rung['width']}: {rung['problem']}" for rung in rungs if rung["problem"]]:
         raise ValueError(f"width {width} cannot be predicted, as {problems[0]}: change --rates")
-    known, sizes, rates, losses, scatter = columns(rungs, "width", "size", "rate", "loss", "deviation")
+    known, sizes, rates, losses, scatter = _columns(rungs, "width", "size", "rate", "loss", "deviation")
     size = round(float(np.polyval(np.polyfit(known, sizes, 2), width)))  # both sizes are of second degree
     expected = law.predicted(sizes, losses, float(np.sqrt(np.mean(np.square(scatter)))), size)
     noted = {"width": width, "figure": found["figure"], "size": size, "seeds": seeds}
     return {**noted, "rate": law.rate_at(width, known, rates), **expected._asdict()}
+
+
+def lines(found: Found) -> Iterator[str]:
+    """What the runs say, a sentence a line."""
+    if found["coordinates"]:
+        for name, each in found["coordinates"].items():
+            yield f"{name} move with the width to the power {each['power']:+.2f}"
+        return
+    for each in found["widths"]:
+        form = ",.0f" if found["of"] == "parameters" else ".3g"
+        best = f"best rate {_with_ends(each['rate'], each['interval'])}, {found['figure']} {page.number(each['loss'])}"
+        yield f"width {each['width']} ({each['size']:{form}} {found['of']}): {each['problem'] or best}"
+    if found["transfer"]:
+        power, ratio = found["transfer"]["power"], found["transfer"]["ratio"]
+        yield f"the best rate goes with the width to the power {power:+.2f}, and differs by a factor of {ratio:.2f}"
+    if found["law"]:
+        yield f"{found['figure']} = {_equation(found)}"
+    for one in found["predictions"]:
+        came = f"it came to {page.number(one['measured'])}, {'inside' if one['inside'] else 'outside'}"
+        expected = _with_ends(one["value"], [one["low"], one["high"]])
+        head = f"width {one['width']} at rate {one['rate']:.3g}: predicted {expected}"
+        yield f"{head}; {'it is not trained yet' if one['measured'] is None else came}"
+
+
+def _equation(found: Found) -> str:
+    return "{floor:.3g} + {factor:.3g} x {of} ^ -{exponent:.3g}".format(of=found["of"], **found["law"])
+
+
+def _with_ends(value: float | None, ends: Sequence[float] | None) -> str:
+    return "" if value is None else f"{value:.3g}" + (f" ({ends[0]:.3g} to {ends[1]:.3g})" if ends else "")
+
+
+def write_page(path: Path, found: Found) -> Path:
+    """Writes the page of a ladder, and returns its path."""
+    told = [page.part("text", text=line) for line in lines(found)]
+    charts = [*(_moves(found["coordinates"]) if found["coordinates"] else _ladder(found))]
+    parts = [page.section("What the runs say", *told), page.section("Charts", page.charts(charts))]
+    return page.save_page(path, "Tiryns ladder", "Widths and rates", parts, meta=[found["figure"]])
+
+
+def _moves(coordinates: Found) -> Iterator[Chart]:
+    """A chart for each part: how far it has moved over the width, a curve for a few of the steps."""
+    for name, each in coordinates.items():
+        count = len(next(iter(each["moved"].values())))
+        curves = []
+        for colour, at in enumerate(sorted({1, (1 + count) // 2, count})):
+            values = {width: moved[at - 1] for width, moved in each["moved"].items()}
+            curves.append(dotted(f"step {at}", values, colour))
+        yield over_powers(name, "root mean square of the change", "width", curves, from_zero=True)
+
+
+def _ladder(found: Found) -> Iterator[Chart]:
+    curves = []
+    for colour, each in enumerate(found["widths"]):
+        tried = sorted({row["rate"] for row in each["runs"]})
+        means = {at: np.mean([row["loss"] for row in each["runs"] if row["rate"] == at]) for at in tried}
+        curves.append(dotted(f"width {each['width']}", means, colour))
+    yield over_powers("Loss over rate", found["figure"], "rate", curves, wide=True)
+    widths, rates, sizes, losses = _columns(found["widths"], "width", "rate", "size", "loss")
+    if len(widths) > 1:
+        best = dotted("best rate", dict(zip(widths, rates, strict=True)), 0)
+        yield over_powers("Best rate", "the mean over seeds", "width", [best], from_zero=True)
+    if found["law"]:
+        known = [one for one in found["predictions"] if one["measured"]]
+        sizes, losses = sizes + [one["size"] for one in known], losses + [one["measured"] for one in known]
+        places = np.geomspace(min(sizes), max(sizes), 60).tolist()
+        curve = dotted("law", {at: law.Law(**found["law"]).at(at) for at in places}, 1)
+        curves = [curve, dotted("measured", dict(zip(sizes, losses, strict=True)), 0, loose=True)]
+        for one in found["predictions"]:
+            at, ends = np.log2([one["size"]] * 2), np.array([one["low"], one["high"]])
+            curves.append(Curve(f"predicted of width {one['width']}", at, ends, 2, dots=True))
+        ticks = dict(zip(np.log2(sizes).tolist(), widths + [one["width"] for one in known], strict=True))
+        yield Chart("Law", _equation(found), curves, across="width", ticks=ticks)

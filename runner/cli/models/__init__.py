@@ -1,7 +1,7 @@
 """Subcommands that take a trained model.
 
-- `predict`: predicts for a text or a file; `predict_files`: what it writes.
-- `evaluate`: measures it on labelled files, or on text; `reading`: how both are told to read a file.
+- `predict`: predicts for a text or a file; `evaluate`: measures it on labelled files, or on text.
+- `reading`: how both are told to read a file, and what `predict` writes.
 - `mine`: adds hard negatives to pairs of texts.
 - `probe`: measures frozen features on labelled data, as `mode=probe`.
 - `push`: copies an exported model to a folder or the hub; `onnx`: adds its graph, measured beside torch.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tiryns.runner.checkpoints.averages import Source
 
 RECORD = "average.json"
-"""The file that says what a model is the average of."""
 
 CARD = """---
 library_name: transformers
@@ -65,11 +64,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
     settings = dict(vars(arguments))
-    words = settings.pop("sources")
+    words, as_json, base = (settings.pop(name) for name in ("sources", "json", "ties"))
     allow = [word for word in words if re.match(r"\+?[a-z][\w.]*=", word) and not Path(word).exists()]
-    settings |= {"sources": [word for word in words if word not in allow], "allow": allow}
-    as_json, base = settings.pop("json"), settings.pop("ties")
-    folder = average(base=base, **settings)
+    folder = average([word for word in words if word not in allow], base=base, allow=allow, **settings)
     record = json.loads((folder / RECORD).read_text())
     if as_json:
         print_json({**record, "target": folder})
@@ -100,12 +97,8 @@ def average(
     """Writes a model that is the mean or the merge of several, as transformers loads it, and what it was made of.
 
     With a `soup`, `uniform` or `greedy`, models of runs are measured, and that mean is written; `allow` repeats settings
-    of runs from elsewhere that let code run or reach outside of the run.
-
-    Raises:
-        ValueError: a source is missing or damaged or another model than the first, `out` is there already, or weights,
-            density or number of checkpoints cannot be.
-        OSError: `out` cannot be written.
+    of runs from elsewhere that let code run. Raises ValueError for sources or numbers that cannot be, OSError where
+    `out` cannot be written.
     """
     if out.exists():
         raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
@@ -131,7 +124,7 @@ def average(
         start = None
         if base is not None:
             start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
-        check_alike(template, [*found, *([] if start is None else [start])])
+        check_alike(template, [*found, *([start] if start else [])])
         if soup is not None:
             from tiryns.runner.cli.models.soups import measured
 
@@ -199,7 +192,7 @@ def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
     try:
         shares = [float(word) for word in weights.split(",")]
     except ValueError:
-        raise ValueError(f"--weights {weights}: expected numbers, such as 0.7,0.3") from None
+        shares = []
     if len(shares) != len(paths) or min(shares) < 0 or not 0 < sum(shares) < math.inf:
         raise ValueError(f"--weights {weights}: expected {len(paths)} numbers, 0 or more, not all of them 0")
     return shares

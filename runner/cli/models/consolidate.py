@@ -40,9 +40,7 @@ def consolidate(
     """Writes model, tokenizer and model card to the folder `target`.
 
     `allowed` repeats settings of a run from elsewhere that let code of others run; `weights` is raw, ema or what the run
-    exports.
-    Raises ValueError if one is missing, `target` exists, or `checkpoint` is missing or damaged, and OSError where
-    `target` cannot be written.
+    exports. Raises ValueError for a checkpoint or target that cannot be, and OSError if it cannot be written.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
@@ -62,9 +60,7 @@ def consolidate(
     data, module = parts.data, parts.module
     if not module.trains_global_batches:
         what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
-        raise ValueError(
-            f"{what}: load its checkpoint with load_from_checkpoint; a run writes model/ at its end"
-        )
+        raise ValueError(f"{what}: load its checkpoint with load_from_checkpoint")
     saved = read_while_training(
         lambda: [_checkpoint_path(checkpoint)], lambda paths: AtomicCheckpointIO().load_checkpoint(paths[0])
     )
@@ -88,9 +84,7 @@ def _checkpoint_path(checkpoint: Path) -> Path:
     if checkpoint.is_dir() and (found := newest_checkpoint(checkpoint / "checkpoints")):
         return found.path
     if damaged := sorted((checkpoint / "checkpoints").glob("step-*.ckpt")):
-        newest = damaged[-1]
-        raise ValueError(
-            f"every checkpoint in {str(checkpoint)!r} is damaged, the newest, {newest.name}: {damage_of(newest)}"
-        )
+        newest = f"{damaged[-1].name}: {damage_of(damaged[-1])}"
+        raise ValueError(f"every checkpoint in {str(checkpoint)!r} is damaged, the newest, {newest}")
     expected = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
     raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {expected}")

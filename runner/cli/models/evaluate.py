@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 SECONDS_PER_LINE = 10.0
 """Between lines of progress; a terminal's is drawn again each tenth of a second."""
 
-ALL = "all"
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
@@ -81,7 +79,7 @@ def main(arguments: Namespace) -> None:
     answers = None  # as many as the run
     if arguments.answers is not None:
         if (answers := _number_or_all("--answers", arguments.answers)) == 0:
-            raise ValueError(f"--answers 0: expected 1 or more, or {ALL}")
+            raise ValueError("--answers 0: expected 1 or more, or all")
         answers = answers or 0  # all
     asked = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
@@ -100,9 +98,12 @@ def main(arguments: Namespace) -> None:
     found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
     _show(found, arguments.out, arguments.json)
     monitor = str(Run(Path(arguments.run)).status.get("monitor") or "")
-    figure = monitor.rpartition("/")[2]
-    measured = any(figure in entry["metrics"] for entry in found.content["sets"].values())
-    if "task" in found.content and monitor.startswith("val/") and not measured:
+    figure, sets = monitor.rpartition("/")[2], found.content["sets"].values()
+    if (
+        "task" in found.content
+        and monitor.startswith("val/")
+        and not any(figure in s["metrics"] for s in sets)
+    ):
         print(
             f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name "
             "the module that registers it by --import MODULE",
@@ -130,10 +131,7 @@ def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> No
 
 
 def evaluate_sets(config: DictConfig, folder: Path) -> None:
-    """`mode=evaluate`: measures the run that `resume` names on `data.test` or, of text, on `data.validation`.
-
-    Where its files are read with other settings of `data`, these count. Raises ValueError without a run or a set.
-    """
+    """`mode=evaluate`: measures the run that `resume` names on `data.test` or, of text, on `data.validation`."""
     with many_imports():
         from tiryns.runner.data.evaluated import by_name
         from tiryns.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
@@ -142,10 +140,7 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
     if config.resume in (None, "auto"):
         raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")
     if config.resume.endswith(".ckpt"):
-        raise ValueError(
-            "mode=evaluate measures the model that a run exported: name the run's folder, or measure what `tiryns "
-            "consolidate` exports of the checkpoint by `tiryns evaluate`"
-        )
+        raise ValueError("mode=evaluate measures a run's folder: export a checkpoint by `tiryns consolidate`")
     data = settings_in(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
     if not (sets := by_name(data.get(part), part)):
@@ -188,10 +183,10 @@ def calibration_lines(content: Entry) -> Iterator[str]:
 
 def _number_or_all(option: str, given: str) -> int | None:
     """A number; None for all."""
-    if given == ALL:
+    if given == "all":
         return None
     if not given.isdigit():
-        raise ValueError(f"{option} {given}: expected a number, or {ALL}")
+        raise ValueError(f"{option} {given}: expected a number, or all")
     return int(given)
 
 

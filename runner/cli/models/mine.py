@@ -21,7 +21,6 @@ from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.yaml_files import settings_in
 
 WHY = {"scores": "the limits of scores leave no more", "passages": "the file has no more passages for them"}
-"""Reasons for fewer negatives, in words."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -21,9 +21,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.conf.values import Settings, count_of
-from tiryns.runner.cli.models import predict_files
-from tiryns.runner.cli.models.reading import READ_BY, add_reading_arguments, reading_settings
+from tiryns.conf.values import count_of
+from tiryns.runner.cli.models import reading
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.tables import write_rows
 from tiryns.runner.run.files import writing
@@ -53,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--no-figures", action="store_true", help="leave out the metrics of a file with labels")
     about = "a module of yours that registers the model's task, or metrics"
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
-    add_reading_arguments(parser)
+    reading.add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")
     seeing.add_argument("--images", metavar="FOLDER", help="folder of a file's images (the file's own)")
@@ -78,19 +77,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints predictions, or writes them to a file, and shows their metrics where there are labels."""
-    settings, inputs = reading_settings(arguments, arguments.input)
+    settings, inputs = reading.reading_settings(arguments, arguments.input)
     if len(inputs) > 1:
-        raise ValueError(
-            f"unrecognized arguments: {' '.join(inputs[1:])}: expected one text or file, and data.NAME=VALUE"
-        )
+        more = " ".join(inputs[1:])
+        raise ValueError(f"unrecognized arguments: {more}: expected one text or file, and data.NAME=VALUE")
     arguments.input = inputs[0] if inputs else None
     arguments.on_bad_row = settings.pop("on_bad_row", "error")
     arguments.input_format = settings.pop("format", None)
-    with predict_files.typed_as_flags(READ_BY):
-        _predict(arguments, settings)
-
-
-def _predict(arguments: Namespace, settings: Settings) -> None:
     with many_imports():
         from tiryns.runner.data.read.bad_rows import BadRows
         from tiryns.runner.inference.kinds import PredictOptions
@@ -99,49 +92,48 @@ def _predict(arguments: Namespace, settings: Settings) -> None:
 
     is_file = _names_file(arguments.input, arguments.length)
     if is_file:
-        predict_files.check_apart(arguments.out, arguments.input)
+        reading.check_apart(arguments.out, arguments.input)
     import_modules(arguments.imports, "--import")
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
     bad = BadRows(arguments.on_bad_row == "skip", "--on-bad-row skip")
-    images = arguments.images
-    if predictor.task == "vision_language" and is_file:
-        images = images or Path(arguments.input).parent
-    names = [field.name for field in fields(PredictOptions) if field.name != "images"]
-    options = PredictOptions(images=images, **{name: getattr(arguments, name) for name in names})
-    found = _found(predictor, is_file, options, bad, arguments)
+    beside = Path(arguments.input).parent if is_file and predictor.task == "vision_language" else None
+    arguments.images = arguments.images or beside
+    options = PredictOptions(**{one.name: getattr(arguments, one.name) for one in fields(PredictOptions)})
+    found = reading.bar(_found(predictor, is_file, options, bad, arguments), arguments.out is not None)
     by_rows = is_file or arguments.input == STDIN
-    chosen = arguments.format or predict_files.format_of(arguments.out) or ("jsonl" if by_rows else "text")
+    chosen = arguments.format or reading.format_of(arguments.out) or ("jsonl" if by_rows else "text")
     figures, replaced, count = dict[str, float](), dict[str, None](), 0
 
     def rows(kind: str) -> Iterator[dict[str, object]]:
         nonlocal count
-        for kept in predict_files.bar(found, arguments.out is not None):
+        for kept in found:
             for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-                yield predict_files.row_of(row.values if by_rows else {}, prediction, replaced, kind)
+                yield reading.row_of(row.values if by_rows else {}, prediction, replaced, kind)
             figures.update(kept.figures)
             count += len(kept.rows)
 
     if arguments.json:
         print_json({"predictions": [*rows("jsonl")], "figures": figures}, arguments.out)
     elif chosen == "npy":
-        predict_files.write_array(predict_files.bar(found, True), arguments.out)
+        reading.write_array(found, arguments.out)
     else:
         if chosen == "text":
             with writing(arguments.out) as out:
-                out.writelines(map(predict_files.line_of, rows("jsonl")))
+                out.writelines(map(reading.line_of, rows("jsonl")))
         else:
             write_rows(rows(chosen), arguments.out, chosen, predictor.kind.separator)
         for name, value in figures.items():
             print(f"{name} {value:.6g}", file=sys.stderr)
-    predict_files.tell_replaced(replaced)
+    if replaced:
+        print(f"columns of the input that the predictions replace: {', '.join(replaced)}", file=sys.stderr)
     if bad.places:
-        print(predict_files.as_typed(bad.described()), file=sys.stderr)
+        print(bad.described(), file=sys.stderr)
     if arguments.out is None or arguments.json or chosen == "npy":
         return
     print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
     if figures:
-        with writing(predict_files.figures_file(arguments.out)) as file:
+        with writing(reading.figures_file(arguments.out)) as file:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
@@ -150,9 +142,9 @@ def _names_file(given: str | None, length: int | None) -> bool:
     from tiryns.runner.data.read.files import is_saved
     from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 
+    if given is None and length is None:
+        raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
     if given is None:
-        if length is None:
-            raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
         return False
     is_file = len(given) < 1000 and (Path(given).is_file() or is_saved(Path(given)))
     if not is_file and " " not in given and ending_format(Path(given[:200])) in {*DOCUMENTS, *ROWS}:
@@ -165,11 +157,10 @@ def _found(
 ) -> Iterator["Kept"]:
     input_format = arguments.input_format
     if is_file or (arguments.input == STDIN and input_format not in (None, "txt")):
-        given = nullcontext(arguments.input) if is_file else predict_files.spooled(sys.stdin, input_format)
+        given = nullcontext(arguments.input) if is_file else reading.spooled(sys.stdin, input_format)
         with given as path:
             rows = predictor.rows_of_file(path, options, bad, input_format)
-            if arguments.samples != 1:
-                rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
+            rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
         return
     from tiryns.runner.inference.language.infill import MASK
@@ -177,12 +168,11 @@ def _found(
     text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     rows_of_texts = (predictor.row_of_text(where, text, options) for where, text in texts)
-    empty = True
-    for kept in predictor.batches(_repeated(rows_of_texts, arguments.samples), options, bad):
-        empty = False
-        yield kept
-    if empty:
+    found = predictor.batches(_repeated(rows_of_texts, arguments.samples), options, bad)
+    if (first := next(found, None)) is None:
         raise ValueError("standard input holds no text")
+    yield first
+    yield from found
 
 
 def _check(task: str, is_file: bool, arguments: Namespace) -> None:
@@ -206,7 +196,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
         for flag in ("prompt", "dimensions"):
             if getattr(arguments, flag) is not None:
                 raise ValueError(f"--{flag} is for models of vectors; the model in {run} is none")
-        if "npy" in (arguments.format, predict_files.format_of(arguments.out)):
+        if "npy" in (arguments.format, reading.format_of(arguments.out)):
             raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
     for flag, unset in (("samples", 1), ("top_k", None)):
         if (value := getattr(arguments, flag)) != unset:

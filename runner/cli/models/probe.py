@@ -15,10 +15,7 @@ PRECISIONS = {"auto": "32-true", "32": "32-true"}
 
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Computes features, measures them, and writes figures and page into the folder of the run; returns the figures.
-
-    Raises ValueError for data that this does not measure, or a model that is no encoder of text.
-    """
+    """Writes measured features and their page into the folder of the run; returns the figures, or raises ValueError."""
     from tiryns.runner.evaluation.files import write_sets
     from tiryns.runner.inference.evaluated import plain
     from tiryns.runner.inference.frozen.probes import probe
@@ -47,11 +44,7 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def prepared(config: DictConfig) -> tuple[Any, Any]:
-    """The data of a config, read and tokenised, and what measures its model: a frozen encoder, or for minimal pairs the
-    language model itself.
-
-    Its pooling is the one that is set, else all that the folder of sentence-transformers `model` is says, else the mean.
-    """
+    """The data of a config, read and tokenised, and what measures its model: a frozen encoder, or a scorer of pairs."""
     import torch
     from transformers import AutoModel
 

@@ -24,7 +24,6 @@ MOST = 0.01
 """What int8 weights may cost of the main figure."""
 
 Convert = Callable[[Path], None]
-"""Adds to a copy of the model."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -90,9 +89,7 @@ def is_hub_name(target: str) -> bool:
 
 
 def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert | None = None) -> Path:
-    """Copies the model atomically, and converts the copy; raises ValueError for a folder that exists or is nested,
-    OSError if writing fails.
-    """
+    """Copies the model atomically, and converts the copy; raises ValueError or OSError where that cannot be."""
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
     if target.exists() and not (target / "config.json").is_file():
@@ -111,7 +108,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert |
 def push_to_hub(source: Path, name: str, public: bool) -> str:
     """Uploads the model in one commit, and returns its address; raises ValueError where this is not possible."""
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError
 
     unreachable: Any = HfHubHTTPError.__bases__[0]  # of whichever HTTP library the hub's client is built on
     api = HfApi()
@@ -119,14 +116,9 @@ def push_to_hub(source: Path, name: str, public: bool) -> str:
         api.create_repo(name, private=not public, exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=source, commit_message="Model trained with Tiryns")
     except (OSError, unreachable) as error:  # the others are subclasses of these
-        if isinstance(error, OfflineModeIsEnabled):
-            reason = "HF_HUB_OFFLINE is set; unset it, or push to a folder"
-        elif isinstance(error, LocalTokenNotFoundError):
-            reason = "no token; run `hf auth login` or set HF_TOKEN"
-        elif isinstance(error, HfHubHTTPError):
-            reason = f"{str(error).splitlines()[0]}; is the token allowed to write there?"
-        else:
-            folder = f"./{name.rpartition('/')[2]}"
-            reason = f"the hub cannot be reached ({type(error).__name__}); push to a folder, such as {folder}"
-        raise ValueError(f"cannot push to {name!r}: {reason}") from error
+        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        folder = f"./{name.rpartition('/')[2]}"
+        raise ValueError(
+            f"cannot push to {name!r}: {reason}. It needs a token (`hf auth login`); push to a folder, such as {folder}"
+        ) from error
     return f"{api.endpoint}/{name}"

@@ -29,7 +29,6 @@ from tiryns.runner.run.yaml_files import settings_in
 UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
 Figures = dict[str, float]
-"""Figures by name, such as `val/validation/accuracy`."""
 
 
 def measured(
@@ -37,18 +36,15 @@ def measured(
 ) -> dict[str, object]:
     """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
 
-    The figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
-    logits. `allow` repeats what runs from elsewhere may reach. Raises ValueError where `others` are given, settings that
-    do not go with soups, where a model is not that of a run, and for runs that did not train on the same labelled data,
-    or without a validation set: what one held out, another may have trained on.
+    Figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
+    logits. Raises ValueError for runs that were not trained and validated on the same labelled data: what one held out,
+    another may have trained on.
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
     for source in found:
         if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
-            raise ValueError(
-                f"--soup measures the models of finished runs, and {str(source.path)!r} is none of them"
-            )
+            raise ValueError(f"--soup measures the models of finished runs; {str(source.path)!r} is none")
     runs = [source.path.parent for source in found]
     config = recorded_config(runs[0], allow)
     mine = settings_in(config.data, resolve=True)
@@ -56,10 +52,8 @@ def measured(
         theirs = settings_in(recorded_config(run, allow).data, resolve=True)
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
-                raise ValueError(
-                    f"soups are measured on one validation set, but data.{name} is {mine.get(name)!r} in "
-                    f"{str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
-                )
+                both = f"{mine.get(name)!r} in {str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
+                raise ValueError(f"soups are measured on one validation set, but data.{name} is {both}")
     data = make_data(config, Run(runs[0]).status.get("resolved"))
     if data.task_name is None:
         raise ValueError(f"{str(runs[0])!r} was not trained on labelled data, so there is nothing to measure")
@@ -113,9 +107,9 @@ class _Measuring:
     def score(self, figures: Figures) -> float:
         """The figure that chooses, the larger the better."""
         if self.monitor not in figures:
+            known = ", ".join(figures)
             raise ValueError(
-                f"the runs chose their checkpoints by {self.monitor!r}, which is not measured here; there are: "
-                f"{', '.join(figures)}"
+                f"the runs chose by {self.monitor!r}, which is not measured here; there are: {known}"
             )
         return self.sign * figures[self.monitor]
 

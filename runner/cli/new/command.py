@@ -49,22 +49,15 @@ def package_of(folder: Path) -> str:
     name = folder.name
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*", name) or iskeyword(package):
-        raise ValueError(
-            f"tiryns new {name}: a project's name has letters, digits, - and _, begins with a letter, and is no word of "
-            "Python, such as my-project"
-        )
+        rule = "a project's name has letters, digits, - and _, begins with a letter, and is no word of Python"
+        raise ValueError(f"tiryns new {name}: {rule}")
     if package in sys.stdlib_module_names or find_spec(package):
         raise ValueError(f"tiryns new {name}: there is a module {package} already; choose another name")
     return package
 
 
 def make_project(folder: Path) -> list[str]:
-    """Writes the files of a project, all or none, and returns their names.
-
-    Raises:
-        ValueError: the name is none that a project can have.
-        OSError: there is something of that name, or it cannot be written.
-    """
+    """Writes the files of a project, all or none, and returns their names; raises ValueError or OSError."""
     files = rendered(folder.name, package_of(folder))
     if folder.exists() or folder.is_symlink():
         told = "it is there already, and nothing was changed; give another name"

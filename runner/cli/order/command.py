@@ -51,8 +51,6 @@ def main(arguments: Namespace) -> None:
     asked = arguments.steps is not None or arguments.find is not None
     if len(folders) != (1 if asked else 2):
         raise ValueError("give one RUN with --steps A:B or --find TEXT|FILE, or two RUNs to compare")
-    if arguments.format == "parquet" and arguments.out is None:
-        raise ValueError("--format parquet is for a file: name it with --out FILE")
     if arguments.format and (arguments.json or arguments.steps is None):
         raise ValueError("--format is for --steps alone, without --json")
     with many_imports():
@@ -112,9 +110,7 @@ def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> 
 
 def show_found(order: "SampleOrder", arguments: Namespace) -> None:
     """Writes what became of each document that holds the text."""
-    from tiryns.runner.cli.order.finding import find
-
-    found = find(order, arguments.find)
+    found = order.find(arguments.find)
     if arguments.json:
         content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]
         print_json({"trained_steps": order.trained, "texts": content}, arguments.out)

@@ -14,6 +14,7 @@ from tiryns.runner.config.completed import completed
 from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.skipped import skipped_batches
+from tiryns.runner.data.origin.holders import Holder, holders_of
 from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
 from tiryns.runner.loop.phases import phases_in, take_over
 from tiryns.runner.opened_run import open_run
@@ -25,8 +26,7 @@ from tiryns.runner.run.model_folder import own_words
 class SampleOrder:
     """The global batches of a run by step, counted from 1 as in `order.txt`; its model is not built.
 
-    `words` are overrides that allow code of the user's own, as on the command line of `tiryns train`. Raises ValueError
-    for a folder that is no run, a config that is not allowed, and data that is read as a stream.
+    `words` allow code of the user's own. Raises ValueError for a folder that is no run, and for streams.
     """
 
     def __init__(self, path: Path, words: Sequence[str] = ()) -> None:
@@ -39,10 +39,8 @@ class SampleOrder:
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config, resolved)
         if not numbers_global_batches(self.data):
-            raise ValueError(
-                f"{str(path)!r} reads its data as a stream ({type(self.data).__name__}), whose samples have no numbers: "
-                "its order cannot be told without reading it"
-            )
+            stream = f"reads its data as a stream ({type(self.data).__name__})"
+            raise ValueError(f"{str(path)!r} {stream}, whose samples have no numbers")
         self.num_steps = connected(config, self.data)
         """Global batches of the whole run."""
         phases = phases_in(config)
@@ -85,6 +83,18 @@ class SampleOrder:
             for row in np.flatnonzero(np.isin(samples[:, 1], indices)).tolist():
                 epoch, index = samples[row].tolist()
                 found.append({"step": step, "place": int(places[row]), "epoch": epoch, "index": index})
+        return found
+
+    def find(self, text: str) -> list[tuple[str, list[Holder]]]:
+        """The holders of each document of a file, or of a text, with their places in the run; one pass over the data."""
+        found = holders_of(self.data, text, "--find")
+        holders = [one for _, of_text in found for one in of_text]
+        indices = np.unique([index for one in holders for index in one.sequences])
+        by_index: dict[int, list[dict[str, int]]] = {}
+        for occurrence in self.occurrences(indices.astype(np.int64)):
+            by_index.setdefault(occurrence["index"], []).append(occurrence)
+        for one in holders:
+            one.occurrences = [o for index in one.sequences for o in by_index.get(index, [])]
         return found
 
     @cached_property

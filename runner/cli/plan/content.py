@@ -31,16 +31,12 @@ OWN = ("model", "optimizer", "scheduler")
 """Groups of which the settings are shown that a phase has of its own."""
 
 Facts = dict[str, Any]
-"""What a part of a plan tells, by name."""
 
 Part = tuple[str, Any]
 
 
 def plan_of(config: DictConfig) -> Iterator[Part]:
-    """The parts of a run's plan by name, each as soon as it is known; None for what the run does not tell.
-
-    Raises the errors of config and data that the run would raise.
-    """
+    """The parts of a run's plan by name, each as soon as it is known; None for what the run does not tell."""
     quiet_threads()
     with many_imports():
         from tiryns.runner.data.module import GlobalBatchDataModule

@@ -1,22 +1,40 @@
-"""The plan of a run whose data is not there, such as a published recipe: sizes, tokens, FLOPs and hours per GPU."""
+"""The plan of a run whose data is not there, such as a published recipe: sizes, tokens, FLOPs and hours per GPU.
 
-from typing import TYPE_CHECKING, Any
+Samplers, schedules and objectives are those of the run; every sequence is taken to have `data.max_length` tokens.
+"""
 
+import inspect
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from numpy.typing import NDArray
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.conf.phases import CHANGED, Phase, lengths_of
+from tiryns.conf.values import Settings
+from tiryns.runner.build import bind, build
 from tiryns.runner.cli.plan.content import Facts
-from tiryns.runner.cli.plan.nominal_run import NominalPhase, NominalRun, nominal_objective
 from tiryns.runner.config.search_path import file_on_search_path
-from tiryns.runner.models.flops import peak_flops
+from tiryns.runner.config.targets import locate
+from tiryns.runner.data.batches import PhaseCollators, PhaseParts
+from tiryns.runner.loop.lengths import Lengths
+from tiryns.runner.loop.phases import phases_in, sampler_of
+from tiryns.runner.models.flops import network_flops, peak_flops
+from tiryns.runner.objectives import Collator
+from tiryns.runner.optim.schedule.phases import TOKENS
+from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.run.lazy import many_imports
-
-if TYPE_CHECKING:
-    from tiryns.runner.models.flops import FlopCounts
+from tiryns.runner.run.yaml_files import settings_in
+from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 
 GPUS = ("A100", "H100", "H200", "RTX 4090")
-"""The types that a plan counts hours for."""
 
 UTILISATION = 0.4
 """Share of the peak at which a GPU is assumed to train; what a run reaches is `perf/mfu` in its log."""
@@ -30,8 +48,150 @@ EARLY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
 WITHOUT_WEIGHTS = {"init": "default", "tiled_from": None, "text_from": None, "vision_from": None}
 """Settings of a model that only its weights depend on."""
 
+TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
+"""What an objective is told of a tokenizer that is not there."""
+
 HOURS = "# Hours: "
 """The line in the header of a recipe that tells how long the published run took."""
+
+
+class NominalSequences:
+    """Sequences of one length without any tokens, as many as are asked for."""
+
+    def __init__(self, length: int) -> None:
+        self.length, self.num_tokens = length, length * PROVISIONAL
+
+    def __len__(self) -> int:
+        return PROVISIONAL
+
+    def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Tokens of sequences [D]."""
+        return np.full(len(indices), self.length, np.int32)
+
+
+class NominalPhase:
+    """A phase of a run, or a whole run without phases: its settings by group, and how many steps and tokens it has."""
+
+    def __init__(self, config: DictConfig, phase: Phase) -> None:
+        self.name, self.own = phase.name, phase.settings
+        self.settings = {g: settings_in(config[g], resolve=True) | self.own.get(g, {}) for g in CHANGED}
+        self.length = int(self.settings["data"]["max_length"])
+        self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
+        self.steps = phase.steps or self._steps_of(phase.tokens or 0)
+        self.sampler = self._sampler(self.steps)
+        self.tokens = self.tokens_before(self.steps)
+        self.objective = nominal_objective(self.settings["objective"])
+
+    def _steps_of(self, tokens: float) -> int:
+        """The most steps of a phase that has no more tokens; a warm-up may be a share of them."""
+        sequences = int(tokens / self.length + 1e-9)
+        return bisect_right(range(1, sequences + 1), sequences, key=lambda n: self._sampler(n).num_samples())
+
+    def _sampler(self, steps: int) -> SeamlessSampler:
+        made = self.make_sampler(dataset=NominalSequences(self.length), num_epochs=None, num_batches=steps)
+        if not isinstance(made, SeamlessSampler):
+            raise ValueError(f"sampler: the data decides how large the batches of {type(made).__name__} are")
+        return made
+
+    def steps_within(self, tokens: float) -> int:
+        """The most steps, from the first of the phase, that train on no more tokens."""
+        return self.sampler.steps_within(int(tokens / self.length + 1e-9))
+
+    def tokens_before(self, step: int) -> int:
+        """Tokens of the steps of the phase before one of them."""
+        return self.sampler.samples_before(step) * self.length
+
+
+class NominalRun:
+    """The phases of a run whose data is not there, and its figures at any step."""
+
+    def __init__(self, config: DictConfig) -> None:
+        self.lr = float(config.optimizer.get("lr") or 0.0)
+        self.phases = [NominalPhase(config, phase) for phase in _phases(config)]
+        own = [
+            PhaseParts(p.name, p.steps, collator=p.objective if "objective" in p.own else None)
+            for p in self.phases
+        ]
+        self.objectives = PhaseCollators(own, nominal_objective(settings_in(config.objective, resolve=True)))
+        self.timeline = self.objectives.timeline
+        self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
+        self.steps, self.tokens = self.timeline.ends[-1], self._tokens[-1]
+        self.factor = self._schedule(config)
+        """The learning rate of a step in units of that of the run."""
+
+    def _schedule(self, config: DictConfig) -> Callable[[int], float]:
+        import torch
+
+        known = config.copy()
+        OmegaConf.set_struct(known, False)
+        known.scheduler.update(self._in_steps(settings_in(config.scheduler, resolve=True), self))
+        for given, phase in zip(known.phases, self.phases, strict=False):
+            own = settings_in(given.get("scheduler") or OmegaConf.create(), resolve=True)
+            given.update({"steps": phase.steps, "tokens": None, "share": None})
+            given.scheduler = self._in_steps(own, phase)
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
+        scheduler = Lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
+        if not isinstance(scheduler, ClosedFormScheduler):
+            raise ValueError(f"scheduler: {type(scheduler).__name__} tells a rate only step by step")
+        return scheduler.factor
+
+    @staticmethod
+    def _in_steps(settings: Settings, part: "NominalRun | NominalPhase") -> Settings:
+        """Settings of a schedule with lengths in steps in the place of those in tokens."""
+        found = dict(settings)
+        for tokens, steps in TOKENS.items():
+            if (amount := found.pop(tokens, None)) is not None:
+                found |= {steps: part.steps_within(amount), tokens: None}
+        return found
+
+    def steps_within(self, tokens: float) -> int:
+        """The most steps that train on no more tokens."""
+        place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
+        inside = self.phases[place].steps_within(tokens - self._tokens[place])
+        return min(self.timeline.starts[place] + inside, self.steps - 1)
+
+    def at(self, step: int) -> dict[str, Any]:
+        """What a step, counted from 0, trains with."""
+        place, inside = self.timeline.at(step), self.timeline.inside(step)
+        phase, optimizer = self.phases[place], self.phases[place].settings["optimizer"]
+        objective: Any
+        objective, progress = self.objectives.at(step, self.steps)
+        return {
+            "step": step,
+            "tokens": self._tokens[place] + phase.tokens_before(inside),
+            "phase": phase.name,
+            "lr": self.lr * self.factor(step),
+            "weight_decay": optimizer.get("weight_decay"),
+            "batch": phase.sampler.size_at(inside),
+            "length": phase.length,
+            "masking_rate": objective.rate_at(progress),
+            "theta": phase.settings["model"].get("rope_theta"),
+            "local_theta": phase.settings["model"].get("local_rope_theta"),
+        }  # fmt: skip
+
+
+def nominal_objective(settings: Settings) -> Collator:
+    """The objective of a run, told of no tokenizer."""
+    node = OmegaConf.create({"objective": settings}).objective
+    target = locate(node._target_, "objective")
+    of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
+    made: Collator = build(node, **TOKENIZER, **of_images)
+    return made
+
+
+def _phases(config: DictConfig) -> list[Phase]:
+    """The phases of a config, each with steps or tokens; one of the name `training` where it has none."""
+    trainer = config.trainer
+    if given := phases_in(config):
+        lengths = lengths_of(given, trainer)
+        parts = [phase.tokens or (phase.share or 0) * (trainer.get("max_tokens") or 0) for phase in given]
+        settled = zip(given, lengths, parts, strict=True)
+        return [replace(phase, steps=steps, tokens=tokens) for phase, steps, tokens in settled]
+    if trainer.max_steps > 0:
+        return [Phase("training", steps=trainer.max_steps)]
+    if amount := trainer.get("max_tokens"):
+        return [Phase("training", tokens=amount)]
+    raise ValueError("how many steps the run has follows from its data: set data.source or trainer.max_steps")
 
 
 def nominal_plan(config: DictConfig) -> Facts:
@@ -40,12 +200,14 @@ def nominal_plan(config: DictConfig) -> Facts:
     Raises ValueError where the length of the run or the size of the vocabulary follows from the data.
     """
     with many_imports():
-        from tiryns.runner.models.flops import network_flops
-
         model = meta_model(config)
-        counts = network_flops(model)
         run = NominalRun(config)
-    phases = [_phase(phase, counts) for phase in run.phases]
+    counts, phases = network_flops(model), list[Facts]()
+    for phase in run.phases:
+        targets = phase.tokens * (phase.objective.rate_at(0.5) or 1.0)
+        found = counts.step(phase.tokens, phase.tokens * phase.length, targets)
+        sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
+        phases.append({"name": phase.name, **sizes, "flops": found})
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
     # parameters in all, and without the tables of embeddings and an output layer of their size
@@ -63,13 +225,6 @@ def nominal_plan(config: DictConfig) -> Facts:
         "published_hours": published_hours(),
         "points": [run.at(step) for step in points_of(run)],
     }
-
-
-def _phase(phase: NominalPhase, counts: "FlopCounts") -> Facts:
-    targets = phase.tokens * (phase.objective.rate_at(0.5) or 1.0)
-    flops = counts.step(phase.tokens, phase.tokens * phase.length, targets)
-    sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
-    return {"name": phase.name, **sizes, "flops": flops}
 
 
 def points_of(run: NominalRun) -> list[int]:
@@ -92,16 +247,13 @@ def published_hours() -> str | None:
     return next((line.removeprefix(HOURS) for line in lines if line.startswith(HOURS)), None)
 
 
-class _Tokens:
+class _Tokens(SimpleNamespace):
     """What a model is told of a tokenizer that is not there: how many tokens it has, and special ones among them."""
 
     pad_token_id = bos_token_id = eos_token_id = cls_token_id = sep_token_id = mask_token_id = 0
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-
     def __len__(self) -> int:
-        return self.size
+        return int(self.size)
 
     def convert_tokens_to_ids(self, token: str) -> int:
         """The id of a special token."""
@@ -120,24 +272,15 @@ def meta_model(config: DictConfig) -> Any:
     fields = node.get("config") or node.get("text_config") or {}
     size = fields.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
     if size is None:
-        raise ValueError(
-            f"how many tokens data.tokenizer={config.data.tokenizer} has is not known without it: give "
-            "model.config.vocab_size"
-        )
+        tokenizer = f"data.tokenizer={config.data.tokenizer}"
+        raise ValueError(f"how many tokens {tokenizer} has is not known: give model.config.vocab_size")
+    tokens: Any = _Tokens(size=size)
     with torch.device("meta"):
-        return make_model_of(node, _Tokens(size), **nominal_objective(config.objective).model_arguments())  # type: ignore[arg-type]
+        return make_model_of(node, tokens, **nominal_objective(config.objective).model_arguments())
 
 
-def on_gpus(flops: float, tokens: int) -> list[dict[str, str | float]]:
-    """Returns the hours of one GPU of each type for a run of so many FLOPs.
-
-    Example:
-        >>> [(gpu["name"], round(gpu["hours"])) for gpu in on_gpus(flops=1e21, tokens=10**12)][:2]
-        [('A100', 2226), ('H100', 702)]
-    """
-    found: list[dict[str, str | float]] = []
-    for name in GPUS:
-        peak = peak_flops(name, "bf16-mixed") or 0.0
-        hours = flops / (UTILISATION * peak) / 3600
-        found.append({"name": name, "peak_tflops": peak / 1e12, "hours": hours, "tokens": tokens})
-    return found
+def on_gpus(flops: float, tokens: int) -> list[Facts]:
+    """Returns the hours of one GPU of each type for a run of so many FLOPs."""
+    peaks = {name: peak_flops(name, "bf16-mixed") or 0.0 for name in GPUS}
+    hours = {name: flops / (UTILISATION * peak) / 3600 for name, peak in peaks.items()}
+    return [{"name": n, "peak_tflops": peaks[n] / 1e12, "hours": hours[n], "tokens": tokens} for n in GPUS]

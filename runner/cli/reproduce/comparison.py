@@ -28,7 +28,6 @@ MODEL = "model/model.safetensors"
 UNKNOWN = (
     "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
 )
-"""A reason, where there is no other."""
 
 COMPUTED = ("computed", "packages", "machine")
 """Parts of which a difference is another way to compute the same."""
@@ -38,10 +37,7 @@ Report = dict[str, Any]
 
 
 def compare(then: Recorded, now: Recorded) -> Report:
-    """The verdict on a rebuilt run (`now`) with what it rests on.
-
-    Raises ValueError where no step was noted by both.
-    """
+    """The verdict on a rebuilt run (`now`) with what it rests on; raises ValueError where no step was noted by both."""
     (before, noted, old), (after, found, new) = then, now
     ours = {step.step: step for step in found}
     pairs = [(step, ours[step.step]) for step in noted if step.step in ours]

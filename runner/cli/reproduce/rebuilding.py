@@ -59,9 +59,8 @@ def words_of(
 ) -> list[str]:
     """The overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
 
-    Relative paths that are not here lead from where the run of a `folder`, or of the model in it, was begun.
-    Hydra is initialized. Raises ValueError for settings that let code of others run and are not among those given, for
-    secrets that were left out, and where the checkpoint is missing that a branch starts from.
+    Raises ValueError for settings that let code of others run and are not among those given, for secrets that were left
+    out, and for a missing checkpoint of a branch.
     """
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
@@ -73,10 +72,8 @@ def words_of(
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):
         if not Path(point["path"]).exists():
-            raise ValueError(
-                f"the run is a branch of the checkpoint {point['path']!r}, which is not here: rebuild the run that it is "
-                f"of first, and name its checkpoint with resume="
-            )
+            gone = f"the run is a branch of the checkpoint {point['path']!r}, which is not here"
+            raise ValueError(f"{gone}: rebuild its run first, and name its checkpoint with resume=")
         config.resume = point["path"]
     if folder is not None:
         config = with_data(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)

@@ -19,16 +19,10 @@ COMMAND = "from tiryns.runner.cli.commands import main; main()"
 
 
 def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
-    """Runs `tiryns WORDS` by the code of a recorded run; returns its exit status.
-
-    What was not committed is in `code.patch` beside the manifest. Raises ValueError where the run had no checkout, or the
-    repository, the commit or the patch is not at hand.
-    """
+    """Runs `tiryns WORDS` by the code of a recorded run and the patch beside its manifest; returns its exit status."""
     place = worktree_of(manifest["code"], folder)
     if not (place / "runner" / "cli" / "reproduce").is_dir():
-        raise ValueError(
-            f"the recorded commit, now in {str(place)!r}, is older than this command: train there by hand"
-        )
+        raise ValueError(f"the recorded commit, in {str(place)!r}, is older than this command: train by hand")
     print(f"the recorded code stays in {place}; `git worktree remove {place}` removes it", file=sys.stderr)
     paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-c", COMMAND, *words]
@@ -47,14 +41,10 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
     if not re.fullmatch("[0-9a-f]{40}", str(commit)):
         raise ValueError(f"--code: code.commit={commit!r} in the manifest: expected 40 hexadecimal digits")
     if here is None:
-        raise ValueError(
-            "--code needs the repository: give this command by a program that runs from its checkout"
-        )
+        raise ValueError("--code needs the repository: give this command in a checkout of the program")
     patch = folder / PATCH if code.get("dirty") and folder else None
     if code.get("dirty") and not (patch and patch.is_file()):
-        raise ValueError(
-            f"--code: the run had changes that were not committed, and {PATCH} is not beside the manifest"
-        )
+        raise ValueError(f"--code: the run had uncommitted changes, and {PATCH} is not beside the manifest")
     text = patch.read_bytes() if patch else b""
     name = f"{commit[:12]}{'-' + sha256(text).hexdigest()[:8] if text else ''}"
     place = cache_folder().resolve() / "code" / name

@@ -7,8 +7,8 @@ from functools import reduce
 
 import numpy as np
 
+from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.report.comparison.differences import label_of
-from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.settings import Comparison, Setting
 from tiryns.runner.report.curves import Chart, Curve, Floats, curves_of, in_words, is_single, levels_of
 from tiryns.runner.report.phases import shared_phases, with_phases

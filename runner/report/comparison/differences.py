@@ -1,15 +1,26 @@
-"""The settings in which runs differ, without those of execution and the fold; those that follow the seed are its."""
+"""The settings in which runs differ, without those of execution and the fold, and those unlike their defaults."""
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cache
 from typing import NamedTuple
+
+from omegaconf import OmegaConf
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, execution_names, target_of
 from tiryns.conf.values import rules_of
-from tiryns.runner.report.changed import RECIPE, SCALE
-from tiryns.runner.run.folder import Run
+from tiryns.runner.run.folder import Run, Settings
+from tiryns.runner.run.yaml_files import flatten
+
+EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
+"""Settings of how a run is shown and kept, which do not count as a difference between runs."""
+
+RECIPE = "experiment"
+"""The override that names a run's recipe, which its config does not tell."""
+
+SCALE = "scale"
 
 MAX_SETTINGS = 12
 """Settings that have a column."""
@@ -17,13 +28,11 @@ MAX_SETTINGS = 12
 BRANCH = "branch of"
 
 FOLD, FOLDS = "data.fold", "data.folds"
-"""The settings of a fold of cross-validation."""
 
 SEED = "that of the run"
 """Stands for the value of a setting that follows the run's seed."""
 
 Values = dict[str, str]
-"""Settings as they are shown, by their names."""
 
 
 class Differences(NamedTuple):
@@ -205,3 +214,41 @@ def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, object]], name
         return True
     in_configs = name in OPTIONS or any(name in run.settings for run in runs)
     return not (in_configs and all(run.settings for run in runs))
+
+
+def changed_settings(
+    settings: Settings, recipe: str | None = None, scale: str | None = None
+) -> list[tuple[str, object, object]] | None:
+    """(name, value, default) of every setting unlike its default or its recipe; None where these cannot be read."""
+    try:
+        defaults = _default_settings(recipe, scale)
+    except Exception:  # an older run, or a plugin that is gone: the page does without this table
+        return None
+    unset = (None, None)  # a setting that only this run's config has
+    return [
+        (name, value, defaults.get(name, unset)[0])
+        for name, value in settings.items()
+        if not name.startswith((*EXECUTION, "resolved.")) and value not in defaults.get(name, unset)
+    ]
+
+
+@cache
+def _default_settings(
+    recipe: str | None = None, scale: str | None = None
+) -> dict[str, tuple[object, object]]:
+    """Each default, with a recipe the value that it gives, resolved and as it stands: run folders keep lookups."""
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+
+    import tiryns.conf  # noqa: F401  registers the groups
+    from tiryns.runner.patches.hydra.plugins import plugins
+    from tiryns.runner.patches.hydra.versions import VERSION_BASE
+
+    plugins()
+    running = GlobalHydra.instance().is_initialized()
+    with nullcontext() if running else initialize_config_module("tiryns.conf", **VERSION_BASE):
+        chosen = {RECIPE: recipe, SCALE: scale}
+        config = compose("config", [f"{name}={value}" for name, value in chosen.items() if value])
+    resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
+    raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))
+    return {name: (value, raw.get(name)) for name, value in resolved.items()}

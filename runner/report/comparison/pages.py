@@ -10,9 +10,9 @@ from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
 from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_charts
+from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking, write_folds
-from tiryns.runner.report.comparison.goal import titles_of
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
 from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
 from tiryns.runner.report.curves import in_words
@@ -30,21 +30,14 @@ def write_comparison(
 ) -> Path:
     """Writes the page `name` into `folder`: these runs side by side; returns its path.
 
-    `importance` is that of a search; without it that of a grid is computed.
-
-    Raises:
-        FileNotFoundError: a run folder is not there.
-        ValueError: no run is given, or a folder is not that of a run.
-        OSError: the page cannot be written.
+    `importance` is that of a search; without it that of a grid is computed. Raises FileNotFoundError for a missing
+    folder, ValueError for none or one that is no run, OSError if the page cannot be written.
     """
     return write_page(Path(folder), Comparison([load_run(Path(run)) for run in runs]), name, importance)
 
 
 def write_page(folder: Path, compared: Comparison, name: str, importance: Importance | None) -> Path:
-    """The same for runs that are compared already.
-
-    In a folder whose runs are folds it also writes `folds.json` and their joined `predictions.jsonl`.
-    """
+    """The same for runs that are compared already; of folds also `folds.json` and their joined `predictions.jsonl`."""
     runs = compared.runs
     finished = sum(run.state == "done" for run in runs)
     parents = {str(run.path.parent) for run in runs}

@@ -7,17 +7,25 @@ from typing import Any, NamedTuple
 
 from tiryns.conf.values import count_of
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
-from tiryns.runner.report.comparison import goal as goals
-from tiryns.runner.report.comparison.comparable import PER_BYTE, Kinds, kinds_of
+from tiryns.runner.report.comparison.comparable import (
+    PER_BYTE,
+    Goal,
+    Kinds,
+    goal_of,
+    is_test,
+    keys_of,
+    kinds_of,
+    losses_of,
+    tests_of,
+    titles_of,
+)
 from tiryns.runner.report.comparison.differences import Values, differences, label_of
-from tiryns.runner.report.comparison.goal import Goal, keys_of, losses_of, titles_of
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.summary import noted_plateau, plateau_note
 from tiryns.runner.run.files import JUDGE
 from tiryns.runner.run.folder import Run
 
 FAILURE = "failure"
-"""The column of the reasons of failed runs."""
 
 Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values, None where there is none."""
@@ -82,7 +90,7 @@ class Comparison:
         self.runs, self.differences = runs, differences(runs)
         self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
         self.goal, kinds, self.notes = _ranked_by(runs)
-        self.tests = goals.tests_of([runs[i] for i in kinds])
+        self.tests = tests_of([runs[i] for i in kinds])
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
@@ -130,7 +138,7 @@ class Comparison:
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
-        keys = [key for key in keys_of(self.runs) if key.startswith("val/") or goals.is_test(key)]
+        keys = [key for key in keys_of(self.runs) if key.startswith("val/") or is_test(key)]
         baselines = (
             "/unigram_entropy",
             "/tokens_per_byte",
@@ -260,10 +268,9 @@ class Comparison:
 def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
     """The figure to rank by, the kind of each run that has it, and a sentence where runs cannot be compared by it.
 
-    Losses per token of other vocabularies cannot be compared, so bits per byte take their place where all runs have
-    them. Runs that are not done count only where none is.
+    Runs that are not done count only where none is.
     """
-    goal = goals.goal_of(runs)
+    goal = goal_of(runs)
     have = [i for i, r in enumerate(runs) if (v := r.final(goal.key)) is not None and math.isfinite(v)]
     scored = [i for i in have if runs[i].state == "done"] or have
     kinds = kinds_of([runs[i] for i in scored], goal.key)

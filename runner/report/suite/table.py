@@ -1,9 +1,17 @@
-"""The table of a suite as text: for the terminal, in Markdown, LaTeX and csv."""
+"""The table of a suite: as text for the terminal, in Markdown, LaTeX and csv, and on a page with chosen settings."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
+from tiryns.runner.report import page
 from tiryns.runner.report.suite.figures import Content, cells_of, setting_text
-from tiryns.runner.report.table import Table, as_text, csv_text, latex, latex_comment, markdown
+from tiryns.runner.report.table import as_text, csv_text, document
+
+CHOSEN = (
+    *("model", "task", "figure", "chosen by", "measured on", "setting", "seeds", "settings", "dropped"),
+    "failed",
+)
+RUNS = ("run", "model", "task", "setting", "seed", "state", "chosen by", "figure")
 
 
 def suite_text(content: Content) -> str:
@@ -17,22 +25,11 @@ def suite_text(content: Content) -> str:
     return text + "\n" + "".join(f"{note}\n" for note in notes(content))
 
 
-def suite_markdown(content: Content) -> str:
-    """One table, each cell with its interval, and the notes."""
-    return f"{markdown(*_table(content))}\n" + "".join(f"- {note}\n" for note in notes(content))
-
-
-def suite_latex(content: Content) -> str:
-    """The same as a table of LaTeX, with the notes as comments."""
-    return latex(*_table(content)) + "".join(map(latex_comment, notes(content)))
-
-
-def _table(content: Content) -> Table:
+def suite_as(form: str, content: Content) -> str:
+    """One table, each cell with its interval, and the notes, as `md` or `tex`."""
     heads, rows = suite_rows(content)
-    joined = [
-        [model, *(f"{mean} ({ends})" if ends else mean for mean, ends in cells)] for model, cells in rows
-    ]
-    return heads, joined, best_rows(content)
+    joined = [[model, *(f"{m} ({ends})" if ends else m for m, ends in cells)] for model, cells in rows]
+    return document(form, [(heads, joined, best_rows(content))], notes(content))
 
 
 def suite_csv(content: Content) -> str:
@@ -120,3 +117,43 @@ def _scale(content: Content) -> int:
     means = [cell["mean"] for row in content["models"] for cell in row["tasks"].values()]
     known = [mean for mean in means if mean is not None]
     return 100 if known and all(abs(mean) <= 1 for mean in known) else 1
+
+
+def write_suite(folder: Path, content: Content, path: Path | None = None) -> Path:
+    """Writes `suite.html` into the folder of a suite, or the page to another path; returns the path."""
+    done = sum(run["state"] == "done" for run in content["runs"])
+    facts = [f"{len(content['models'])} models", f"{len(content['tasks'])} tasks"]
+    facts += [f"{done} of {len(content['runs'])} runs done", *["not complete"] * (not content["complete"])]
+    failures = {f"{run['run']} ({run['task']})": run["problem"] for run in content["runs"] if run["problem"]}
+    heads, rows = suite_rows(content)
+    best = best_rows(content)
+    cells = [[model, *({"text": mean, "small": end} for mean, end in own)] for model, own in rows]
+    marks = [{"class": "best"} if i in best else {} for i in range(len(rows))]
+    parts = [
+        page.section("Models", page.table(heads, cells, marks, sorts=False), *map(page.note, notes(content))),
+        page.section("Chosen settings", page.table(CHOSEN, _chosen(content), sorts=False)),
+        page.section("Failures", page.part("facts", facts=failures)),
+        page.section("All settings tried", page.table(RUNS, [_run(run, folder) for run in content["runs"]])),
+    ]
+    return page.save_page(
+        path or folder / "suite.html", "Tiryns suite", str(content["suite"]), parts, meta=facts
+    )
+
+
+def _chosen(content: Content) -> list[list[str]]:
+    rows = []
+    for row in content["models"]:
+        for name, cell in row["tasks"].items():
+            task = content["tasks"][name]
+            setting = setting_text(cell["setting"]) or cell["problem"] or "the only one"
+            rows.append([row["model"], name, " + ".join(task["metric"]), " + ".join(task["chosen_by"])])
+            rows[-1] += [cell["on"] or "", setting, str(len(cell["figures"] or ()))]
+            rows[-1] += [str(cell[count]) for count in ("settings", "dropped", "failed")]
+    return rows
+
+
+def _run(run: Content, folder: Path) -> list[object]:
+    has_page = (folder / run["run"] / "report.html").exists()
+    link = {"text": run["run"], "href": f"{run['run']}/report.html" if has_page else run["run"]}
+    own = [run["model"], run["task"], setting_text(run["setting"]), str(run["seed"]), run["state"]]
+    return [link, *own, run["chosen_by"], run["figure"]]

@@ -1,12 +1,8 @@
 """Which setting of a grid is chosen, and which get no more seeds: successive halving over the seeds.
 
-**The rule.** All settings are run with the first seed. After each seed those that have failed are out, and of the others
-the best `keep` share goes on (rounded up, at least one), by the mean of the validation figure over the seeds so far; of
-equal ones the earlier in the grid. Where nothing is left to choose between (one setting, or `keep` is 1) the other seeds
-are run at once. Chosen is the best mean of those that have all seeds. So S settings, `keep` 1/2 and three seeds take
-S + S/2 + S/4 jobs.
-
-The idea is that of successive halving (Jamieson and Talwalkar 2016, arXiv 1502.07943) with seeds for steps.
+All settings are run with the first seed. After each seed those that failed are out, and the best `keep` share of the
+others goes on, by the mean of the validation figure so far; of equal ones the earlier in the grid. Where nothing is left
+to choose between, the other seeds are run at once. The idea is that of Jamieson and Talwalkar 2016 (arXiv 1502.07943).
 """
 
 import math

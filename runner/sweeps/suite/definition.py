@@ -1,28 +1,7 @@
 """Suites as YAML files: tasks, each with a grid and seeds, and how their figures are summed up. Imports no torch.
 
 A suite is a file `suite/NAME.yaml` among the configs (the project's, those of plugins, `--config-dir`, `TIRYNS_CONF`), or
-any YAML file by its path. Its fields:
-
-- `tasks`: a mapping of names to tasks; a task has the fields below.
-- `summary`: names of means, each with a list of tasks; without it `mean`, that of all tasks.
-- `base`: the suite that this one changes: fields take the place of its fields, and those of a task of the same name the
-  place of that task's; `null` for a task takes it out.
-- each field of a task but `start_from`, for the tasks that do not have it; shared `overrides` come before a task's own.
-
-Fields of a task, whose jobs are ordinary jobs of a sweep, of any `mode`:
-
-- `overrides`: words as on the command line, one value each; a later one takes the place of an earlier one. Model and seed
-  are given by the sweep.
-- `sources`: names of lists of overrides, of which one is used: `suite.source`, without it the first, and with
-  `suite.data` the first that has `{data}` in it. There `{data}` stands for `suite.data`.
-- `grid`: values by setting; every combination is a setting of its own. Without a grid there is one.
-- `seeds`: a list, or a number N for the seeds 1 to N (3).
-- `keep`: the share of the settings that go on after each seed (0.5); see `runner.sweeps.suite.choosing`.
-- `metric`: the reported figure, or a list whose mean is reported. A whole key of `results` in the run's `status.json`
-  (`val/matched/accuracy`, `probe/accuracy`), or its last part: then it is that of the test sets, where none has it that
-  of the validation sets, and of several sets the mean.
-- `chosen_by`: the figure, or figures, by which a setting is chosen; without it `metric`, of the validation sets.
-- `start_from`: another task; the model is that of its chosen setting and first seed.
+any YAML file by its path. `docs/suites.md` has the fields of suites and tasks, whose jobs are those of a sweep.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,10 +36,9 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
     elif found := file_on_search_path(loader, f"suite/{name}"):
         text = found.read_text(encoding="utf-8")
     else:
-        known = names_on_search_path(loader, "suite")
-        raise ValueError(
-            f"there is no suite {name!r}; name a YAML file, or one of: {', '.join(known)}{suggest(name, known)}"
-        )
+        names = names_on_search_path(loader, "suite")
+        known = ", ".join(names) + suggest(name, names)
+        raise ValueError(f"there is no suite {name!r}; name a YAML file, or one of: {known}")
     try:
         own = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -35,12 +35,7 @@ class Task:
 
     @property
     def settings(self) -> list[tuple[str, ...]]:
-        """The overrides of every combination of the grid.
-
-        Example:
-            >>> Task("a", (), {"x": ("1", "2"), "y": ("3",)}, (1,), 1.0, ("f1",), ("f1",)).settings
-            [('x=1', 'y=3'), ('x=2', 'y=3')]
-        """
+        """The overrides of every combination of the grid."""
         named = [[f"{name}={value}" for value in values] for name, values in self.grid.items()]
         return list(itertools.product(*named))
 
@@ -142,9 +137,7 @@ def _source(where: str, given: Any, data: str | None, source: str | None) -> lis
     chosen = source or (with_data if data and with_data else next(iter(given)))
     words = _words(f"{where}, source {chosen}", given[chosen])
     if data is None and any("{data}" in word for word in words):
-        raise ValueError(
-            f"{where}: the source {chosen} is read from files: name their folder, suite.data=FOLDER"
-        )
+        raise ValueError(f"{where}: the source {chosen} is read from files: name them, suite.data=FOLDER")
     return [word.replace("{data}", str(data)) for word in words]
 
 
@@ -175,9 +168,8 @@ def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
     are_names = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
     _expect(are_names, where, field, given, "the name of a figure, such as accuracy")
     if len({better_when(name) for name in names}) > 1:
-        raise ValueError(
-            f"{where}: of {field} some are better when large, and some when small: {', '.join(names)}"
-        )
+        told = "some are better when large, and some when small"
+        raise ValueError(f"{where}: of {field} {told}: {', '.join(names)}")
     return tuple(names)
 
 
@@ -202,15 +194,12 @@ def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tup
     for mean, names in summary.items():
         for name in names:
             if name not in tasks:
-                raise ValueError(
-                    f"{where}: summary.{mean} has {name!r}; the tasks are: {', '.join(tasks)}{suggest(str(name), tasks)}"
-                )
+                there = ", ".join(tasks) + suggest(str(name), tasks)
+                raise ValueError(f"{where}: summary.{mean} has {name!r}; the tasks are: {there}")
         if mean in tasks:
             raise ValueError(f"{where}: summary.{mean} has the name of a task")
         if len({tasks[name].larger_is_better for name in names}) > 1:
-            raise ValueError(
-                f"{where}: summary.{mean} has figures that are better when large, and when small"
-            )
+            raise ValueError(f"{where}: of summary.{mean} some are better when large, and some when small")
     return {str(mean): tuple(names) for mean, names in summary.items()}
 
 
@@ -220,9 +209,8 @@ def check_mapping(where: str, given: object, known: Sequence[str]) -> None:
         raise ValueError(f"{where} is {_shown(given)}; expected fields: {', '.join(known)}")
     for name in given:
         if name not in known:
-            raise ValueError(
-                f"{where}: there is no field {str(name)!r}; there are: {', '.join(known)}{suggest(str(name), known)}"
-            )
+            there = ", ".join(known) + suggest(str(name), known)
+            raise ValueError(f"{where}: there is no field {str(name)!r}; there are: {there}")
 
 
 def _shown(value: object) -> str:

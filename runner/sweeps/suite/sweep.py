@@ -22,7 +22,7 @@ from tiryns.runner.sweeps.suite.choosing import Standing, standing
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
 from tiryns.runner.sweeps.suite.fields import Task, last_of_each
 from tiryns.runner.sweeps.suite.words import models_of, pretrained, values_of
-from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of
+from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of, waiting_of
 
 log = logging.getLogger("tiryns")
 
@@ -58,8 +58,10 @@ class SuiteSweep(JobSweeper):
             self._write()
             self._launch(stage)
         content = self._write()
-        from tiryns.runner.report.suite.pages import write_suite  # numpy, which composing does without
-        from tiryns.runner.report.suite.table import suite_text
+        from tiryns.runner.report.suite.table import (  # numpy, which composing does without
+            suite_text,
+            write_suite,
+        )
 
         print(suite_text(content), end="")
         print(f"the table: {write_suite(self.folder, content)}", flush=True)
@@ -79,17 +81,18 @@ class SuiteSweep(JobSweeper):
             for task in self.suite.tasks.values():
                 first = task.settings[0]
                 for number, setting in enumerate(task.settings):
-                    if sum(a != b for a, b in zip(setting, first, strict=True)) < 2:
-                        words = self._words(Place(model, task.name, number, 0), start="checked_alone")
-                        problem: str | None = ""
-                        try:
-                            self.configs.check(self.config, words)
-                        except Exception as error:
-                            if (problem := explain(error)) is None:
-                                raise
-                        if problem:  # not within the except: the message would be that of the cause
-                            of = f"suite {self.suite.name}, task {task.name}, model {model}"
-                            raise ValueError(f"{of}: {' '.join(problem.split())}")
+                    if sum(a != b for a, b in zip(setting, first, strict=True)) > 1:
+                        continue
+                    words = self._words(Place(model, task.name, number, 0), start="checked_alone")
+                    problem: str | None = ""
+                    try:
+                        self.configs.check(self.config, words)
+                    except Exception as error:
+                        if (problem := explain(error)) is None:
+                            raise
+                    if problem:  # not within the except: the message would be that of the cause
+                        of = f"suite {self.suite.name}, task {task.name}, model {model}"
+                        raise ValueError(f"{of}: {' '.join(problem.split())}")
 
     def _next_stage(self) -> list[Place]:
         """The jobs that can be run now and were not looked at yet."""
@@ -109,11 +112,7 @@ class SuiteSweep(JobSweeper):
         placed = place(self.folder, unlike, [self.configs.check(self.config, one) for one in unlike])
         jobs = dict(zip(each_once, placed, strict=True))
         self.jobs.update((one, jobs[tuple(own)]) for one, own in zip(stage, words, strict=True))
-        undone = [job for job in placed if job.folder.status.get("state") != "done"]
-        waiting = [job for job in undone if not job.folder.is_locked()]
-        if len(undone) < len(placed):
-            log.info("%d of %d jobs are done already", len(placed) - len(undone), len(placed))
-        if waiting:
+        if waiting := waiting_of(placed):
             log.info("suite %s: %d jobs of %d", self.suite.name, len(waiting), len(placed))
             self.launch(waiting)
 
@@ -133,18 +132,15 @@ class SuiteSweep(JobSweeper):
         return None if chosen is None else self.jobs[Place(model, task, chosen, 0)].folder.path.resolve()
 
     def _standing(self, model: str, task: Task) -> Standing:
-        count = len(task.settings)
-        names = task.chosen_by if count > 1 else task.metric
-        figures: dict[tuple[int, int], float | None] = {}
-        for each, job in self.jobs.items():
-            if (each.model, each.task) == (model, task.name):
-                state = job.folder.state
-                if state == "failed":
-                    figures[each.setting, each.seed] = None
-                elif state == "done":
-                    value, _, _ = figure_of(job, names, ("val",) if count > 1 else ("test", "val"))
-                    figures[each.setting, each.seed] = value
-        return standing(count, len(task.seeds), task.keep, task.larger_is_better, figures)
+        ended = {
+            (each.setting, each.seed): figure_of(job, *_choosing(task))[0]
+            for each, job in self._jobs_of(model, task).items()
+            if job.folder.state in ("failed", "done")
+        }
+        return standing(len(task.settings), len(task.seeds), task.keep, task.larger_is_better, ended)
+
+    def _jobs_of(self, model: str, task: Task) -> dict[Place, Job]:
+        return {each: job for each, job in self.jobs.items() if each[:2] == (model, task.name)}
 
     def _write(self) -> Content:
         """Writes `suite.json`, also between the stages."""
@@ -168,11 +164,8 @@ class SuiteSweep(JobSweeper):
     def _cell(self, model: str, task: Task) -> Content:
         """What is known of a model on a task: the figures of the chosen setting, and how it was chosen."""
         found = self._standing(model, task)
-        cell: Content = {
-            "settings": len(task.settings),
-            "dropped": len(found.dropped),
-            "failed": len(found.failed),
-        }
+        cell: Content = {"settings": len(task.settings), "dropped": len(found.dropped)}
+        cell |= {"failed": len(found.failed)}
         cell |= {"figures": None, "on": None, "setting": None, "runs": None, "problem": None}
         if found.chosen is None:
             return cell | {"problem": self._problem(model, task, found)}
@@ -188,20 +181,15 @@ class SuiteSweep(JobSweeper):
 
     def _problem(self, model: str, task: Task, found: Standing) -> str:
         """Why a task has no figure, or not yet."""
-        own = {each: job for each, job in self.jobs.items() if (each.model, each.task) == (model, task.name)}
+        own = self._jobs_of(model, task)
         if task.start_from and not own:
             return f"waits for {task.start_from}"
         if found.wanted:
-            left = [
-                self.jobs[p] for each in found.wanted if (p := Place(model, task.name, *each)) in self.jobs
-            ]
+            left = [job for each, job in own.items() if each[2:] in found.wanted]
             why = next((problem for job in left if (problem := problem_of(job.folder))), "")
             return "not done yet" + (f": {left[0].folder.path.name}: {why}" if why else "")
-        names = task.chosen_by if len(task.settings) > 1 else task.metric
         for job in own.values():
-            stages = ("val",) if len(task.settings) > 1 else ("test", "val")
-            problem = problem_of(job.folder) or figure_of(job, names, stages)[2]
-            if problem:
+            if problem := problem_of(job.folder) or figure_of(job, *_choosing(task))[2]:
                 return f"all settings have failed: {job.folder.path.name}: {problem}"
         return "all settings have failed"
 
@@ -225,6 +213,11 @@ class SuiteSweep(JobSweeper):
         if not content["complete"]:
             again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat(self.folder)])}"
             sys.exit(f"the suite is not complete; go on with: {again}")
+
+
+def _choosing(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The figures that choose a setting, and the stages that have them; those that are reported where there is one."""
+    return (task.chosen_by, ("val",)) if len(task.settings) > 1 else (task.metric, ("test", "val"))
 
 
 def figure_of(job: Job, names: Any, stages: Any) -> tuple[float | None, str, str]:

@@ -20,7 +20,6 @@ SHOWS = {"--cfg", "-c", "--help", "-h", "--hydra-help", "--info", "-i"}
 """Flags of commands that run nothing."""
 
 SETTINGS = ("tasks", "data", "source")
-"""Settings of a suite, as `suite.tasks`."""
 
 OF_THE_SWEEP = ("outputs", "resume")
 """Settings that say where the sweep's folder is."""
@@ -47,9 +46,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     if other := [word for word in words if word.startswith("hydra/sweeper=") and word != SWEEPER]:
         raise ValueError(f"{other[0]}: a suite chooses among its grid's settings itself; leave it out")
     if "mode=inspect" in words:
-        raise ValueError(
-            "tiryns plan shows one run, not a suite; leave out suite= and name the overrides of a task"
-        )
+        raise ValueError("tiryns plan shows one run, not a suite: name the overrides of a task")
     flags = [] if SHOWS & {*words} else ["-m"]
     settings: dict[str, str] = {}
     kept, jobs = [], list[str]()
@@ -93,12 +90,7 @@ def values_of(word: str) -> list[str]:
 
 
 def models_of(names: Sequence[str] | None, loader: ConfigLoader) -> dict[str, list[str]]:
-    """The overrides that choose each model; without names, the default one.
-
-    Raises:
-        ValueError: a name twice, one that can be none of a model, or a run without a trained model.
-        FileNotFoundError: a folder that is not there.
-    """
+    """The overrides that choose each model; raises ValueError or FileNotFoundError for a name that is none of one."""
     given = list(names or [default_options()["model"]])
     if twice := [name for name in given if given.count(name) > 1]:
         raise ValueError(f"model: {twice[0]} is named twice; one row for each model")

@@ -7,15 +7,14 @@ import jsonschema
 import pytest
 
 from tests.support.in_process import tiryns_here
-from tiryns.runner.cli.agents.documents import DOCUMENTS
-from tiryns.runner.cli.agents.tools import READERS, command_schema, has_document, words_of
-from tiryns.runner.cli.commands import COMMANDS, OF_TWO_WORDS, parser_of
+from tiryns.runner.cli.agents.tools import DOCUMENTS, READERS, command_schema, has_document, words_of
+from tiryns.runner.cli.commands import COMMANDS, parser_of
 
 
 def test_every_command_is_there_with_what_it_prints(tmp_path: Path) -> None:
     table = json.loads(tiryns_here(tmp_path, "schema", "commands").stdout)
     commands = {one["command"]: one for one in table["commands"]}
-    assert commands.keys() == (COMMANDS | OF_TWO_WORDS).keys() - {"mcp"}
+    assert commands.keys() == COMMANDS.keys() - {"mcp"}
     assert {name for name, one in commands.items() if one["prints"]} == set(filter(has_document, commands))
     assert sorted(form for one in commands.values() for form in one["prints"]) == sorted(DOCUMENTS)
     for one in commands.values():

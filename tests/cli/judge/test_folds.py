@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.report.comparison.fold_runs import make_folds
 from tests.report.pages import read
 from tests.support.in_process import Done, tiryns_here
@@ -30,11 +28,3 @@ def test_pairs_share_seed_and_fold(tmp_path: Path) -> None:
     assert [pair["against"] for pair in compared["pairs"]] == figures[6:]
     page = read(tmp_path / "sweep" / "judge.html")
     assert "1, fold 2" in page.table("seed").column("seed")
-
-
-@pytest.mark.parametrize("word", ["folds=3", "seeds=3"])
-def test_words_for_sweeps_are_refused(tmp_path: Path, word: str) -> None:
-    done = tiryns_here(tmp_path, "judge", "--change", "optimizer=lion", word)
-    assert done.stderr.splitlines()[-1].startswith(
-        f"error: {word}: train a sweep with it, and judge that by its folder"
-    )

@@ -10,8 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from tests.cli.judge.folders import KEY, make_run
 from tests.cli.judge.test_answers import judged, refused
 from tests.cli.judge.test_missing import Start, judge, training
-from tiryns.runner.cli.judge.missing import comparison_folder, each_source, finished_runs
-from tiryns.runner.cli.judge.sides import setting_of
+from tiryns.runner.cli.judge.sides import comparison_folder, each_source, finished_runs, setting_of
 from tiryns.runner.sweeps.sweeper import combinations, place
 
 __all__ = ["training"]

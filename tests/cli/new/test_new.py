@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from tests.conftest import ROOT
 from tests.support.in_process import tiryns_here
 from tests.support.installed import install_project
 from tiryns.runner.cli.new import command
@@ -43,15 +42,6 @@ def test_files_and_their_names(tmp_path: Path) -> None:
     assert not re.findall("my.project", texts + "".join(files)), "names of the template are left"
     assert tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"] == "My-own_project"
     assert [path.name for path in folder.parent.iterdir()] == ["My-own_project"]
-
-
-def test_project_needs_the_checkout_that_made_it(tmp_path: Path) -> None:
-    ours = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert tiryns_here(tmp_path, "new", "mine").returncode == 0
-    theirs = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())["project"]
-    (needed,) = map(Requirement, theirs["dependencies"])
-    assert (needed.name, needed.url) == (ours["name"], ROOT.as_uri())
-    assert theirs["requires-python"] == ours["requires-python"]
 
 
 @pytest.mark.parametrize(

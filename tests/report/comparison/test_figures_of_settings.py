@@ -11,7 +11,7 @@ from tests.cli.judge.folders import make_run, make_sweep
 from tests.report.pages import read
 from tests.report.test_settings import compared
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.table import as_markdown, compared_content, settings_text
+from tiryns.runner.report.table import compared_as, compared_content, settings_text
 from tiryns.runner.run.folder import find_runs
 
 
@@ -20,11 +20,8 @@ def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> 
     number = 0
     for word, losses in tests.items():
         for seed, loss in enumerate(losses, 1):
-            results = {
-                "test/books/loss": loss,
-                "test/books/accuracy": 0.5,
-                "test/books/majority_accuracy": 0.4,
-            }
+            results = {"test/books/loss": loss, "test/books/accuracy": 0.5}
+            results["test/books/majority_accuracy"] = 0.4
             make_run(tmp_path / f"{number}", seed, number + 1.0, [word], results=results)
             number += 1
     found = compared(tmp_path)
@@ -42,15 +39,9 @@ def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> 
         "test/books/loss": {"mean": 4.0, "standard_deviation": pytest.approx(2**0.5)}
     }
     assert "mean test loss" in settings_text(found)
-    assert "mean test loss" in as_markdown(runs)
+    assert "mean test loss" in compared_as("md", runs)
     page = read(write_comparison(tmp_path, find_runs(tmp_path)))
     assert ["Mean test loss", "4", "standard deviation 1.4; chosen by best validation loss"] in page.tiles
-
-
-def test_without_a_test_set_nothing_is_said_of_one(tmp_path: Path) -> None:
-    found = compared(make_sweep(tmp_path, {"optimizer.lr=0.1": [1.0, 2.0]}))
-    assert not [head for head in found.setting_rows()[0] if "test" in head]
-    assert "est loss" not in read(write_comparison(tmp_path, find_runs(tmp_path))).text
 
 
 def as_accuracy(run: Path, **more: Any) -> None:

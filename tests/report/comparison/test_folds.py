@@ -9,11 +9,11 @@ from scipy import stats
 from sklearn.metrics import f1_score
 
 from tests.report.comparison.fold_runs import compared, label, make_fold, make_folds, predicted
-from tests.report.pages import make_run, read
+from tests.report.pages import read
 from tiryns.runner.report.comparison.folds import joined_folds
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.table import as_markdown, settings_text
+from tiryns.runner.report.table import compared_as, settings_text
 from tiryns.runner.run.folder import load_run
 
 
@@ -45,13 +45,6 @@ def test_command_of_the_best_setting_leaves_no_fold_out(tmp_path: Path) -> None:
     page = read(write_comparison(tmp_path, make_folds(tmp_path), "report.html"))
     assert page.texts("command") == ["tiryns optimizer.lr=0.1 seed=1"]
     assert "without folds, which trains on all of the examples" in page.of("command")[0]["title"]
-
-
-def test_runs_have_a_column_of_their_fold(tmp_path: Path) -> None:
-    heads, rows = compared(make_folds(tmp_path)).run_rows()
-    assert [row[heads.index("fold")] for row in rows] == ["1", "2", "3"] * 4
-    assert [row[heads.index("seed")] for row in rows[:6]] == ["1"] * 3 + ["2"] * 3
-    assert "data.fold" not in heads
 
 
 def test_page_has_the_figures_of_all_folds_joined(tmp_path: Path) -> None:
@@ -114,7 +107,7 @@ def test_missing_fold_is_named_and_nothing_joined_without_it(tmp_path: Path) -> 
     said = "Not joined: lr=0.1, seed 1 has no finished run of fold 2."
     assert said in read(tmp_path / "report.html").texts("problem")
     loaded = [load_run(run) for run in runs]
-    assert said in as_markdown(loaded)
+    assert said in compared_as("md", loaded)
     assert said in settings_text(Comparison(loaded))
     first, *others = joined_folds(Comparison(loaded))
     assert (first.joined, first.missing) == ({}, [2])
@@ -143,10 +136,3 @@ def test_other_lengths_are_compared_and_other_examples_are_not(tmp_path: Path) -
     assert (len(found.kinds), len(found.settings)) == (1, 2)
     other = make_fold(tmp_path / "other", 0.1, 1, 3, rows, train="others.csv")
     assert len(compared([*runs, other]).kinds) == 2
-
-
-def test_sweep_without_folds_says_nothing_of_them(tmp_path: Path) -> None:
-    found = Comparison([load_run(make_run(tmp_path / "0")), load_run(make_run(tmp_path / "1", seed=1))])
-    assert found.setting_rows()[0][1] == "seeds"
-    assert "fold" not in " ".join([*found.notes, *found.run_rows()[0]])
-    assert joined_folds(found) == []

@@ -1,39 +1,25 @@
 """Which settings of a grid mattered: shares of the variance, as computed by hand and by scipy."""
 
-import json
 from itertools import product
 from pathlib import Path
 
 import pytest
 
+from tests.cli.judge.folders import make_run
 from tests.report.comparison.fold_runs import compared
 from tests.report.pages import read
 from tiryns.runner.report.comparison.importance import variance_explained
 from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.table import as_markdown
+from tiryns.runner.report.table import compared_as
 from tiryns.runner.run.folder import load_run
 
 
 def grid(folder: Path, figures: dict[tuple[float, int, int], float]) -> list[Path]:
     """A run for each rate, number of layers and seed, with its figure."""
-    runs: list[Path] = []
-    for (lr, layers, seed), figure in figures.items():
-        run = folder / f"{len(runs)}"
-        run.mkdir(parents=True)
-        words = [f"optimizer.lr={lr}", f"model.layers={layers}", f"seed={seed}"]
-        (run / "overrides.json").write_text(json.dumps(words))
-        (run / "command.txt").write_text("tiryns")
-        text = f"seed: {seed}\noptimizer: {{lr: {lr}}}\nmodel: {{layers: {layers}}}\n"
-        (run / "config.yaml").write_text(text)
-        status = {
-            "state": "done",
-            "monitor": "val/books/loss",
-            "mode": "min",
-            "results": {"objective": figure},
-        }
-        (run / "status.json").write_text(json.dumps(status))
-        runs.append(run)
-    return runs
+    return [
+        make_run(folder / str(i), seed, figure, [f"optimizer.lr={lr}", f"model.layers={layers}"])
+        for i, ((lr, layers, seed), figure) in enumerate(figures.items())
+    ]
 
 
 def by_hand() -> dict[tuple[float, int, int], float]:
@@ -71,7 +57,7 @@ def test_page_and_markdown_show_the_shares(tmp_path: Path) -> None:
     assert table.rows == [["optimizer.lr", "88.9%", "14.3%"], ["model.layers", "5.6%", "14.3%"]]
     assert [row[1]["share"] for row in table.part["rows"]] == pytest.approx([16 / 18, 1 / 18]), "its bars"
     assert any("ANOVA" in text for text in page.texts("note"))
-    text = as_markdown([load_run(run) for run in runs])
+    text = compared_as("md", [load_run(run) for run in runs])
     assert "| optimizer.lr | 88.9% | 14.3% |" in text
     few = grid(tmp_path / "few", dict(list(by_hand().items())[:4]))
     assert "What mattered" not in read(write_comparison(tmp_path / "few", few)).texts("section")

@@ -59,15 +59,6 @@ def test_values_are_read_out_and_charts_zoom_together(browser: Any, pages: dict[
     assert after == before != zoomed
 
 
-def test_values_are_read_out_with_the_keyboard(browser: Any, pages: dict[str, Path]) -> None:
-    with opened(browser, pages["run"]) as tab:
-        tab.locator(".plot").first.focus()
-        tab.keyboard.press("ArrowRight")
-        assert tab.locator(".tip").first.inner_text().startswith("step 2")
-        tab.keyboard.press("Escape")
-        assert not tab.locator(".tip").first.is_visible()
-
-
 def test_table_is_sorted_by_a_click(browser: Any, pages: dict[str, Path]) -> None:
     order = "() => [...document.querySelectorAll('tr[data-run]')].map((row) => Number(row.dataset.run))"
     with opened(browser, pages["sweep"]) as tab:
@@ -96,13 +87,6 @@ def test_predictions_are_browsed(browser: Any, pages: dict[str, Path], width: in
         tab.get_by_label("find").fill("EXAMPLE 7")
         assert shown() == 6, "7, 71, 73, 75, 77, 79"
         assert tab.locator(".find output").inner_text() == "6 shown"
-
-
-def test_long_run_is_a_small_page_that_opens_at_once(browser: Any, pages: dict[str, Path]) -> None:
-    assert pages["long"].stat().st_size < 2_000_000
-    with opened(browser, pages["long"]) as tab:
-        loaded = "() => performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
-        assert tab.evaluate(loaded) < 5_000, "milliseconds, on a busy machine"
 
 
 def test_print_is_light_and_shows_what_was_folded(

@@ -130,7 +130,7 @@ COMMANDS: dict[str, list[str]] = {
     "average gone --out av1": ["gone", "is neither a run with a"],
     "average run cls --out av2": ["cls", "bert.embeddings.word_embeddings.weight' has shape"],
     "average run run --out av3 --weights 1": ["1", "expected 2 numbers, 0 or more"],
-    "average run run --out av4 --weights a,b": ["b", "expected numbers, such as 0.7,0.3"],
+    "average run run --out av4 --weights a,b": ["b", "expected 2 numbers"],
     "average run run --out av5 --weights 0,0": ["0", "0: expected 2 numbers, 0 or"],
     "average run run --out av6 --weights nan,1": ["1", "expected 2 numbers, 0 or more"],
     "average run --out av7 --last 0": ["0", "run' has 2 checkpoints"],

@@ -36,7 +36,7 @@ import tiryns.runner.train
 from tests.support.processes.kept_options import kept_options
 from tiryns.runner.cli.compose import initialized
 from tiryns.runner.manifest.code import code
-from tiryns.runner.report.changed import changed_settings
+from tiryns.runner.report.comparison.differences import changed_settings
 
 WORDS = "data=files data.source=a/b.txt data.vocab_size=300 model=bert_tiny trainer=cpu optimizer.betas=[0.9,0.95]"
 

@@ -31,7 +31,6 @@ the same examples are drawn.
 """
 
 KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
-"""The graphs, in words."""
 
 OF_QUANTIZED = f" `{QUANTIZED}` has int8 weights."
 
@@ -42,10 +41,8 @@ Entry = dict[str, Any]
 def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence[str] = ()) -> None:
     """Adds the graph to a copy of a run's model, after it was measured on the rows of the run.
 
-    Raises:
-        ValueError: a model, or a run, that this cannot measure; a graph that torch or onnxruntime cannot compute; outputs
-            that differ from torch's by more than 1e-4; int8 weights that cost more than `most` of the main figure.
-        ImportError: the extra is not installed.
+    Raises ValueError for what cannot be computed or differs from torch by more than 1e-4, and for int8 weights that cost
+    more than `most` of the main figure; ImportError where the extra is not installed.
     """
     for name in ("onnx", "onnxscript", "onnxruntime"):
         library(name)
