@@ -61,13 +61,9 @@ def test_settings_give_the_length_in_steps_or_as_a_share() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"length_warmup_from": None}, "a warm-up of the sequence length needs both"),
         ({"length_warmup_steps": 0}, "a warm-up of the sequence length needs both"),
-        ({"length_warmup_from": 64}, "data.length_warmup_from=64 must be less than data.max_length=64"),
-        (
-            {"length_warmup_steps": 2.5},
-            "data.length_warmup_steps=2.5 is neither a whole number nor a fraction",
-        ),
+        ({"length_warmup_from": 64}, "length_warmup_from is 64 .* the first less than data.max_length=64"),
+        ({"length_warmup_steps": 2.5}, "length_warmup_steps=2.5 is neither a whole number nor a fraction"),
     ],
 )
 def test_wrong_settings_are_refused(given: dict[str, Any], message: str) -> None:
