@@ -93,7 +93,6 @@ def _leaves(value: Mapping[str, object], name: str) -> Iterator[tuple[str, objec
 
 
 def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
-    """The part of a value that a micro-batch gets."""
     if isinstance(value, Mapping):
         return {key: _part(member, part, f"{name}.{key}", owner, length) for key, member in value.items()}
     if hasattr(value, "_fields") or _holds_batches(value, length):

@@ -115,7 +115,6 @@ class Growing(Shuffled):
 
     @cached_property
     def _steps(self) -> int:
-        """Steps of the warm-up."""
         size, steps = self.global_batch_size, self.warmup_steps
         sizes = range(self.warmup_from, size, self.warmup_by)
         mean_size = sum(sizes) / len(sizes)
@@ -193,7 +192,6 @@ class LengthGrouped(SeamlessSampler):
         return -(epoch - self.first_epoch) * len(self.dataset) % self.global_batch_size
 
     def _num_whole(self, epoch: int) -> int:
-        """Batches that lie within an epoch."""
         return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
 
     def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:

@@ -82,7 +82,6 @@ class SplitModality(GlobalBatchSampler):
         return -(-len(self) // self._batches_per_epoch())
 
     def _lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tokens of each sample with its images, int64 [D]."""
         lengths = self.dataset.lengths(indices).astype(np.int64)
         if not getattr(self.dataset, "lengths_count_images", False):
             lengths += np.asarray(self.dataset.modalities(indices), dtype=bool) * self.image_patches

@@ -79,10 +79,6 @@ def from_plain(value: Any) -> Any:
     return value
 
 
-COLLECT_EVERY = 10
-"""Batches after which a worker collects garbage, as by energon's own default."""
-
-
 def cyclic_iter(iter: Iterable[T]) -> Iterator[T]:
     """Repeats `iter` endlessly.
 
@@ -182,7 +178,6 @@ class EnergonDataloader:
         return batch
 
     def _after(self, death: WorkerDeath) -> Any:
-        """The batch that is due, from new workers."""
         self._end_dead()
         if self._remake is None:
             raise death
@@ -201,7 +196,6 @@ class EnergonDataloader:
             ) from again
 
     def _end_dead(self) -> None:
-        """Kills the workers that are left of a loader."""
         if loaders.running(self.dataloader) is not None:
             loaders.kill(self._batches)
             loaders.forget(self.dataloader)
@@ -278,8 +272,8 @@ class EnergonPass:
 
 
 def savable_loader(dataset: SavableDataset, pin_memory: bool) -> Any:
-    """Energon's loader of a training set; see `worker_safe`."""
-    every = COLLECT_EVERY if dataset.worker_config.num_workers else 0
+    """Energon's loader of a training set, whose workers collect garbage as by energon's default; see `worker_safe`."""
+    every = 10 if dataset.worker_config.num_workers else 0
     return worker_safe(get_savable_loader(dataset, gc_collect_every_n_steps=every), pin_memory)
 
 

@@ -130,7 +130,6 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return find_replica(self.pg_collection, self.trainer)
 
     def _build_worker_config(self, num_workers: int, split: str = "train") -> WorkerConfig:
-        """Energon's configuration of replicas and workers for a split."""
         rank, size, group = self.data_parallel()
         return WorkerConfig(
             rank=rank,

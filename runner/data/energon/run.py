@@ -277,7 +277,6 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         }
 
     def _texts(self) -> Iterator[str]:
-        """Texts of the first training samples, to train a tokenizer on."""
         found = samples_in_order(self.path, "train", ReadConversations(self.read_row))
         first = islice(found, self.settings.tokenizer_samples)
         return conversation_texts(item.conversation for item in first)

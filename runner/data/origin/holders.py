@@ -99,7 +99,6 @@ def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> 
 
 
 def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list[Holder]]:
-    """The documents of the training source and of the validation sources that hold each text."""
     found = [list[Holder]() for _ in wanted]
     if data.source.tokenized:
         raise ValueError(f"{asked}: {data.source.describe()} came as token ids, so its text is not known")

@@ -145,17 +145,16 @@ def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
 
 def _read_meta(folder: Path) -> dict[str, Any]:
     try:
-        meta = json.loads((folder / "meta.json").read_bytes())
+        meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
+        version = meta["format_version"]
     except FileNotFoundError:
         raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
-    except ValueError:
-        raise _damaged(folder, "meta.json is no JSON") from None
-    if not isinstance(meta, dict) or "format_version" not in meta:
-        raise _damaged(folder, "meta.json names no format version")
-    if meta["format_version"] != FORMAT_VERSION:
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(folder, f"meta.json lacks or garbles its entries: {error}") from None
+    if version != FORMAT_VERSION:
         raise ValueError(
-            f"the token store {folder} has format version {meta['format_version']}, this program reads version "
-            f"{FORMAT_VERSION}: delete it and prepare again"
+            f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: delete "
+            "it and prepare again"
         )
     return meta
 

@@ -185,7 +185,6 @@ class StoreWriter:
             os.fsync(file.fileno())
 
     def _resume(self) -> bool:
-        """Continues at the last mark of a killed writer of the same attributes, if there is one."""
         try:
             mark = json.loads((self.partial / "mark.json").read_bytes())
             if mark["attributes"] != self.attributes or mark["dtype"] != self.dtype.name:

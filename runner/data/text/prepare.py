@@ -112,7 +112,6 @@ def prepare_text(
 def _fill(
     folder: Path, parts: dict[str, Part], tokenizer_folder: Path, cutting: dict[str, Any]
 ) -> PreparedText:
-    """The stores of all parts."""
     tokenizer = load_tokenizer(str(tokenizer_folder), needed=("pad",))
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
@@ -206,7 +205,6 @@ _KEPT = ("documents", "unigram_entropy", "tokens_per_byte")
 
 
 def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
-    """The result of an earlier preparation, if it is complete."""
     try:
         content = json.loads((folder / "prepared.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):

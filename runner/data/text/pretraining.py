@@ -189,7 +189,6 @@ class PretrainingData(GlobalBatchDataModule):
         return self.stores[0].data.train if self.stores else self.train
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
-        """The orders of all sets of training samples, and what each phase draws of them."""
         places = {store.data.max_length: place for place, store in enumerate(self.stores)}
         first = cast(SeamlessSampler, whole)
         orders = [first, *(order_of(first, store.data.train, store.label) for store in self.stores[1:])]

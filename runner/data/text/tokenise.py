@@ -81,7 +81,6 @@ def _tokenise(documents: _Documents) -> Batch:
 
 
 def _tokenise_piece(stretch: Stretch, position: int) -> Batch:
-    """The sequences of a piece, from a document on."""
     part, _, _ = given()
     batches = [_tokenise(batch) for batch in _grouped(part.read(stretch, position))]
     tokens, lengths, _, sizes = zip(*batches, strict=True)

@@ -130,17 +130,9 @@ def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
                     raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")
                 yield image
     except Exception as error:  # the decoders raise a dozen kinds, some of the interpreter's own
-        raise UndecodableImage(f"{name} cannot be decoded: {_reason(error, source)}") from error
-
-
-def _reason(error: Exception, source: bytes | Path) -> str:
-    """Why an image cannot be decoded, in words."""
-    if isinstance(error, Image.DecompressionBombError):  # Pillow's own bound is higher
-        return f"it has more than {MOST_PIXELS:,} pixels, which are the most"
-    if not isinstance(error, Image.UnidentifiedImageError):
-        return str(error) or type(error).__name__
-    size = len(source) if isinstance(source, bytes) else source.stat().st_size
-    return f"of no known format, which are {', '.join(FORMATS)}" if size else "the file is empty"
+        unknown = isinstance(error, Image.UnidentifiedImageError)
+        reason = f"of no known format, which are {', '.join(FORMATS)}" if unknown else str(error)
+        raise UndecodableImage(f"{name} cannot be decoded: {reason or type(error).__name__}") from error
 
 
 ImageInputs = dict[str, NDArray[np.number]]
@@ -284,7 +276,6 @@ def _inputs(found: Mapping[str, Any]) -> ImageInputs:
 
 
 def _equal(some: ImageInputs, others: ImageInputs) -> bool:
-    """Whether they have the same names and values."""
     return some.keys() == others.keys() and all(np.array_equal(some[n], others[n]) for n in some)
 
 

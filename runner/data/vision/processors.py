@@ -42,7 +42,6 @@ def processor_of(name_or_path: str) -> Any:
 
 
 def _by_architecture(name_or_path: str) -> str:
-    """The name of the processor that a model's architecture has."""
     try:
         architecture = from_pretrained(AutoConfig, name_or_path).model_type
     except CustomCodeRefused:

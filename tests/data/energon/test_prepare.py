@@ -103,7 +103,7 @@ def spoil(rows: Path, number: int, **values: Any) -> None:
     [
         ({"image": "../secret.png"}, r"line 3.*'\.\./secret\.png' leaves the folder"),
         ({"image": "deep/broken.png"}, r"line 3.*'deep/broken\.png' cannot be decoded"),
-        ({"answer": []}, r"line 3.*holds no answer"),
+        ({"answer": []}, r"line 3.*holds \[\], expected an answer"),
     ],
 )
 def test_bad_row_is_named_and_nothing_is_left(rows: Path, values: dict[str, Any], message: str) -> None:

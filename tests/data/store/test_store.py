@@ -142,8 +142,8 @@ def set_meta(folder: Path, **values: Any) -> None:
         (lambda f: cut(f, "offsets.bin", 8), "damaged .offsets.bin has 32 bytes where"),
         (lambda f: (f / "offsets.bin").unlink(), "damaged .offsets.bin is missing"),
         (lambda f: (f / "offsets.bin").write_bytes(bytes(24)), "offsets do not span"),
-        (lambda f: (f / "meta.json").write_text("{"), "meta.json is no JSON"),
-        (lambda f: (f / "meta.json").write_text("{}"), "names no format version"),
+        (lambda f: (f / "meta.json").write_text("{"), "meta.json lacks or garbles"),
+        (lambda f: (f / "meta.json").write_text("{}"), "garbles its entries: 'format_version'"),
         (lambda f: set_meta(f, num_tokens="many"), "meta.json lacks or garbles"),
         (
             lambda f: set_meta(f, format_version=FORMAT_VERSION + 1),

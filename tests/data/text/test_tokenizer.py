@@ -105,7 +105,7 @@ def test_the_vocabulary_keeps_to_its_size_over_a_large_alphabet() -> None:
 def test_a_file_is_an_error_that_names_its_folder(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(
-        FileNotFoundError, match=rf"tokenizer\.json' is a file: give its folder, '{tmp_path}'$"
+        FileNotFoundError, match=r"tokenizer\.json': there is no tokenizer that can be loaded .* Give a folder"
     ):
         load_tokenizer(str(tmp_path / "tokenizer.json"))
 
