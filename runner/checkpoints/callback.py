@@ -188,12 +188,7 @@ class Checkpoint(Callback):
 
 
 def needed_to_rewind(saved: list[int], first_left_out: int) -> list[int]:
-    """Of sorted steps with a checkpoint those that rewinds need: now the newest before `first_left_out`, later the next.
-
-    Example:
-        >>> needed_to_rewind([2, 4, 6, 8], first_left_out=5)
-        [4, 6]
-    """
+    """Of sorted steps with a checkpoint those that rewinds need: now the last before `first_left_out`, later the next."""
     if not first_left_out:
         return []
     before = [step for step in saved if step < first_left_out]

@@ -169,11 +169,6 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return self.sampler.samples_before(step) / len(self.train)
 
     @property
-    def preprocessor(self) -> Any:
-        """The tokenizer, or the processor that contains it: it is exported with the model."""
-        return self.tokenizer
-
-    @property
     def validation_names(self) -> list[str]:  # type: ignore[override]
         """The validation sets, in the order of their loaders."""
         return list(self.validation)

@@ -26,6 +26,9 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
         9
     """
 
+    leaves_out = False
+    """Whether something of the order of `sampler` is left out."""
+
     def __init__(self, sampler: Inner) -> None:
         super(GlobalBatchSampler, self).__init__()
         self.sampler, self.dataset, self.seed = sampler, sampler.dataset, sampler.seed
@@ -48,18 +51,36 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
         return self.sampler.settled()
 
 
-class _SetsInTurn(DerivedSampler[SeamlessSampler]):
-    """Several sets, each in the order of `sampler` under a seed of its name; samples are numbered set after set."""
+class _InTurn(DerivedSampler[Inner]):
+    """Draws from several sets of samples, each in its own of `orders`; samples are numbered set after set."""
+
+    def __init__(self, sampler: Inner, orders: Sequence[SeamlessSampler]) -> None:
+        super().__init__(sampler)
+        self.orders, self.sizes = list(orders), np.array([len(order.dataset) for order in orders], np.int64)
+        self.starts = np.cumsum(self.sizes) - self.sizes
+
+    def in_turn(self, sources: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its set.
+
+        `counts` [S] are the draws of each set before.
+        """
+        drawn = np.empty((len(sources), 2), dtype=np.int64)
+        for source in np.unique(sources).tolist():
+            places, before = np.flatnonzero(sources == source), int(counts[source])
+            samples = self.orders[source].samples(before, before + len(places))
+            drawn[places] = samples + np.array([0, self.starts[source]])
+        return drawn
+
+
+class _Shared(_InTurn[SeamlessSampler]):
+    """The same of `sets` in exact shares, each in the order of `sampler` under a seed of its name."""
 
     entry: str
     """The entry of the fingerprint with each set's draws of how many."""
 
     def __init__(self, sampler: SeamlessSampler, sets: Mapping[str, Any], parts: Sequence[int]) -> None:
-        super().__init__(sampler)
+        super().__init__(sampler, [order_of(sampler, one, name) for name, one in sets.items()])
         self.names, self.draws = list(sets), MixedDraws(parts)
-        self.orders = [order_of(sampler, one, name) for name, one in sets.items()]
-        sizes = list(map(len, sets.values()))
-        self.starts = np.cumsum(sizes, dtype=np.int64) - sizes
 
     def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""
@@ -68,7 +89,7 @@ class _SetsInTurn(DerivedSampler[SeamlessSampler]):
         return self.sampler.fingerprint() | {self.entry: shares}
 
 
-class Mixed(_SetsInTurn):
+class Mixed(_Shared):
     """Draw n takes the source that `MixedDraws` says, and from it the sample that is its turn in the source's own order.
 
     `sampler` gives the length of the run; its dataset is that of all sources one after the other. Epochs are those of a
@@ -89,7 +110,7 @@ class Mixed(_SetsInTurn):
         self.check_step(step)
         first = self.epoch * self.num_samples() + self.samples_before(step)  # draws go on from pass to pass
         sources = self.draws.sources(first, first + self.sampler.num_samples_at(step))
-        return in_turn(self.orders, self.starts, sources, self.draws.counts(first))
+        return self.in_turn(sources, self.draws.counts(first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
         """How many samples of each source are drawn before a step [S]."""
@@ -115,24 +136,7 @@ def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> Sea
     return order
 
 
-def in_turn(
-    orders: Sequence[SeamlessSampler],
-    starts: NDArray[np.int64],
-    sources: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its source.
-
-    `counts` [S] are the draws of each source before; samples are numbered from its place in `starts` [S].
-    """
-    drawn = np.empty((len(sources), 2), dtype=np.int64)
-    for source in np.unique(sources).tolist():
-        places, before = np.flatnonzero(sources == source), int(counts[source])
-        drawn[places] = orders[source].samples(before, before + len(places)) + np.array([0, starts[source]])
-    return drawn
-
-
-class OneSet(_SetsInTurn):
+class OneSet(_Shared):
     """Batch k is of the set that `MixedDraws` says, and has the samples whose turn it is in the set's own order.
 
     Otherwise as `Mixed`. Raises ValueError for a set that is smaller than a batch, and for batches that grow.
@@ -163,32 +167,21 @@ class OneSet(_SetsInTurn):
         self.check_step(step)
         number = self.epoch * len(self) + step  # draws go on from pass to pass
         sources = np.repeat(self.draws.sources(number, number + 1), self.sampler.num_samples_at(step))
-        return in_turn(self.orders, self.starts, sources, self.draws.counts(number) * self.global_batch_size)
+        return self.in_turn(sources, self.draws.counts(number) * self.global_batch_size)
 
 
 SKIPPED = "skip_batches"
 """Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
 
 
-class Reduced(DerivedSampler[GlobalBatchSampler]):
-    """An order that something is left out of.
-
-    Example:
-        >>> from tiryns.runner.samplers import Sequential
-        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
-        >>> whole_order(Remaining(sampler, [[2, 4]], num_batches=4)) is sampler
-        True
-    """
-
-
 def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
     """The order that nothing is left out of."""
-    while isinstance(sampler, Reduced):
+    while isinstance(sampler, DerivedSampler) and sampler.leaves_out:
         sampler = sampler.sampler
     return sampler
 
 
-class Remaining(Reduced):
+class Remaining(DerivedSampler[GlobalBatchSampler]):
     """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
 
     Example:
@@ -198,6 +191,7 @@ class Remaining(Reduced):
         [0, 4, 5, 6]
     """
 
+    leaves_out = True
     num_batches: int
 
     def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:

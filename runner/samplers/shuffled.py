@@ -164,12 +164,6 @@ class LengthGrouped(SeamlessSampler):
         """The settings that the order depends on."""
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the pass, and drops the pools of the one before."""
-        if epoch != self.epoch:
-            self._pools = {}
-        super().set_epoch(epoch)
-
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """The samples at places [start, stop) of an epoch, int64 [stop - start].
 

@@ -182,16 +182,6 @@ def test_every_epoch_has_each_sample_once(length: int, num_epochs: int, seed: in
         assert not shuffle or indices == [permute(i, length, epoch_seed(seed, epoch)) for i in range(length)]
 
 
-def test_the_number_of_samples_cuts_the_last_epoch() -> None:
-    whole = MultiEpochDatasetResampler(Echo(10), num_epochs=3)
-    cut = MultiEpochDatasetResampler(Echo(10), num_samples=25)
-    assert (len(cut), cut.num_epochs) == (25, 3)
-    assert [cut[i] for i in range(25)] == [whole[i] for i in range(25)]
-    assert cut[np.int64(7)] == cut[7]
-    with pytest.raises(TypeError):
-        cut[1.0]  # type: ignore[index]
-
-
 def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:
     @dataclass
     class Broken(MultiEpochDatasetWrapper[int, int]):

@@ -99,7 +99,6 @@ def test_order_of_another_growth_is_refused() -> None:
     ("settings", "message"),
     [
         ({"warmup_from": 10}, "warmup_from is 10: expected 1 or more, and less than global_batch_size, 10"),
-        ({"warmup_from": 0}, "warmup_from is 0"),
         ({"warmup_steps": 2.5}, "warmup_steps is 2.5: expected whole steps, or a share of the run below 1"),
         ({"warmup_by": 0}, "warmup_by is 0: expected 1 or more"),
     ],

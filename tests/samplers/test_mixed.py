@@ -109,11 +109,6 @@ def test_passes_go_on_where_the_one_before_ended() -> None:
     assert np.concatenate([first, sequence(sampler)]).tolist() == sequence(mixed(num_batches=12)).tolist()
 
 
-def test_length_is_given_in_steps_or_in_samples_of_all_sources() -> None:
-    assert len(mixed(num_batches=None, num_epochs=2)) == -(-2 * 347 // 9)
-    assert sum(len(batch) for batch in mixed(num_batches=None, num_epochs=2)) == 694
-
-
 def test_shares_are_part_of_the_order() -> None:
     assert mixed().fingerprint()["mixture"] == {"few": "2/10", "some": "3/10", "many": "5/10"}
     assert mixed().fingerprint()["sampler"] == "Shuffled"

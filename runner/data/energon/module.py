@@ -270,17 +270,13 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def layout_of_stream(self) -> dict[str, object]:
         """The settings that the state of a stream depends on."""
+        own = ("num_workers", "shuffle_buffer_size", "max_samples_per_sequence", "micro_batch_size")
         return {
             "data": fingerprint(self.path),
             "ranks": self.data_parallel().size,
-            "data.num_workers": self.num_workers,
-            "data.shuffle_buffer_size": self.shuffle_buffer_size,
-            "data.max_samples_per_sequence": self.max_samples_per_sequence,
-            "data.micro_batch_size": self.micro_batch_size,
+            **{f"data.{name}": getattr(self, name) for name in (*own, "packing_buffer_size", "row_length")},
             "sampler.global_batch_size": self.global_batch_size,
-            "data.packing_buffer_size": self.packing_buffer_size,
             "data.max_length": self.seq_length,
-            "data.row_length": self.row_length,
             "data.train_options": repr(sorted(self.train_options.items())),
             "seed": self.seed,
         }

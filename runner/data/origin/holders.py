@@ -75,10 +75,6 @@ def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> 
     found: dict[str, list[list[Holder]]] = {}
     start = 0
     for store in data.stores:
-        if isinstance(store.data, StoredPretrainingData):
-            raise ValueError(
-                f"{asked}: {store.data.source.describe()} keeps token ids, so its text is not known"
-            )
         holders = _holders_in_documents(store.data, wanted, asked)
         for holder in chain.from_iterable(holders):
             if store.name:
@@ -100,7 +96,7 @@ def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> 
 
 def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list[Holder]]:
     found = [list[Holder]() for _ in wanted]
-    if data.source.tokenized:
+    if isinstance(data, StoredPretrainingData) or data.source.tokenized:
         raise ValueError(f"{asked}: {data.source.describe()} came as token ids, so its text is not known")
     places, number = DocumentPlaces(data), 0
     chunker = places.chunker()

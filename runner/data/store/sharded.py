@@ -43,9 +43,6 @@ class ShardedStore:
         self.ends = np.cumsum([len(shard) for shard in self.shards], dtype=np.int64)
         self.num_tokens = sum(shard.num_tokens for shard in self.shards)
         self.max_token_id = max(shard.max_token_id for shard in self.shards)
-        sizes = [shard.num_bytes for shard in self.shards]
-        self.num_bytes: int | None = None if None in sizes else sum(filter(None, sizes))
-        """Bytes of UTF-8 that the sequences stand for."""
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -162,12 +159,7 @@ _DAMAGED = "is damaged ({}): prepare it again in another folder"
 
 
 def place_at_length(place: str, max_length: int) -> str:
-    """Where the documents of a store lie in sequences of another length, in tokens.
-
-    Example:
-        >>> place_at_length("s3://bucket/books/", 8192)
-        's3://bucket/books@8192'
-    """
+    """Where the documents of a store lie in sequences of another length, in tokens."""
     return f"{place.rstrip('/')}@{max_length}"
 
 
@@ -188,8 +180,7 @@ def _copied(folder: Folder, index: Index, cache_dir: Path) -> Path:
     """The copy of a remote store, made unless it is there; one process copies, others wait, a killed one is continued."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")
-    num_tokens = sum(content["num_tokens"] for content in index["sets"].values())
-    with write_errors(local, lambda: 4 * num_tokens), locked(local):
+    with write_errors(local), locked(local):
         if local.exists():
             return local
         names = [shard["folder"] for content in index["sets"].values() for shard in content["shards"]]

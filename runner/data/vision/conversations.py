@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tiryns.conf.values import suggest
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.examples import column
 from tiryns.runner.data.read.rows import Row
 
@@ -68,11 +68,8 @@ class ConversationReader:
     def __init__(self, columns: Mapping[str, str] | None, caption_prompt: str) -> None:
         """Raises ValueError for an unknown column."""
         self.columns = {**COLUMNS, **(columns or {})}
-        if unknown := [name for name in self.columns if name not in COLUMNS]:
-            raise ValueError(
-                f"data.columns: {unknown[0]!r} is not known; there are: {', '.join(COLUMNS)}"
-                + suggest(unknown[0], COLUMNS)
-            )
+        for name in self.columns:
+            check_choice("data.columns", name, COLUMNS)
         self.caption_prompt = caption_prompt
 
     def __call__(self, row: Row, number: int) -> Conversation:

@@ -230,8 +230,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """The tokens of an image, and the vocabulary."""
-        return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
+        """The vocabulary."""
+        return {"vocabulary": f"{len(self.tokenizer):,} tokens"}
 
     def _read(self, part: str, source: RowSource) -> "FoundConversations":
         how = (self.read_row, self.settings.images)

@@ -209,14 +209,6 @@ class ImageEncoder:
         """The model's inputs for an image in RGB, without text where that makes no difference, which is faster."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
 
-    def describe(self) -> str:
-        """The number of tokens per image, in words."""
-        features = self.example.ids.count(self.feature_id)
-        if self.fixed:
-            return f"{features} tokens each"
-        width, height = EXAMPLE_SIZE
-        return f"tokens by their size, such as {features} for {width} x {height} pixels"
-
 
 class EncodesWithProcessor:
     """Encodes an image with a processor of transformers, which replaces the token `place`."""

@@ -4,20 +4,19 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.text.conftest import SETTINGS, Own, paragraphs
+from tests.data.text.conftest import Own, paragraphs, prepared_in
 from tiryns.runner.data.read import file_documents
 from tiryns.runner.data.read.documents import CombinedSource, Source, open_source
 from tiryns.runner.data.read.file_documents import FileSource, documents_of, pieces_of
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.text import pool, tokenise
-from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.prepare import PreparedText
 
 TEXTS = [f"{text}\nGrüße, 川 {n} \u2028\x0b\x85 end" for n, text in enumerate(paragraphs(60))]
 SMALL = 256
@@ -95,10 +94,6 @@ def test_pieces_join_to_the_documents(
             assert (len(pieces) > 10) == (f"{name} {unit}" in CUT)
             assert len(pieces) >= 2
     assert len(whole) >= 2
-
-
-def prepared_in(folder: Path, source: Source, **changed: Any) -> PreparedText:
-    return prepare_text(source, cache_dir=folder, **{**SETTINGS, **changed})
 
 
 def content(folder: Path, found: PreparedText) -> dict[str, bytes]:

@@ -13,12 +13,12 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.conftest import ROOT
-from tests.data.text.conftest import SETTINGS, Own, paragraphs, text_source
+from tests.data.text.conftest import SETTINGS, Own, paragraphs, prepared_in, text_source
 from tests.support.processes import process
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.store.reader import TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.text import pool, prepare, tokenise
-from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.prepare import PreparedText
 
 
 def texts(store: TokenStore, tokenizer: Any) -> list[str]:
@@ -162,7 +162,7 @@ def test_a_moved_cache_is_still_of_use(
     prepared()
     (tmp_path / "cache").rename(tmp_path / "moved")
     monkeypatch.setattr(type(source), "documents", lambda self: pytest.fail("read again"))
-    found = prepare_text(source, cache_dir=tmp_path / "moved", **SETTINGS)
+    found = prepared_in(tmp_path / "moved", source)
     assert TokenStore(found.train).num_tokens > 0
     assert found.tokenizer.is_dir()
 

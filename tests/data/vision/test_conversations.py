@@ -105,7 +105,7 @@ def test_unknown_columns_are_named() -> None:
         ValueError, match=r"line 5: expected one of the columns 'conversations', .* there are: text"
     ):
         read({"text": "hello"})
-    with pytest.raises(ValueError, match=r"data.columns: 'qestion' is not known.*Did you mean 'question'"):
+    with pytest.raises(ValueError, match=r"data.columns='qestion'; there are: .*Did you mean 'question'"):
         read({}, qestion="statement")
 
 
