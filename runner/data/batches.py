@@ -78,16 +78,12 @@ class LengthWarmup:
         steps = count_steps(length, max_steps, "data.length_warmup_steps")
         return cls(first, last, steps, tuple(special_ids))
 
-    def limit(self, step: int) -> int | None:
-        """Tokens of the longest sequence of a step, counted from 0; None after the warm-up."""
-        if step >= self.steps:
-            return None
-        return self.first + (self.last - self.first) * step // self.steps
-
     def at(self, step: int, sequences: GatheredSequences) -> GatheredSequences:
-        """The sequences as a step sees them."""
-        limit = self.limit(step)
-        return sequences if limit is None else Shortened(sequences, limit, self.closing_ids)
+        """The sequences as a step sees them, counted from 0."""
+        if step >= self.steps:
+            return sequences
+        limit = self.first + (self.last - self.first) * step // self.steps
+        return Shortened(sequences, limit, self.closing_ids)
 
     def fingerprint(self) -> list[int]:
         """What the samples of a step depend on, compared at a resume."""

@@ -39,9 +39,8 @@ def test_texts_are_cut_to_the_limit_and_keep_their_closing_token() -> None:
 
 
 def test_limit_follows_a_line_and_ends() -> None:
-    warmup = LengthWarmup(first=4, last=10, steps=4, closing_ids=(CLOSING,))
-    assert [warmup.limit(step) for step in range(5)] == [4, 5, 7, 8, None]
-    texts = Texts()
+    warmup, texts = LengthWarmup(first=4, last=10, steps=4, closing_ids=(CLOSING,)), Texts()
+    assert [vars(warmup.at(step, texts))["limit"] for step in range(4)] == [4, 5, 7, 8]
     assert warmup.at(4, texts) is texts
     assert warmup.at(2, texts).lengths(np.array([0, 1])).tolist() == [7, 3]
 

@@ -118,17 +118,6 @@ def test_neighbours_meet_no_more_often_than_by_chance(length: int) -> None:
             assert abs(counts[distance - 1] - expected) < 5 * math.sqrt(expected), (step, distance)
 
 
-def test_neighbours_of_one_epoch_are_not_neighbours_of_the_next() -> None:
-    length, num_epochs = 1000, 1000
-    epochs = [permute_block(0, length, length, epoch_seed(0, epoch)) for epoch in range(num_epochs)]
-    again = sum(
-        int((np.abs(np.diff(np.argsort(after)[before])) == 1).sum())
-        for before, after in itertools.pairwise(epochs)
-    )
-    expected = (num_epochs - 1) * 2 * (length - 1) / length
-    assert abs(again - expected) < 5 * math.sqrt(expected)
-
-
 def test_every_item_comes_everywhere_equally_often() -> None:
     length = 300
     cells = np.zeros((length, length), dtype=np.int64)

@@ -27,7 +27,7 @@ def mixed(
         **more,
     }
     whole = make(range(sum(sizes.values())), **settings)  # type: ignore[arg-type]
-    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)  # type: ignore[misc]
+    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)
 
 
 def sequence(sampler: Mixed) -> np.ndarray:

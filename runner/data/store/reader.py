@@ -41,7 +41,18 @@ class TokenStore:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        self.meta = meta = _read_meta(self.folder)
+        try:
+            self.meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_bytes())
+            meta, version = self.meta, self.meta["format_version"]
+        except FileNotFoundError:
+            raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
+                "delete it and prepare again"
+            )
         try:
             self.num_tokens, num_sequences = int(meta["num_tokens"]), int(meta["num_sequences"])
             self.fingerprint, self.max_token_id = str(meta["fingerprint"]), int(meta["max_token_id"])
@@ -141,22 +152,6 @@ def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
     with open(path, "rb") as file:
         while len(block := np.fromfile(file, dtype, _BLOCK)):
             yield block
-
-
-def _read_meta(folder: Path) -> dict[str, Any]:
-    try:
-        meta: dict[str, Any] = json.loads((folder / "meta.json").read_bytes())
-        version = meta["format_version"]
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(folder, f"meta.json lacks or garbles its entries: {error}") from None
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: delete "
-            "it and prepare again"
-        )
-    return meta
 
 
 def _mapped(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[Integer]:

@@ -109,10 +109,9 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
     for name, content in index["sets"].items():
         shards = [TokenStore(local / shard["folder"]) for shard in content["shards"]]
         for shard, listed in zip(shards, content["shards"], strict=True):
-            if shard.fingerprint != listed["fingerprint"]:
-                what = (
-                    f"{listed['folder']} has the fingerprint {shard.fingerprint}, not {listed['fingerprint']}"
-                )
+            ours, theirs = shard.fingerprint, listed["fingerprint"]
+            if ours != theirs:
+                what = f"{listed['folder']} has the fingerprint {ours}, not {theirs}"
                 raise ValueError(f"the store {place} {_DAMAGED.format(what)}")
         sets[name] = ShardedStore(shards, content["fingerprint"])
     return OpenedStore(local, index, sets)

@@ -48,7 +48,18 @@ class StoredPretrainingData(PretrainingData):
         if self.prepared is not None:
             return
         opened = self._opened()
-        self._check(opened)
+        ours, theirs = self.settings.long_documents, opened.meta["long_documents"]
+        if ours != theirs:
+            raise ValueError(
+                f"data.long_documents={ours}, but the sequences of {self.source.place} were cut with {theirs}"
+            )
+        if self.tokenizer_name:
+            fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name, self.needed_tokens))
+            if fingerprint != opened.meta["tokenizer"]:
+                raise ValueError(
+                    f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
+                    f"which is in {opened.folder / 'tokenizer'}"
+                )
         shards = [shard for store in opened.sets.values() for shard in store.shards]
         verify(shards)
         self.validation = {name: store for name, store in opened.sets.items() if name != TRAIN}
@@ -61,7 +72,7 @@ class StoredPretrainingData(PretrainingData):
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
             **{figure: {n: content[figure] for n, content in held_out.items()} for figure in FIGURES},
         )
-        self.tokenizer = load_tokenizer(str(opened.folder / "tokenizer"), self.needed_tokens)
+        self.tokenizer = load_tokenizer(str(self.prepared.tokenizer.absolute()), self.needed_tokens)
         vocabulary = len(self.tokenizer)
         for shard in shards:
             if shard.max_token_id >= vocabulary:
@@ -91,18 +102,3 @@ class StoredPretrainingData(PretrainingData):
             ) from error
         check_same_documents(place, other)
         return found
-
-    def _check(self, opened: OpenedStore) -> None:
-        """Checks what the settings say twice; ValueError for what is otherwise in the store."""
-        ours, theirs = self.settings.long_documents, opened.meta["long_documents"]
-        if ours != theirs:
-            raise ValueError(
-                f"data.long_documents={ours}, but the sequences of {self.source.place} were cut with {theirs}"
-            )
-        if self.tokenizer_name:
-            fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name, self.needed_tokens))
-            if fingerprint != opened.meta["tokenizer"]:
-                raise ValueError(
-                    f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
-                    f"which is in {opened.folder / 'tokenizer'}"
-                )

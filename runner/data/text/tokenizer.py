@@ -125,16 +125,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         tokenizer.pad_token = tokenizer.eos_token
         told = "the tokenizer has no padding: rows are filled with %s, which nothing reads there"
         log.info(told, tokenizer.eos_token)
-    check_special_tokens(tokenizer, name_or_folder, needed)
-    return tokenizer
-
-
-def check_special_tokens(
-    tokenizer: "PreTrainedTokenizerBase", name_or_folder: str, needed: Sequence[str]
-) -> None:
-    """Raises ValueError if a tokenizer lacks one of the special tokens `needed`."""
-    lacks = [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]
-    if lacks:
+    if lacks := [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]:
         special = tokenizer.special_tokens_map.items()
         named = ", ".join(f"{role}: {token}" for role, token in special) or "none"
         added = ", ".join(f"'{role}_token': '[{role.upper()}]'" for role in lacks)
@@ -142,6 +133,7 @@ def check_special_tokens(
             f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
             f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
         )
+    return tokenizer
 
 
 def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:

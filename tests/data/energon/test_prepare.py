@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from megatron.energon import WorkerConfig, get_val_dataset
 from PIL import Image
 
 from tests.support.in_process import tiryns_here
@@ -81,15 +80,6 @@ def test_every_row_is_read_again_and_no_image_is_in_both_splits(rows: Path) -> N
 def test_rows_of_their_own_validate(rows: Path) -> None:
     folder = make(rows, validation_rows=str(rows))
     assert count_samples(str(folder), "train") == count_samples(str(folder), "val") == 33
-
-
-def test_energon_itself_reads_the_shards(rows: Path) -> None:
-    reader = ReadConversations(ConversationReader({}, caption_prompt="?"))
-    config = WorkerConfig(rank=1, world_size=3, num_workers=0)
-    dataset = get_val_dataset(
-        str(make(rows)), split_part="train", worker_config=config, batch_size=None, task_encoder=reader
-    )
-    assert dataset.len_rank() in (8, 9)
 
 
 def spoil(rows: Path, number: int, **values: Any) -> None:

@@ -141,7 +141,7 @@ def set_meta(folder: Path, **values: Any) -> None:
         (lambda f: cut(f, "offsets.bin", 8), "damaged .offsets.bin has 32 bytes where"),
         (lambda f: (f / "offsets.bin").unlink(), "damaged .offsets.bin is missing"),
         (lambda f: (f / "offsets.bin").write_bytes(bytes(24)), "offsets do not span"),
-        (lambda f: (f / "meta.json").write_text("{}"), "garbles its entries: 'format_version'"),
+        (lambda f: (f / "meta.json").write_text("{}"), "lacks or garbles 'format_version'"),
         (lambda f: set_meta(f, num_tokens="many"), "meta.json lacks or garbles"),
         (lambda f: set_meta(f, format_version=FORMAT_VERSION + 1), "version 3, this program reads version 2"),
     ],

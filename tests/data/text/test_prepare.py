@@ -1,7 +1,6 @@
 """From text to stores: every setting counts, nothing is done twice, nothing stays half-made."""
 
 import json
-import logging
 import math
 import shutil
 from collections.abc import Callable
@@ -178,18 +177,6 @@ def test_tokenised_input_is_taken_as_it_is(prepared: Callable[..., PreparedText]
         prepared(tokens)
     with pytest.raises(ValueError, match="only one of them is tokenised already"):
         prepared(tokens, tokenizer=folder, validation_sources={"v": text_source(tmp_path / "v.txt", ["x"])})
-
-
-def test_it_says_how_far_it_is(
-    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(tokenise, "_SECONDS_BETWEEN_LINES", -1.0)
-    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 40)
-    with caplog.at_level(logging.INFO, "tiryns"):
-        prepared(validation_documents=0)
-    lines = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith("tokenising train: 40 of 100 documents, ") for line in lines)
-    assert any("100 documents (train 100)" in line for line in lines)
 
 
 @pytest.mark.rows(1)

@@ -87,7 +87,7 @@ SAID: dict[str, list[str]] = {
     "s_meta_wrong_type": ["s_meta_wrong_type/shards/00001/train is damaged (meta.json lacks or garbles"],
     "s_meta_count": ["s_meta_count/shards/00001/train is damaged (offsets.bin has 24 bytes where"],
     "s_ids": ["s_ids/shards/00001/train has token id 200, but the tokenizer of the store s_ids has"],
-    "s_tokenizer_gone": ["the folder s_tokenizer_gone/tokenizer holds no tokenizer that can be loaded"],
+    "s_tokenizer_gone": ["s_tokenizer_gone/tokenizer': there is no tokenizer that can be loaded"],
 }
 
 
