@@ -75,8 +75,11 @@ class ConversationReader:
     def __call__(self, row: Row, number: int) -> Conversation:
         """The conversation of row `number`; raises ValueError, with the row's place, for one that cannot be used."""
         values, names = row.values, self.columns
-        accepted = []
-        images = _images(row, names["image"])
+        accepted, given = [], values.get(names["image"])
+        images = [] if given in (None, "") else [*given] if isinstance(given, list | tuple) else [given]
+        if wrong := [path for path in images if not isinstance(path, str) or not path]:
+            what = f"column {names['image']!r} holds {wrong[0]!r:.80}, expected a path or several"
+            raise ValueError(f"{row.where}: {what}")
         if names["conversations"] in values:
             turns = _llava_turns(row, names["conversations"])
         elif names["question"] in values:
@@ -140,15 +143,6 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
     if any(turn.role == ASSISTANT and not turn.text.strip() for turn in turns):
         raise ValueError(f"{row.where}: the assistant says nothing; remove the row or fill it in")
     return turns
-
-
-def _images(row: Row, name: str) -> list[str]:
-    given = row.values.get(name)
-    references = [] if given in (None, "") else given if isinstance(given, list | tuple) else [given]
-    for path in references:
-        if not isinstance(path, str) or not path:
-            raise ValueError(f"{row.where}: column {name!r} holds {path!r:.80}, expected a path or several")
-    return list(references)
 
 
 def _text(row: Row, name: str) -> str:
