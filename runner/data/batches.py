@@ -235,7 +235,8 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 def figures_of(share: Share) -> dict[str, float]:
     """The figures of a share, which add up over the ranks to those of the global batch."""
-    figures = {"weight": float(share["weight"]), **{name: float(share[name]) for name in FIGURES}}
+    figures: dict[str, float] = {"weight": float(share["weight"])}
+    figures |= {name: float(share[name]) for name in FIGURES}
     return figures | {f"denominators/{name}": count for name, count in share.get("denominators", {}).items()}
 
 
