@@ -4,6 +4,7 @@ import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -126,7 +127,7 @@ def test_stores_of_pieces_are_those_of_one_worker(
     write: Callable[[Path, list[str]], None],
 ) -> None:
     source = source_of(tmp_path, name, unit, write)
-    held_out = {"validation_documents": 1 if unit == "file" else 5}
+    held_out: Any = {"validation_documents": 1 if unit == "file" else 5}
     one = prepared_in(tmp_path / "one", source, **held_out)
     in_pieces()
     monkeypatch.setattr(FileSource, "documents", None)  # nobody reads all of them
