@@ -16,17 +16,8 @@ from megatron.energon.savable_loader import SavableDatasetCheckpoint as DatasetC
 from megatron.energon.savable_loader import SavableDatasetState as DatasetState
 from megatron.energon.state import FlexState
 
+from tiryns.runner.data import workers
 from tiryns.runner.data.energon.source import SkipBudget
-from tiryns.runner.data.workers import (
-    WorkerDeath,
-    ask,
-    begun,
-    fetch,
-    replacing,
-    set_up_worker,
-    wait_before_fork,
-    watch,
-)
 from tiryns.runner.patches.torch import loaders
 
 T = TypeVar("T")
@@ -157,7 +148,7 @@ class EnergonDataloader:
         """The next batch. Raises ValueError for a loader without any."""
         try:
             batch = self._fetched()
-        except WorkerDeath as death:
+        except workers.WorkerDeath as death:
             batch = self._after(death)
         state, behind = self._known
         self._known = state, behind + 1
@@ -167,17 +158,17 @@ class EnergonDataloader:
 
     def _fetched(self) -> Any:
         if starts := self._num_workers and not self._taken:
-            wait_before_fork(self._num_workers)
-            watch.listen()
+            workers.wait_before_fork(self._num_workers)
+            workers.watch.listen()
         for _ in range(self._to_skip + 1):
-            batch = fetch(self._batches)
+            batch = workers.fetch(self._batches)
         self._taken += self._to_skip + 1
         self._to_skip = 0
         if starts:
             loaders.take_over(self._batches)
         return batch
 
-    def _after(self, death: WorkerDeath) -> Any:
+    def _after(self, death: workers.WorkerDeath) -> Any:
         self._end_dead()
         if self._remake is None:
             raise death
@@ -189,7 +180,7 @@ class EnergonDataloader:
         self.dataloader.restore_state_rank(from_plain(state))
         try:
             return self._fetched()
-        except WorkerDeath as again:
+        except workers.WorkerDeath as again:
             self._end_dead()
             raise RuntimeError(
                 "loader processes of energon were killed, and the new ones too; is there memory for data.num_workers?"
@@ -212,8 +203,8 @@ class EnergonDataloader:
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers) or (self._restored is None and not self._num_workers):
             try:
-                state = to_plain(ask(self._batches, self.dataloader.save_state_rank))
-            except WorkerDeath:  # the dead do not answer
+                state = to_plain(workers.ask(self._batches, self.dataloader.save_state_rank))
+            except workers.WorkerDeath:  # the dead do not answer
                 return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
             self._known = state, 0
             return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
@@ -252,19 +243,18 @@ class EnergonPass:
 
     def __iter__(self) -> Iterator[Any]:
         try:
-            for batch in replacing(self._begun_at, 0, "batch"):
+            for batch in workers.replacing(self._begun_at, 0, "batch"):
                 self.skip_budget.check(batch)
                 yield batch
         finally:
             self.close()
 
     def _begun_at(self, number: int) -> tuple[Iterator[Any], int]:
-        loaders.forget(self.dataloader)
-        if not self.dataloader.num_workers:
-            self.dataloader.dataset.reset_state_deep()
-
-        batches = begun(lambda: _Batches(self.dataloader, iter(self.dataloader)), self.dataloader.num_workers)
-        return batches, number
+        loader = self.dataloader
+        loaders.forget(loader)
+        if not loader.num_workers:
+            loader.dataset.reset_state_deep()
+        return workers.begun(lambda: _Batches(loader, iter(loader)), loader.num_workers), number
 
     def close(self) -> None:
         """Ends the workers."""
@@ -285,5 +275,5 @@ def worker_safe(loader: Any, pin_memory: bool) -> Any:
 
 
 def _start_worker(start: Callable[[int], None], worker: int) -> None:
-    set_up_worker(worker)
+    workers.set_up_worker(worker)
     start(worker)
