@@ -84,16 +84,12 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
 def check_alike(template: Source, sources: Sequence[Source]) -> None:
     """Raises ValueError, naming the first difference, unless all have the tensors of the template, in their shapes.
 
-    A checkpoint may hold more: a tied weight under each of its names.
+    A checkpoint may hold more: a tied weight under each of its names. A shape is None where there is no such tensor.
     """
     for source in sources:
         for name in [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]:
-            for one, other in ((source, template), (template, source)):
-                if name not in one.tensors:
-                    raise ValueError(
-                        f"{str(one.path)!r} has no {name!r}, which {str(other.path)!r} has; all must be one model"
-                    )
-            ours, theirs = (tuple(one.tensors[name].shape) for one in (template, source))
+            both = (one.tensors.get(name) for one in (template, source))
+            ours, theirs = (None if tensor is None else tuple(tensor.shape) for tensor in both)
             if ours != theirs:
                 raise ValueError(
                     f"{name!r} has shape {ours} in {str(template.path)!r}, {theirs} in {str(source.path)!r}; "
@@ -125,14 +121,7 @@ def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:
 
 
 def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
-    """The weighted mean in at least fp32; of whole numbers, rounded down.
-
-    Example:
-        >>> mean([torch.tensor([1.0]), torch.tensor([4.0])], [2, 1])
-        tensor([2.])
-        >>> mean([torch.tensor([1]), torch.tensor([4])], [1, 1])
-        tensor([2])
-    """
+    """The weighted mean in at least fp32; of whole numbers, rounded down."""
     exact = tensors[0].is_floating_point()
     total = torch.zeros(tensors[0].shape, dtype=averaged_dtype(tensors) if exact else torch.float64)
     for tensor, share in zip(tensors, shares, strict=True):
@@ -148,12 +137,6 @@ def ties(
 
     Of each difference the largest `density` by magnitude stay, at least one. A weight takes the sign of the weighted sum
     of its differences (0 counts as +) and moves by the weighted mean of those with that sign, times `scale`.
-
-    Example:
-        >>> base = torch.zeros(3)
-        >>> tensors = [torch.tensor([4.0, 1.0, 0.5]), torch.tensor([2.0, -3.0, 0.5])]
-        >>> ties(base, tensors, [1, 1], density=0.67, scale=1.0)
-        tensor([ 3., -3.,  0.])
     """
     if not base.is_floating_point():
         return base

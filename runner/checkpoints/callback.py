@@ -144,8 +144,10 @@ class Checkpoint(Callback):
 
     def _kept(self, step: int) -> set[int]:
         """The steps whose checkpoints stay once this one is on disk: the thread that writes has no part in the choice."""
-        saved = sorted(self._bests)
-        needed = needed_to_rewind(saved, self._first_left_out(step + 1))
+        saved, first_left_out = sorted(self._bests), self._first_left_out(step + 1)
+        # a rewind needs the last one before what it leaves out, a later rewind the next
+        before = [old for old in saved if old < first_left_out]
+        needed = before[-1:] + saved[len(before) : len(before) + 1] if first_left_out else []
         bests = [self._bests[old] for old in (step, *needed)]
         return {*saved[-self.keep_last :], *self._ends, *needed, *bests}
 
@@ -185,19 +187,6 @@ class Checkpoint(Callback):
         if better:
             self.best_value, self.best_step, self._best_loss = value, step, loss
         return better
-
-
-def needed_to_rewind(saved: list[int], first_left_out: int) -> list[int]:
-    """Of sorted steps with a checkpoint those that rewinds need: now the newest before `first_left_out`, later the next.
-
-    Example:
-        >>> needed_to_rewind([2, 4, 6, 8], first_left_out=5)
-        [4, 6]
-    """
-    if not first_left_out:
-        return []
-    before = [step for step in saved if step < first_left_out]
-    return before[-1:] + saved[len(before) : len(before) + 1]
 
 
 def file_name(step: int) -> str:

@@ -97,7 +97,13 @@ class ShardWriter:
             try:
                 written.result()  # on the first rank: every rank has written
                 if first:
-                    commit(temporary, path, buffer)
+                    with open(temporary / REST, "wb") as file:
+                        file.write(buffer.getbuffer())
+                        file.flush()
+                        os.fsync(file.fileno())
+                    if path.is_dir():  # from a run that was resumed before it
+                        shutil.rmtree(path)
+                    temporary.replace(path)
             except (CheckpointException, OSError, RuntimeError) as error:
                 if first:
                     shutil.rmtree(temporary, ignore_errors=True)
@@ -121,18 +127,7 @@ def delete_partial(folder: Path) -> None:
             partial.unlink(missing_ok=True)
 
 
-def commit(temporary: Path, path: Path, rest: io.BytesIO) -> None:
-    """Adds `rest.pt`, syncs, and renames the folder."""
-    with open(temporary / REST, "wb") as file:
-        file.write(rest.getbuffer())
-        file.flush()
-        os.fsync(file.fileno())
-    if path.is_dir():  # from a run that was resumed before it
-        shutil.rmtree(path)
-    temporary.replace(path)
-
-
-def separate(state: State, shards: dict[str, Tensor], name: str = "state") -> State:
+def separate(state: State, shards: dict[str, Tensor]) -> State:
     """`state` with (`SHARD`, name) for each sharded tensor, whose copy is put into `shards`, tied ones once."""
     names: dict[int, str] = {}
 
@@ -150,7 +145,7 @@ def separate(state: State, shards: dict[str, Tensor], name: str = "state") -> St
             return [separated(item, f"{name}.{i}") for i, item in enumerate(value)]
         return value
 
-    return separated(state, name)
+    return separated(state, "state")
 
 
 def join(rest: object, tensors: Mapping[str, Tensor]) -> Any:

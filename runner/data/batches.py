@@ -33,12 +33,6 @@ class PhaseCollators:
     """Which collator a global batch has, and how much is done of what its settings follow.
 
     A phase with a collator of its own has its settings change over that phase, others those of the run over the run.
-
-    Example:
-        >>> phases = [PhaseParts("stable", 6), PhaseParts("decay", 2, collator=str.upper)]
-        >>> collators = PhaseCollators(phases, str.lower)
-        >>> [collators.at(number, 8) == expected for number, expected in [(2, (str.lower, 0.25)), (7, (str.upper, 0.5))]]
-        [True, True]
     """
 
     def __init__(self, phases: Sequence[PhaseParts], collator: Collate) -> None:
@@ -62,13 +56,7 @@ class GatheredSequences(SizedSequences, Protocol):
 
 @dataclass(frozen=True)
 class LengthWarmup:
-    """Longest sequences that grow along a line from `first` tokens to `last` over `steps` steps.
-
-    Example:
-        >>> warmup = LengthWarmup(first=32, last=128, steps=3, closing_ids=(3,))
-        >>> [warmup.limit(step) for step in range(4)]
-        [32, 64, 96, None]
-    """
+    """Longest sequences that grow along a line from `first` tokens to `last` over `steps` steps."""
 
     first: int
     last: int
@@ -79,31 +67,23 @@ class LengthWarmup:
     @classmethod
     def of(cls, settings: Any, max_steps: int, special_ids: list[int]) -> "LengthWarmup | None":
         """That of the settings of a data set in a run of `max_steps`; raises ValueError for one that is none."""
-        first, length = settings.length_warmup_from, settings.length_warmup_steps
+        first, length, last = settings.length_warmup_from, settings.length_warmup_steps, settings.max_length
         if first is None and not length:
             return None
-        if first is None or not length:
+        if first is None or not length or first >= last:
             raise ValueError(
                 f"data.length_warmup_from is {first} and data.length_warmup_steps {length}: a warm-up of the sequence "
-                "length needs both"
-            )
-        if first >= settings.max_length:
-            raise ValueError(
-                f"data.length_warmup_from={first} must be less than data.max_length={settings.max_length}"
+                f"length needs both, the first less than data.max_length={last}"
             )
         steps = count_steps(length, max_steps, "data.length_warmup_steps")
-        return cls(first, settings.max_length, steps, tuple(special_ids))
-
-    def limit(self, step: int) -> int | None:
-        """Tokens of the longest sequence of a step, counted from 0; None after the warm-up."""
-        if step >= self.steps:
-            return None
-        return self.first + (self.last - self.first) * step // self.steps
+        return cls(first, last, steps, tuple(special_ids))
 
     def at(self, step: int, sequences: GatheredSequences) -> GatheredSequences:
-        """The sequences as a step sees them."""
-        limit = self.limit(step)
-        return sequences if limit is None else Shortened(sequences, limit, self.closing_ids)
+        """The sequences as a step sees them, counted from 0."""
+        if step >= self.steps:
+            return sequences
+        limit = self.first + (self.last - self.first) * step // self.steps
+        return Shortened(sequences, limit, self.closing_ids)
 
     def fingerprint(self) -> list[int]:
         """What the samples of a step depend on, compared at a resume."""
@@ -143,9 +123,6 @@ Figure = Literal["tokens", "padded_tokens", "token_pairs", "hash_low", "hash_hig
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 """Figures of a micro-batch that move to its share."""
 
-SUMMED: tuple[Literal["weight"] | Figure, ...] = ("weight", *FIGURES)
-"""Figures of a share, sums over its micro-batches; over the ranks they add up to those of the global batch."""
-
 
 @dataclass(eq=False)
 class GlobalBatches(Dataset[Share]):
@@ -175,10 +152,10 @@ class GlobalBatches(Dataset[Share]):
         """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
         samples = self.sampler.global_batch(step)
         sequences = self.length_warmup.at(step, self.sequences) if self.length_warmup else self.sequences
-        lengths = sequences.lengths(samples[:, 1])
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
         counts = self.sampler.is_trained(samples)
-        mine = [rows[counts[rows]] for rows in partition(lengths, *cut)[self.rank]]
+        ranks = partition(sequences.lengths(samples[:, 1]), *cut)
+        mine = [rows[counts[rows]] for rows in ranks[self.rank]]
         collator, progress, micro_batches = self.collator, step / len(self), []
         if self.phases is not None:
             collator, progress = self.phases.at(self.sampler.batch_number(step), len(self))
@@ -188,8 +165,7 @@ class GlobalBatches(Dataset[Share]):
             flat["progress"] = progress
             micro_batches.append(collator(flat))
             if sources_of is not None:
-                found = sources_of(samples[flat["batch_places"], 1])
-                micro_batches[-1]["sources"] = torch.from_numpy(found)
+                micro_batches[-1]["sources"] = torch.from_numpy(sources_of(samples[flat["batch_places"], 1]))
         share = share_of(micro_batches)
         share["sample_ids"] = torch.from_numpy(np.concatenate([samples[rows] for rows in mine]))
         return share
@@ -258,8 +234,9 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 
 def figures_of(share: Share) -> dict[str, float]:
-    """The figures of a share that are summed over the ranks."""
-    figures = {name: float(share[name]) for name in SUMMED}  # type: ignore[literal-required]
+    """The figures of a share, which add up over the ranks to those of the global batch."""
+    figures: dict[str, float] = {"weight": float(share["weight"])}
+    figures |= {name: float(share[name]) for name in FIGURES}
     return figures | {f"denominators/{name}": count for name, count in share.get("denominators", {}).items()}
 
 

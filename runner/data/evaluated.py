@@ -22,6 +22,7 @@ EVALUATED_AT_ONCE = 512
 class EvaluatedDataModule(GlobalBatchDataModule):
     """A data module with `test` sets beside those of validation; a subclass makes all of them in `prepare_data`."""
 
+    evaluated_at_once = EVALUATED_AT_ONCE
     train_set: Any
     task_name: str
     description: str
@@ -60,13 +61,9 @@ class EvaluatedDataModule(GlobalBatchDataModule):
         """The test sets, in the order of their loaders."""
         return list(self.test)
 
-    def val_dataloader(self) -> list[DataLoader[Share]]:
-        """One loader per validation set: every sample once, over all ranks."""
-        return self.evaluation_loaders(self.validation, EVALUATED_AT_ONCE)
-
     def test_dataloader(self) -> list[DataLoader[Share]]:
         """One loader per test set, like those of validation."""
-        return self.evaluation_loaders(self.test, EVALUATED_AT_ONCE)
+        return self.evaluation_loaders(self.test)
 
 
 def by_name(sources: object, name: str) -> dict[str, Any]:

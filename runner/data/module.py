@@ -41,6 +41,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     serves_global_batches = tells_batches = True
     phase_groups: tuple[str, ...] = ("sampler", "objective")
+    evaluated_at_once: int | None = None
+    """Samples of an evaluation that are sorted by length together; None for those of a global batch."""
     settings: Batching
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
@@ -167,18 +169,14 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return self.sampler.samples_before(step) / len(self.train)
 
     @property
-    def preprocessor(self) -> Any:
-        """The tokenizer, or the processor that contains it: it is exported with the model."""
-        return self.tokenizer
-
-    @property
     def validation_names(self) -> list[str]:  # type: ignore[override]
         """The validation sets, in the order of their loaders."""
         return list(self.validation)
 
     def train_dataloader(self) -> DataLoader[Share]:
         """Global batches from the first that is not yet consumed."""
-        return self._loader(self.train, self.sampler, MASK_STREAM, self.start, self.num_workers)
+        assert self.trainer is not None
+        return self._loader(self.train_batches(*replica_of(self.trainer)[:2]), self.start, self.num_workers)
 
     def transfer_batch_to_device(self, batch: object, device: torch.device, dataloader_idx: int) -> Any:
         """The batch on `device`; on a CPU it is returned as it is."""
@@ -188,23 +186,23 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
         """The shares of one of `num_ranks` ranks."""
-        return self._batches(self.train, self.sampler, MASK_STREAM, rank, num_ranks)
+        phases = PhaseCollators(self.parts, self.collator) if self.parts else None
+        given = (self.collator, self.seed, MASK_STREAM, rank, num_ranks, *self.partitioning)
+        return GlobalBatches(self.train, self.sampler, *given, self.length_warmup, phases)
 
     def val_dataloader(self) -> list[DataLoader[Share]]:
         """One loader per validation set: every sample once, over all ranks."""
-        return self.evaluation_loaders(self.validation, self.sampler.global_batch_size)
+        return self.evaluation_loaders(self.validation)
 
-    def evaluation_loaders(
-        self, sets: Mapping[str, GatheredSequences], samples_at_once: int
-    ) -> list[DataLoader[Share]]:
-        """One loader per set: every sample once, over all ranks."""
+    def evaluation_loaders(self, sets: Mapping[str, GatheredSequences]) -> list[DataLoader[Share]]:
+        """One loader per set: every sample once, over all ranks; those of one replica of the model have the same."""
+        assert self.trainer is not None
+        place, most = replica_of(self.trainer)[:2], self.evaluated_at_once or self.sampler.global_batch_size
         loaders = []
         for sequences in sets.values():
-            size = min(samples_at_once, len(sequences))
-            sampler = Sequential(
-                dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=self.seed
-            )
-            loaders.append(self._loader(sequences, sampler, VALIDATION_STREAM, 0, 0))
+            order = Sequential(sequences, 1, None, min(most, len(sequences)), self.seed)
+            given = (self.collator, self.seed, VALIDATION_STREAM, *place, *self.partitioning)
+            loaders.append(self._loader(GlobalBatches(sequences, order, *given), 0, 0))
         return loaders
 
     def state_dict(self) -> dict[str, Any]:
@@ -244,32 +242,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         size = 1 if self.layout == "single" else self.micro_batch_size
         return self.micro_batch_tokens, size, self.layout == "packed"
 
-    def _loader(
-        self,
-        sequences: GatheredSequences,
-        sampler: GlobalBatchSampler,
-        stream: int,
-        start: int,
-        num_workers: int,
-    ) -> DataLoader[Share]:
-        """This rank's shares; ranks of one replica of the model have the same data."""
+    def _loader(self, batches: GlobalBatches, start: int, num_workers: int) -> DataLoader[Share]:
         assert self.trainer is not None
-        rank, size, _ = replica_of(self.trainer)
-        batches = self._batches(sequences, sampler, stream, rank, size)
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
-        steps = StepSampler(start, len(sampler))
+        steps = StepSampler(start, len(batches))
         return StepLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)
-
-    def _batches(
-        self,
-        sequences: GatheredSequences,
-        sampler: GlobalBatchSampler,
-        stream: int,
-        rank: int,
-        num_ranks: int,
-    ) -> GlobalBatches:
-        """The shares of one of `num_ranks` ranks; length warm-up and phases are of those that are trained on."""
-        training = stream == MASK_STREAM
-        phases = PhaseCollators(self.parts, self.collator) if training and self.parts else None
-        cut = (rank, num_ranks, *self.partitioning, self.length_warmup if training else None, phases)
-        return GlobalBatches(sequences, sampler, self.collator, self.seed, stream, *cut)

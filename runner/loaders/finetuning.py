@@ -184,7 +184,6 @@ class FinetuningDataModule(PassesDataModule):
         return usual if given == default and given not in first else given
 
     def _rows(self) -> dict[str, Rows]:
-        """The rows of each set, training first."""
         path = self.dataset_name_or_path
         found = {**({} if path is None else self._sources(str(path))), **self.given}
         if not found:
@@ -192,7 +191,6 @@ class FinetuningDataModule(PassesDataModule):
         return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
 
     def _sources(self, path: str) -> Mapping[str, RowSource]:
-        """The splits of a path or hub name by `train`, `val` and `test`."""
         folder = Path(path).expanduser()
         splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}
         if folder.is_file():

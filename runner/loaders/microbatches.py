@@ -68,9 +68,15 @@ def prepare_finetuning_batch(
     if data_iterator is None:
         return None, default_seq_length
     batch = next(data_iterator)
-    sequences = batch.get(seq_key)
-    seq_length = default_seq_length if sequences is None else _sequence_length(sequences, seq_key)
-    return iter(split_batch_into_microbatches(batch, num_microbatches)), seq_length
+    sequences: Any = batch.get(seq_key)
+    if sequences is None:
+        lengths = {default_seq_length}
+    else:
+        lengths = {*sequences.shape[1:2]} if hasattr(sequences, "shape") else {*map(len, sequences)}
+    if len(lengths) != 1:
+        what = f"batch['{seq_key}'] has sequences of lengths {sorted(lengths)}"
+        raise ValueError(f"{what}: expected [batch, sequence], padded to one length.")
+    return iter(split_batch_into_microbatches(batch, num_microbatches)), lengths.pop()
 
 
 def _batch_length(batch: Mapping[str, object]) -> tuple[int, str]:
@@ -93,7 +99,6 @@ def _leaves(value: Mapping[str, object], name: str) -> Iterator[tuple[str, objec
 
 
 def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
-    """The part of a value that a micro-batch gets."""
     if isinstance(value, Mapping):
         return {key: _part(member, part, f"{name}.{key}", owner, length) for key, member in value.items()}
     if hasattr(value, "_fields") or _holds_batches(value, length):
@@ -125,20 +130,6 @@ def _holds_batches(value: object, length: int) -> bool:
         for member in value
         if getattr(member, "ndim", 1)
     )
-
-
-def _sequence_length(sequences: Any, name: str) -> int:
-    """T of sequences [B, T], or of a list of B sequences."""
-    if isinstance(sequences, torch.Tensor | np.ndarray):
-        if sequences.ndim < 2:
-            problem = f"batch['{name}'] has shape {tuple(sequences.shape)}: expected [batch, sequence]."
-            raise ValueError(problem)
-        return int(sequences.shape[1])
-    lengths = {len(sequence) for sequence in sequences}
-    if len(lengths) != 1:
-        problem = f"batch['{name}'] has sequences of lengths {sorted(lengths)}: pad them to one length."
-        raise ValueError(problem)
-    return lengths.pop()
 
 
 def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> Batch:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
+from tiryns.conf.data import pretraining as options
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.documents import Source
@@ -102,20 +103,15 @@ class PretrainingDataModule(PassesDataModule):
         """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
-        self.prepared = prepare_text(
-            self.source,
-            self.validation_sources,
+        given = options.PretrainingData(
             validation_documents=self.validation_documents,
             tokenizer=model_folder(self.pretrained_tokenizer_name_or_path),
-            tokenizer_kind="wordpiece",
-            vocab_size=0,
-            lowercase=False,
             max_length=self.max_sequence_length,
             long_documents="truncate",
-            cache_dir=cache_folder(self.cache_dir),
+            cache_dir=str(cache_folder(self.cache_dir)),
             seed=self.seed,
-            keep_repeated=True,
         )
+        self.prepared = prepare_text(self.source, self.validation_sources, given, keep_repeated=True)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 

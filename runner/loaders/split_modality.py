@@ -117,8 +117,12 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         Each slice of `global_batch_size` has one modality, and the ranks' examples one rank after the other.
         """
         seed = int(torch.randint(2**62, (), generator=generator))
-        dealt = (self._batches.dealt_to_all(chunk, self.num_replicas).ravel() for chunk in self._chunks(seed))
-        return [index for indices in dealt for index in indices.tolist()]
+        found: list[int] = []
+        for chunk in self._chunks(seed):
+            examples, ranks = self._batches.dealt(chunk, self.num_replicas)
+            by_rank = ranks.argsort(axis=1, kind="stable")
+            found += np.take_along_axis(examples, by_rank, axis=1).ravel().tolist()
+        return found
 
     def fingerprint(self) -> Fingerprint:
         """The settings that the global batches depend on; the number of ranks is not one of them."""
@@ -162,11 +166,12 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         """This rank's examples of the present epoch, from number `start` on."""
         batch, skipped = divmod(start, self.global_batch_size // self.num_replicas)
         for chunk in self._chunks(epoch_seed(self.seed, self.epoch), batch):
-            yield from self._batches.dealt(chunk, self.num_replicas, self.rank)[skipped:].tolist()
+            examples, ranks = self._batches.dealt(chunk, self.num_replicas)
+            yield from examples[np.ascontiguousarray(ranks == self.rank)][skipped:].tolist()
             skipped = 0
 
     def _chunks(self, seed: int, first: int = 0) -> Iterator[NDArray[np.int64]]:
         """Global batches from number `first` on, of at most `_CHUNK` examples at a time."""
         step, stop = max(1, _CHUNK // self.global_batch_size), sum(self._batches.num_batches)
         for start in range(first, stop, step):
-            yield self._batches.some(np.arange(start, min(start + step, stop)), seed).indices
+            yield self._batches.some(np.arange(start, min(start + step, stop)), seed)[0]

@@ -44,8 +44,11 @@ def sample_keys(seed: int, epochs: np.ndarray, indices: np.ndarray, stream: int)
         >>> sample_keys(7, np.array([0, 0]), np.array([1, 2]), stream=1).tolist()
         [6719776826674404040, 16065119164534601379]
     """
-    keys = _children(np.full(len(epochs), derive_seed(seed, stream), dtype=np.uint64), epochs)
-    return _children(keys, indices)
+    keys = np.full(len(epochs), derive_seed(seed, stream), dtype=np.uint64)
+    for parts in (epochs, indices):  # the steps of `derive_seed`
+        keys += (np.asarray(parts).astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
+        _mix_in_place(keys)
+    return keys
 
 
 def token_bits(keys: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -70,13 +73,6 @@ def token_bits(keys: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def uniform(bits: np.ndarray) -> np.ndarray:
     """Uniform float32 in [0, 1) from the top 24 of each 64 bits; the low 40 are free for a second choice."""
     return (bits >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
-
-
-def _children(states: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """`derive_seed`'s step from each state, in place, for its own part."""
-    states += (np.asarray(parts).astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
-    _mix_in_place(states)
-    return states
 
 
 def _mix_int(x: int) -> int:

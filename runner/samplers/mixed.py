@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
         9
     """
 
+    leaves_out = False
+    """Whether something of the order of `sampler` is left out."""
+
     def __init__(self, sampler: Inner) -> None:
         super(GlobalBatchSampler, self).__init__()
         self.sampler, self.dataset, self.seed = sampler, sampler.dataset, sampler.seed
@@ -39,16 +42,58 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
         """Samples of all global batches before that of a step, counted from 0."""
         return self.sampler.samples_before(step)
 
+    def batch_number(self, step: int) -> int:
+        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
+        return self.sampler.batch_number(step)
+
     def settled(self) -> dict[str, object]:
         """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
         return self.sampler.settled()
 
 
-class Mixed(DerivedSampler[SeamlessSampler]):
+class _InTurn(DerivedSampler[Inner]):
+    """Draws from several sets of samples, each in its own of `orders`; samples are numbered set after set."""
+
+    def __init__(self, sampler: Inner, orders: Sequence[SeamlessSampler]) -> None:
+        super().__init__(sampler)
+        self.orders, self.sizes = list(orders), np.array([len(order.dataset) for order in orders], np.int64)
+        self.starts = np.cumsum(self.sizes) - self.sizes
+
+    def in_turn(self, sources: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its set.
+
+        `counts` [S] are the draws of each set before.
+        """
+        drawn = np.empty((len(sources), 2), dtype=np.int64)
+        for source in np.unique(sources).tolist():
+            places, before = np.flatnonzero(sources == source), int(counts[source])
+            samples = self.orders[source].samples(before, before + len(places))
+            drawn[places] = samples + np.array([0, self.starts[source]])
+        return drawn
+
+
+class _Shared(_InTurn[SeamlessSampler]):
+    """The same of `sets` in exact shares, each in the order of `sampler` under a seed of its name."""
+
+    entry: str
+    """The entry of the fingerprint with each set's draws of how many."""
+
+    def __init__(self, sampler: SeamlessSampler, sets: Mapping[str, Any], parts: Sequence[int]) -> None:
+        super().__init__(sampler, [order_of(sampler, one, name) for name, one in sets.items()])
+        self.names, self.draws = list(sets), MixedDraws(parts)
+
+    def fingerprint(self) -> Fingerprint:
+        """The settings that the order depends on."""
+        parts = self.draws.parts.tolist()
+        shares = {name: f"{part}/{sum(parts)}" for name, part in zip(self.names, parts, strict=True)}
+        return self.sampler.fingerprint() | {self.entry: shares}
+
+
+class Mixed(_Shared):
     """Draw n takes the source that `MixedDraws` says, and from it the sample that is its turn in the source's own order.
 
-    `sampler` gives the length of the run and the order of each source, under a seed of the source's name. Its dataset is
-    that of all sources one after the other, by which samples are numbered; epochs are those of a sample's source.
+    `sampler` gives the length of the run; its dataset is that of all sources one after the other. Epochs are those of a
+    sample's source.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -58,27 +103,14 @@ class Mixed(DerivedSampler[SeamlessSampler]):
         ([[0, 0], [0, 1], [1, 0], [0, 2]], [[1, 1], [2, 0], [2, 1], [0, 3]])
     """
 
-    def __init__(
-        self, sampler: SeamlessSampler, sources: Mapping[str, SizedSequences], parts: Sequence[int]
-    ) -> None:
-        super().__init__(sampler)
-        self.names, self.draws = list(sources), MixedDraws(parts)
-        self.orders = [order_of(sampler, source, name) for name, source in sources.items()]
-        sizes = [len(source) for source in sources.values()]
-        self.starts = np.cumsum(sizes, dtype=np.int64) - sizes
-        assert sum(sizes) == len(self.dataset)
-        assert all(sizes)
+    entry = "mixture"
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         first = self.epoch * self.num_samples() + self.samples_before(step)  # draws go on from pass to pass
-        return self.samples(first, first + self.sampler.num_samples_at(step))
-
-    def samples(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The samples of draws [start, stop) as rows (epoch, index), int64 [stop - start, 2]."""
-        sources, counts = self.draws.sources(start, stop), self.draws.counts(start)
-        return in_turn(self.orders, self.starts, sources, counts)
+        sources = self.draws.sources(first, first + self.sampler.num_samples_at(step))
+        return self.in_turn(sources, self.draws.counts(first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
         """How many samples of each source are drawn before a step [S]."""
@@ -96,12 +128,6 @@ class Mixed(DerivedSampler[SeamlessSampler]):
         """The most global batches that have no more samples together."""
         return self.sampler.steps_within(samples)
 
-    def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on; `mixture` has each source's draws of how many."""
-        period = int(self.draws.parts.sum())
-        shares = zip(self.names, self.draws.parts.tolist(), strict=True)
-        return self.sampler.fingerprint() | {"mixture": {name: f"{part}/{period}" for name, part in shares}}
-
 
 def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> SeamlessSampler:
     """The order of one of several sets of samples: that of `sampler` under a seed of the set's name."""
@@ -110,29 +136,10 @@ def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> Sea
     return order
 
 
-def in_turn(
-    orders: Sequence[SeamlessSampler],
-    starts: NDArray[np.int64],
-    sources: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its source.
-
-    `counts` [S] are the draws of each source before; samples are numbered from its place in `starts` [S].
-    """
-    drawn = np.empty((len(sources), 2), dtype=np.int64)
-    for source in np.unique(sources).tolist():
-        places, before = np.flatnonzero(sources == source), int(counts[source])
-        drawn[places] = orders[source].samples(before, before + len(places)) + np.array([0, starts[source]])
-    return drawn
-
-
-class OneSet(DerivedSampler[SeamlessSampler]):
+class OneSet(_Shared):
     """Batch k is of the set that `MixedDraws` says, and has the samples whose turn it is in the set's own order.
 
-    `sampler` gives the length of the run and the order of each set, under a seed of the set's name. Its dataset is that
-    of all sets one after the other, by which samples are numbered; epochs are those of a sample's set. Raises ValueError
-    for a set that is smaller than a batch, and for batches that grow.
+    Otherwise as `Mixed`. Raises ValueError for a set that is smaller than a batch, and for batches that grow.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -142,11 +149,10 @@ class OneSet(DerivedSampler[SeamlessSampler]):
         [[2, 3], [0, 1], [4, 5]]
     """
 
+    entry = "sets"
+
     def __init__(self, sampler: SeamlessSampler, sizes: Mapping[str, int], parts: Sequence[int]) -> None:
-        super().__init__(sampler)
-        self.names, self.draws = list(sizes), MixedDraws(parts)
-        self.orders = [order_of(sampler, cast(Any, range(size)), name) for name, size in sizes.items()]
-        self.starts = np.cumsum(list(sizes.values()), dtype=np.int64) - list(sizes.values())
+        super().__init__(sampler, {name: range(size) for name, size in sizes.items()}, parts)
         if small := next((name for name, size in sizes.items() if size < self.global_batch_size), None):
             raise ValueError(
                 f"data.train {small!r} has {sizes[small]} rows, fewer than a global batch of "
@@ -160,46 +166,22 @@ class OneSet(DerivedSampler[SeamlessSampler]):
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         number = self.epoch * len(self) + step  # draws go on from pass to pass
-        (place,) = self.draws.sources(number, number + 1).tolist()
-        first = int(self.draws.counts(number)[place]) * self.global_batch_size
-        samples = self.orders[place].samples(first, first + self.sampler.num_samples_at(step))
-        numbered: NDArray[np.int64] = samples + np.array([0, self.starts[place]])
-        return numbered
-
-    def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on; `sets` has each set's share of the batches."""
-        period = int(self.draws.parts.sum())
-        shares = zip(self.names, self.draws.parts.tolist(), strict=True)
-        return self.sampler.fingerprint() | {"sets": {name: f"{part}/{period}" for name, part in shares}}
+        sources = np.repeat(self.draws.sources(number, number + 1), self.sampler.num_samples_at(step))
+        return self.in_turn(sources, self.draws.counts(number) * self.global_batch_size)
 
 
 SKIPPED = "skip_batches"
 """Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
 
 
-class Reduced(DerivedSampler[GlobalBatchSampler]):
-    """An order that something is left out of.
-
-    Example:
-        >>> from tiryns.runner.samplers import Sequential
-        >>> sampler = Sequential(range(9), num_epochs=None, num_batches=9, global_batch_size=1, seed=0)
-        >>> whole_order(Remaining(sampler, [[2, 4]], num_batches=4)) is sampler
-        True
-    """
-
-    def batch_number(self, step: int) -> int:
-        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
-        return self.sampler.batch_number(step)
-
-
 def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
     """The order that nothing is left out of."""
-    while isinstance(sampler, Reduced):
+    while isinstance(sampler, DerivedSampler) and sampler.leaves_out:
         sampler = sampler.sampler
     return sampler
 
 
-class Remaining(Reduced):
+class Remaining(DerivedSampler[GlobalBatchSampler]):
     """Step k is the k-th global batch of `sampler` outside `pairs`; the run has `num_batches` steps.
 
     Example:
@@ -209,6 +191,7 @@ class Remaining(Reduced):
         [0, 4, 5, 6]
     """
 
+    leaves_out = True
     num_batches: int
 
     def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:

@@ -69,15 +69,7 @@ class Modality(NamedTuple):
 
 
 def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[Modality]:
-    """The examples with images and those without, with the `keep` longest of each; looks at each example once.
-
-    Example:
-        >>> images, texts = scan(lambda i: i % 3 == 0, lambda i: 10 * i, num_examples=9, keep=1)
-        >>> images.members(np.array([2, 0])).tolist(), texts.members(np.array([5])).tolist()
-        ([6, 0], [8])
-        >>> lengths_of(np.array([word for word, _ in images.longest + texts.longest])).tolist()
-        [60, 80]
-    """
+    """The examples with images and those without, with the `keep` longest of each; looks at each example once."""
     assert num_examples >> 32 == 0
     bits = np.zeros((-(-num_examples // (8 * _LINE)), _LINE), np.uint8)
     flat, counts = bits.reshape(-1), [0, 0]
@@ -122,21 +114,6 @@ BATCHES = 0x62617463686573
 """Separates this seed from other derived ones ("batches" in ASCII)."""
 
 
-class Batches(NamedTuple):
-    """Some batches of an epoch: indices int64 [M, B], and how many of each row are no repeats, int64 [M].
-
-    Example:
-        >>> data = np.array([[True, 9], [True, 5], [False, 3]])
-        >>> batches = ModalityBatches(lambda i: data[i, 0] > 0, lambda i: data[i, 1], 3, size=2, drop_last=False)
-        >>> indices, sizes = batches.some(np.arange(2), seed=0)
-        >>> indices.tolist(), sizes.tolist()
-        ([[0, 1], [2, 2]], [2, 1])
-    """
-
-    indices: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-
 class ModalityBatches:
     """Cuts each modality's examples, shuffled, into batches; the batches are shuffled, with the longest first.
 
@@ -168,8 +145,11 @@ class ModalityBatches:
                 "global_batch_size or set drop_last=False."
             )
 
-    def some(self, numbers: NDArray[np.int64], seed: int) -> Batches:
-        """Batches of some numbers, int64 [M], in the order of one epoch's seed."""
+    def some(self, numbers: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Batches of some numbers, int64 [M], in the order of one epoch's seed.
+
+        Returns indices int64 [M, B], and how many of each row are no repeats, int64 [M].
+        """
         if self._first[0] != seed:
             self._first = seed, self._find_first(seed)
         first = self._first[1]
@@ -185,7 +165,7 @@ class ModalityBatches:
                 indices[own] = modality.members(members).reshape(-1, self.size)
                 sizes[own[rows[own] == count - 1]] -= self.num_repeated[kind]
             rows -= count
-        return Batches(indices, sizes)
+        return indices, sizes
 
     def _find_first(self, seed: int) -> int:
         """Where the shuffled batches have the one with the longest example; of equal ones, that of the lowest index."""
@@ -201,24 +181,13 @@ class ModalityBatches:
             base += count
         return min(found)[1]
 
-    def dealt(self, indices: NDArray[np.int64], num_ranks: int, rank: int) -> NDArray[np.int64]:
-        """A rank's examples of batches [M, B], one after the other, longest first, int64 [M * B / R]."""
-        words, owners = self._owners(indices, num_ranks)
-        own: NDArray[np.int64] = words[np.ascontiguousarray(owners == rank)] & INDEX
-        return own
-
-    def dealt_to_all(self, indices: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:
-        """The examples of batches [M, B] rank by rank within each batch, each rank's longest first, int64 [M, B]."""
-        words, owners = self._owners(indices, num_ranks)
-        return np.take_along_axis(words, owners.argsort(axis=1, kind="stable"), axis=1) & INDEX
-
-    def _owners(
+    def dealt(
         self, indices: NDArray[np.int64], num_ranks: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The examples of batches [M, B] as words, longest first, and the rank of each."""
+        """The examples of batches [M, B], longest first in each, and the rank that each is dealt to, int64 [M, B]."""
         lengths = self.lengths(indices.ravel()).astype(np.int64).reshape(indices.shape)
         words = np.sort(words_of(indices, lengths), axis=1)
-        return words, deal_evenly(lengths_of(words), num_ranks).T
+        return words & INDEX, deal_evenly(lengths_of(words), num_ranks).T
 
 
 def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:

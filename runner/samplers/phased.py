@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Timeline
 from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler
-from tiryns.runner.samplers.mixed import DerivedSampler, Mixed, in_turn
+from tiryns.runner.samplers.mixed import Mixed, _InTurn
 
 PHASES = "phases"
 """Entry of a fingerprint with what each phase has otherwise than the run."""
@@ -42,7 +42,7 @@ class Draws(NamedTuple):
         return {"steps": self.steps, **sizes, **({"draws": self.own} if self.own else {})}
 
 
-class Phased(DerivedSampler[SeamlessSampler | Mixed]):
+class Phased(_InTurn[SeamlessSampler | Mixed]):
     """Step k draws as its phase says; each set of samples goes on where the phase before has left it.
 
     `whole` is the order of the run without phases: it gives the length, and the sizes of batches where a phase has none
@@ -61,17 +61,15 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
     def __init__(
         self, whole: SeamlessSampler | Mixed, orders: Sequence[SeamlessSampler], phases: Sequence[Draws]
     ) -> None:
-        super().__init__(whole)
-        self.orders, self.phases = list(orders), list(phases)
+        super().__init__(whole, orders)
+        self.phases = list(phases)
         self.timeline = Timeline([""] * len(self.phases), [phase.steps for phase in self.phases])
-        sizes = [len(order.dataset) for order in self.orders]
-        self.starts = np.cumsum(sizes, dtype=np.int64) - sizes
         self._draws = [MixedDraws(phase.parts) for phase in self.phases]
         self._samples = [0]
         """Samples before each phase, and in all."""
         self._before: list[tuple[int, NDArray[np.int64]]] = []
         """For each phase its draws so far where it goes on with those before it, and those of each set before them."""
-        drawn, counts = 0, np.zeros(len(sizes), np.int64)
+        drawn, counts = 0, np.zeros(len(orders), np.int64)
         for place, phase in enumerate(self.phases):
             if place and phase[1:3] != self.phases[place - 1][1:3]:
                 counts = self._counts(place - 1, drawn)
@@ -87,7 +85,7 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
         place, inside = self.timeline.at(step), self.timeline.inside(step)
         first, stop = (self._before[place][0] + self._within(place, inside + more) for more in (0, 1))
         sources = np.array(self.phases[place].sources)[self._draws[place].sources(first, stop)]
-        return in_turn(self.orders, self.starts, sources, self._counts(place, first))
+        return self.in_turn(sources, self._counts(place, first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
         """How many samples of each set are drawn before a step [S]."""
@@ -120,8 +118,7 @@ class Phased(DerivedSampler[SeamlessSampler | Mixed]):
         for place, phase in enumerate(self.phases[: self.timeline.at(step) + 1]):
             end = min(step, self.timeline.ends[place]) if place + 1 < len(self.phases) else step
             samples[phase.sources] += self._within(place, end - self.timeline.starts[place])
-        sizes = [len(order.dataset) for order in self.orders]
-        return sum(count / sum(sizes[place] for place in places) for places, count in samples.items())
+        return sum(count / int(self.sizes[list(places)].sum()) for places, count in samples.items())
 
     def fingerprint(self) -> Fingerprint:
         """The settings that the order depends on."""

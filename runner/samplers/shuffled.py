@@ -44,40 +44,6 @@ class Sequential(SeamlessSampler):
         return np.arange(start, stop, dtype=np.int64)
 
 
-class Growth:
-    """Sizes `first`, `first + by`, ... below `size`, which share `steps` steps evenly, then `size` for ever.
-
-    Each size has as many steps as any other, to one; so ModernBERT grows its batch (arXiv 2412.13663, appendix A).
-
-    Example:
-        >>> growth = Growth(size=8, first=2, by=2, steps=6)
-        >>> [growth.size_at(step) for step in range(8)], growth.samples_before(7)
-        ([2, 2, 4, 4, 6, 6, 8, 8], 32)
-    """
-
-    def __init__(self, size: int, first: int, by: int, steps: int) -> None:
-        sizes = list(range(first, size, by)) if steps else []
-        ends = [-(-place * steps // len(sizes)) for place in range(1, len(sizes) + 1)]
-        self._first_steps, self._sizes = [0, *ends], [*sizes, size]
-        steps_of = [stop - start for start, stop in pairwise(self._first_steps)]
-        parts = (size * number for size, number in zip(sizes, steps_of, strict=True))
-        self._first_samples = list(accumulate(parts, initial=0))
-
-    def size_at(self, step: int) -> int:
-        """Samples of the global batch of a step, counted from 0."""
-        return self._sizes[bisect_right(self._first_steps, step) - 1]
-
-    def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
-        place = bisect_right(self._first_steps, step) - 1
-        return self._first_samples[place] + (step - self._first_steps[place]) * self._sizes[place]
-
-    def steps_within(self, samples: int) -> int:
-        """The most global batches that have no more samples together."""
-        place = bisect_right(self._first_samples, samples) - 1
-        return self._first_steps[place] + (samples - self._first_samples[place]) // self._sizes[place]
-
-
 _BLOCK = 1 << 20
 """Samples whose lengths are read at once."""
 
@@ -87,7 +53,8 @@ class Growing(Shuffled):
     """The order of `Shuffled` in batches that grow from `warmup_from` samples to `global_batch_size`.
 
     The warm-up takes a number of steps or, below 1, a share of the run's; or `warmup_tokens`, which the mean length of
-    all samples turns into steps. Sizes are `warmup_by` apart and share its steps evenly (see `Growth`).
+    all samples turns into steps. Sizes are `warmup_by` apart and share its steps evenly, to one, as those of ModernBERT
+    (arXiv 2412.13663, appendix A).
 
     Example:
         >>> warmup = dict(warmup_from=1, warmup_steps=3, warmup_tokens=None, warmup_by=1)
@@ -114,15 +81,20 @@ class Growing(Shuffled):
 
     def size_at(self, step: int) -> int:
         """Samples of a whole global batch, counted from 0; the last one of the run may have fewer."""
-        return self._growth.size_at(step)
+        sizes, first_steps, _ = self._growth
+        return sizes[bisect_right(first_steps, step) - 1]
 
     def samples_before(self, step: int) -> int:
         """Samples of all global batches before that of a step, counted from 0."""
-        return self._growth.samples_before(step)
+        sizes, first_steps, first_samples = self._growth
+        place = bisect_right(first_steps, step) - 1
+        return first_samples[place] + (step - first_steps[place]) * sizes[place]
 
     def steps_within(self, samples: int) -> int:
         """The most global batches that have no more samples together."""
-        return self._growth.steps_within(samples)
+        sizes, first_steps, first_samples = self._growth
+        place = bisect_right(first_samples, samples) - 1
+        return first_steps[place] + (samples - first_samples[place]) // sizes[place]
 
     def settled(self) -> dict[str, object]:
         """The settings with which a sampler of another length has the same warm-up."""
@@ -133,12 +105,16 @@ class Growing(Shuffled):
         return {**super().fingerprint(), "batch_warmup": [self.warmup_from, self.warmup_by, self._steps]}
 
     @cached_property
-    def _growth(self) -> Growth:
-        return Growth(self.global_batch_size, self.warmup_from, self.warmup_by, self._steps)
+    def _growth(self) -> tuple[list[int], list[int], list[int]]:
+        """Every size, and the steps and samples before its first batch."""
+        sizes, steps = range(self.warmup_from, self.global_batch_size, self.warmup_by), self._steps
+        sizes = sizes if steps else range(0)
+        first_steps = [0, *(-(-place * steps // len(sizes)) for place in range(1, len(sizes) + 1))]
+        samples = (size * (b - a) for size, (a, b) in zip(sizes, pairwise(first_steps), strict=True))
+        return [*sizes, self.global_batch_size], first_steps, [*accumulate(samples, initial=0)]
 
     @cached_property
     def _steps(self) -> int:
-        """Steps of the warm-up."""
         size, steps = self.global_batch_size, self.warmup_steps
         sizes = range(self.warmup_from, size, self.warmup_by)
         mean_size = sum(sizes) / len(sizes)
@@ -188,12 +164,6 @@ class LengthGrouped(SeamlessSampler):
         """The settings that the order depends on."""
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
-    def set_epoch(self, epoch: int) -> None:
-        """Chooses the pass, and drops the pools of the one before."""
-        if epoch != self.epoch:
-            self._pools = {}
-        super().set_epoch(epoch)
-
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """The samples at places [start, stop) of an epoch, int64 [stop - start].
 
@@ -216,7 +186,6 @@ class LengthGrouped(SeamlessSampler):
         return -(epoch - self.first_epoch) * len(self.dataset) % self.global_batch_size
 
     def _num_whole(self, epoch: int) -> int:
-        """Batches that lie within an epoch."""
         return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
 
     def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:

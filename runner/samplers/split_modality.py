@@ -67,8 +67,8 @@ class SplitModality(GlobalBatchSampler):
         self.check_step(step)
         epoch, number = divmod(step, self._batches_per_epoch())
         epoch += self.first_epoch
-        found = self._batches.some(np.array([number]), epoch_seed(self.seed, epoch))
-        indices = found.indices[0, : found.sizes[0]]
+        found, sizes = self._batches.some(np.array([number]), epoch_seed(self.seed, epoch))
+        indices = found[0, : sizes[0]]
         return np.stack([np.full(len(indices), epoch), indices], axis=1)
 
     def __len__(self) -> int:
@@ -82,7 +82,6 @@ class SplitModality(GlobalBatchSampler):
         return -(-len(self) // self._batches_per_epoch())
 
     def _lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tokens of each sample with its images, int64 [D]."""
         lengths = self.dataset.lengths(indices).astype(np.int64)
         if not getattr(self.dataset, "lengths_count_images", False):
             lengths += np.asarray(self.dataset.modalities(indices), dtype=bool) * self.image_patches

@@ -171,8 +171,8 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -
         (tmp_path / folder / "config.json").write_text("{}")
         save_file(tensors, tmp_path / folder / "model.safetensors")
     cases: list[tuple[list[Any], str]] = [
-        ([tmp_path / "short"], f"short' has no '{name}', which"),
-        ([tmp_path / "long"], "model' has no 'extra', which"),
+        ([tmp_path / "short"], rf"'{name}' has shape \(32,\) in .*, None in .*short'"),
+        ([tmp_path / "long"], r"'extra' has shape None in .*, \(1,\) in .*long'"),
         ([tmp_path / "wide"], rf"'{name}' has shape \(32,\) in .*, \(3,\) in .*wide'; all must be one model"),
         (["--weights", "1,2"], r"--weights 1,2: expected 1 numbers"),
         (["--weights", "x"], "--weights x: expected numbers"),
@@ -196,10 +196,8 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -
     ("saved", "written"),
     [
         (("bfloat16", "bfloat16"), "float32"),
-        (("float16", "float16"), "float32"),
         (("bfloat16", "float32"), "float32"),
         (("float32", "float64"), "float64"),
-        (("float64", "float64"), "float64"),
     ],
 )
 def test_average_is_at_least_fp32_whatever_the_folders_have(

@@ -39,7 +39,6 @@ def steps_of(run: Run) -> list[int]:
         (["checkpoint.every_steps=1", "checkpoint.keep_last=1"], [5]),
         (["checkpoint.every_steps=2", "checkpoint.keep_last=2"], [4, 5]),
         (["checkpoint.every_steps=0"], [5]),
-        (["checkpoint.every_steps=0", "trainer.max_steps=1"], [1]),
         (["checkpoint.every_minutes=1e-9", "checkpoint.keep_last=9", "trainer.max_steps=3"], [1, 2, 3]),
     ],
 )

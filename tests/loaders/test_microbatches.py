@@ -103,11 +103,6 @@ def test_a_batch_without_batched_values_and_a_count_of_none_are_refused() -> Non
         split_batch_into_microbatches({"x": torch.zeros(4)}, 0)
 
 
-def test_more_parts_than_samples_leave_empty_ones() -> None:
-    parts = split_batch_into_microbatches({"x": torch.arange(2)}, 3, enforce_divisible=False)
-    assert [part["x"].tolist() for part in parts] == [[0], [1], []]
-
-
 def test_finetuning_batches_have_the_length_of_their_own_tokens() -> None:
     data: Iterator[dict[str, Any]] = iter(
         [{"tokens": torch.zeros(4, 17)}, {"ids": np.zeros((4, 9))}, {"tokens": [[1, 2, 3]] * 4}]
@@ -123,7 +118,10 @@ def test_finetuning_batches_have_the_length_of_their_own_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "message"),
-    [(torch.zeros(4), r"has shape \(4,\)"), ([[1], [1, 2]], r"sequences of lengths \[1, 2\]")],
+    [
+        (torch.zeros(4), r"sequences of lengths \[\]: expected \[batch, sequence\]"),
+        ([[1], [1, 2]], r"sequences of lengths \[1, 2\]"),
+    ],
 )
 def test_finetuning_refuses_tokens_without_one_length(tokens: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):

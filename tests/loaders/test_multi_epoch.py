@@ -118,17 +118,6 @@ def test_neighbours_meet_no_more_often_than_by_chance(length: int) -> None:
             assert abs(counts[distance - 1] - expected) < 5 * math.sqrt(expected), (step, distance)
 
 
-def test_neighbours_of_one_epoch_are_not_neighbours_of_the_next() -> None:
-    length, num_epochs = 1000, 1000
-    epochs = [permute_block(0, length, length, epoch_seed(0, epoch)) for epoch in range(num_epochs)]
-    again = sum(
-        int((np.abs(np.diff(np.argsort(after)[before])) == 1).sum())
-        for before, after in itertools.pairwise(epochs)
-    )
-    expected = (num_epochs - 1) * 2 * (length - 1) / length
-    assert abs(again - expected) < 5 * math.sqrt(expected)
-
-
 def test_every_item_comes_everywhere_equally_often() -> None:
     length = 300
     cells = np.zeros((length, length), dtype=np.int64)
@@ -180,16 +169,6 @@ def test_every_epoch_has_each_sample_once(length: int, num_epochs: int, seed: in
         assert sorted(indices) == list(range(length))
         assert shuffle or indices == sorted(indices)
         assert not shuffle or indices == [permute(i, length, epoch_seed(seed, epoch)) for i in range(length)]
-
-
-def test_the_number_of_samples_cuts_the_last_epoch() -> None:
-    whole = MultiEpochDatasetResampler(Echo(10), num_epochs=3)
-    cut = MultiEpochDatasetResampler(Echo(10), num_samples=25)
-    assert (len(cut), cut.num_epochs) == (25, 3)
-    assert [cut[i] for i in range(25)] == [whole[i] for i in range(25)]
-    assert cut[np.int64(7)] == cut[7]
-    with pytest.raises(TypeError):
-        cut[1.0]  # type: ignore[index]
 
 
 def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:

@@ -44,16 +44,6 @@ def test_rows_are_as_full_as_best_fit_decreasing_makes_them(given_lengths: list[
     assert sorted(rooms) == one_by_one(given_lengths, capacity)
 
 
-def test_rows_of_many_documents_are_full() -> None:
-    lengths = np.clip(np.random.default_rng(0).lognormal(5, 1, 100_000), 1, 2048).astype(np.int32)
-    _, bounds = pack(lengths, 2048)
-    assert lengths.sum() / (2048 * (len(bounds) - 1)) >= 0.998
-
-
-def test_a_document_longer_than_a_row_sits_alone() -> None:
-    assert rows_of(np.array([3, 50, 4, 10, 90]), 10) == [[1], [3], [4], [2, 0]]
-
-
 @pytest.mark.parametrize(("lengths", "capacity"), [([1, 0], 4), ([1], 0), ([-2], 3)])
 def test_lengths_and_capacities_below_one_are_refused(lengths: list[int], capacity: int) -> None:
     with pytest.raises(ValueError, match="must be 1 or more"):

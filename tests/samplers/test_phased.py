@@ -19,7 +19,7 @@ def mixed(make: type[SeamlessSampler] = Shuffled, **more: Any) -> Mixed:
     sizes = {name: SIZES[name] for name in ("few", "some", "many")}
     settings: dict[str, Any] = {"num_epochs": None, "num_batches": 60, "global_batch_size": 9, "seed": 1}
     whole = make(range(sum(sizes.values())), **settings | more)  # type: ignore[arg-type]
-    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, [2, 3, 5])  # type: ignore[misc]
+    return Mixed(whole, {name: range(size) for name, size in sizes.items()}, [2, 3, 5])
 
 
 def phased(phases: list[Draws], make: type[SeamlessSampler] = Shuffled, **more: Any) -> Phased:

@@ -48,7 +48,7 @@ def consolidate(
     from tiryns.runner.checkpoints.files import AtomicCheckpointIO, read_while_training
     from tiryns.runner.inference.card import model_card
     from tiryns.runner.inference.export import write_model
-    from tiryns.runner.loop.assembly import assemble, known_task
+    from tiryns.runner.loop.assembly import assemble, known_task, preprocessor_of
     from tiryns.runner.loop.phases import take_over
     from tiryns.runner.models.initial.dtypes import weights_dtype
     from tiryns.runner.optim.hooks import exported_weights
@@ -68,10 +68,11 @@ def consolidate(
     module.to(weights_dtype(chosen.trainer.get("precision"))).load_state_dict(saved["state_dict"])
     optimizer = module.make_optimizer(model=module.model)
     optimizer.load_state_dict(saved["optimizer_states"][0])
-    card = model_card(module.model, data.preprocessor, run, {}, int(saved["global_step"]))
+    preprocessor = preprocessor_of(data)
+    card = model_card(module.model, preprocessor, run, {}, int(saved["global_step"]))
     target.parent.mkdir(parents=True, exist_ok=True)
     with exported_weights(optimizer, weights):
-        return write_model(module.model, data.preprocessor, target, card, None, known_task(data))
+        return write_model(module.model, preprocessor, target, card, None, known_task(data))
 
 
 def _checkpoint_path(checkpoint: Path) -> Path:

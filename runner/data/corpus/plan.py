@@ -2,7 +2,7 @@
 
 import json
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from glob import has_magic
@@ -89,14 +89,12 @@ class CorpusPlan:
         if folder.exists("plan.json"):
             theirs = json.loads(folder.read("plan.json"))
             if changed := [name for name in ours if ours[name] != theirs.get(name)]:
-                told = ", ".join(
-                    "the files of the source"
-                    if name == "files"
-                    else f"{name} was {theirs.get(name)!r} and is {ours[name]!r}"
-                    for name in changed
+                told = (
+                    f"{name} was {theirs.get(name)!r:.200} and is {ours[name]!r:.200}" for name in changed
                 )
                 raise ValueError(
-                    f"{folder} was begun with other inputs ({told}): give the same ones to go on, or another folder"
+                    f"{folder} was begun with other inputs ({', '.join(told)}): give the same ones to go on, or another "
+                    "folder"
                 )
         elif not folder.is_empty():
             raise ValueError(f"{folder} holds something else: name a new folder for the store")
@@ -132,14 +130,13 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
         if not infos:
             known = ", ".join(f".{name}" for name in DOCUMENTS)
             raise FileNotFoundError(f"{source} holds no file of a known format: {known}")
-    files = [InputFile(name, int(info["size"]), _mark(info)) for name, info in infos.items()]
+    files = []
+    for name, info in infos.items():
+        mark = next((info[field] for field in _MARKS if info.get(field) is not None), "")
+        files.append(InputFile(name, int(info["size"]), str(mark)))
     if empty := empty_texts({file.path: file.size for file in files}):
         log.warning("%s left out: %s", count_of(len(empty), "empty file"), empty[0])
     return [file for file in files if file.size]
-
-
-def _mark(info: Mapping[str, object]) -> str:
-    return str(next((info[name] for name in _MARKS if info.get(name) is not None), ""))
 
 
 @contextmanager

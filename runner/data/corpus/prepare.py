@@ -176,19 +176,8 @@ def prepare_corpus(
     loaded = load_tokenizer(tokenizer, needed=("pad",))
     cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
-    plan = CorpusPlan(
-        files,
-        tasks,
-        text_column,
-        text_unit,
-        format,
-        validation,
-        seed,
-        attributes,
-        len(loaded),
-        filters,
-        deduplicate,
-    )
+    reading = (text_column, text_unit, format, validation, seed)
+    plan = CorpusPlan(files, tasks, *reading, attributes, len(loaded), filters, deduplicate)
     store = Folder(folder)
     before: list[PipelineStep] = [ReadFiles(plan), *make_filters(filters)]
     stages, drop = deduplication(plan, store, before)

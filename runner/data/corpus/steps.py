@@ -125,8 +125,6 @@ class WriteShard(PipelineStep):
 
 
 class _Set:
-    """One set's part of a shard, while it is written."""
-
     def __init__(self, folder: Path, plan: CorpusPlan) -> None:
         self.writer = StoreWriter(folder, plan.vocab_size, plan.attributes)
         self.documents = 0
@@ -175,9 +173,6 @@ FILTERS = (
 )  # fmt: skip
 """Filters of `datatrove.pipeline.filters` that judge each document by itself, so that tasks make no difference."""
 
-DEDUPLICATIONS = ("exact", "minhash")
-"""Ways to find repeated documents: equal texts, or similar ones by MinHash."""
-
 
 class Stage(NamedTuple):
     """A pipeline that `tasks` tasks run; the next stage needs all of them."""
@@ -219,8 +214,8 @@ def deduplication(
     if plan.deduplication is None:
         return [], []
     name, settings = plan.deduplication
-    check_choice("--deduplicate", name, DEDUPLICATIONS)
     ways: dict[str, Callable[..., tuple[list[Stage], PipelineStep]]] = {"exact": _exact, "minhash": _minhash}
+    check_choice("--deduplicate", name, ways)
     stages, drop = make(f"--deduplicate {name}", ways[name], settings, plan=plan, store=store, before=before)
     return stages, [ForEachFile(drop, len(plan.files))]
 
@@ -232,7 +227,6 @@ def _content(document: Document) -> bytes:
 def _exact(
     plan: CorpusPlan, store: Folder, before: list[PipelineStep], finder_workers: int = 1
 ) -> tuple[list[Stage], PipelineStep]:
-    """Documents whose whole text is equal."""
     found = [store.at(f"deduplicate/{part}") for part in ("signatures", "repeated")]
     config = exact.ExactDedupConfig(content_getter=_content)
     sign = ForEachFile(exact.ExactDedupSignature(found[0], config, finder_workers), len(plan.files))
@@ -252,7 +246,6 @@ def _minhash(
     hashes_per_bucket: int = 8,
     language: str = "eng",
 ) -> tuple[list[Stage], PipelineStep]:
-    """Documents that share most of their n-grams of words."""
     found = [store.at(f"deduplicate/{part}") for part in ("signatures", "pairs", "repeated")]
     config = minhash.MinhashConfig(
         n_grams, num_buckets, hashes_per_bucket, hash_config=HashConfig(hash_fc="sha1")

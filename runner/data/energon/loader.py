@@ -16,17 +16,8 @@ from megatron.energon.savable_loader import SavableDatasetCheckpoint as DatasetC
 from megatron.energon.savable_loader import SavableDatasetState as DatasetState
 from megatron.energon.state import FlexState
 
+from tiryns.runner.data import workers
 from tiryns.runner.data.energon.source import SkipBudget
-from tiryns.runner.data.workers import (
-    WorkerDeath,
-    ask,
-    begun,
-    fetch,
-    replacing,
-    set_up_worker,
-    wait_before_fork,
-    watch,
-)
 from tiryns.runner.patches.torch import loaders
 
 T = TypeVar("T")
@@ -77,10 +68,6 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(from_plain(v) for v in value)
     return value
-
-
-COLLECT_EVERY = 10
-"""Batches after which a worker collects garbage, as by energon's own default."""
 
 
 def cyclic_iter(iter: Iterable[T]) -> Iterator[T]:
@@ -161,7 +148,7 @@ class EnergonDataloader:
         """The next batch. Raises ValueError for a loader without any."""
         try:
             batch = self._fetched()
-        except WorkerDeath as death:
+        except workers.WorkerDeath as death:
             batch = self._after(death)
         state, behind = self._known
         self._known = state, behind + 1
@@ -171,18 +158,17 @@ class EnergonDataloader:
 
     def _fetched(self) -> Any:
         if starts := self._num_workers and not self._taken:
-            wait_before_fork(self._num_workers)
-            watch.listen()
+            workers.wait_before_fork(self._num_workers)
+            workers.watch.listen()
         for _ in range(self._to_skip + 1):
-            batch = fetch(self._batches)
+            batch = workers.fetch(self._batches)
         self._taken += self._to_skip + 1
         self._to_skip = 0
         if starts:
             loaders.take_over(self._batches)
         return batch
 
-    def _after(self, death: WorkerDeath) -> Any:
-        """The batch that is due, from new workers."""
+    def _after(self, death: workers.WorkerDeath) -> Any:
         self._end_dead()
         if self._remake is None:
             raise death
@@ -194,14 +180,13 @@ class EnergonDataloader:
         self.dataloader.restore_state_rank(from_plain(state))
         try:
             return self._fetched()
-        except WorkerDeath as again:
+        except workers.WorkerDeath as again:
             self._end_dead()
             raise RuntimeError(
                 "loader processes of energon were killed, and the new ones too; is there memory for data.num_workers?"
             ) from again
 
     def _end_dead(self) -> None:
-        """Kills the workers that are left of a loader."""
         if loaders.running(self.dataloader) is not None:
             loaders.kill(self._batches)
             loaders.forget(self.dataloader)
@@ -218,8 +203,8 @@ class EnergonDataloader:
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers) or (self._restored is None and not self._num_workers):
             try:
-                state = to_plain(ask(self._batches, self.dataloader.save_state_rank))
-            except WorkerDeath:  # the dead do not answer
+                state = to_plain(workers.ask(self._batches, self.dataloader.save_state_rank))
+            except workers.WorkerDeath:  # the dead do not answer
                 return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
             self._known = state, 0
             return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
@@ -258,19 +243,18 @@ class EnergonPass:
 
     def __iter__(self) -> Iterator[Any]:
         try:
-            for batch in replacing(self._begun_at, 0, "batch"):
+            for batch in workers.replacing(self._begun_at, 0, "batch"):
                 self.skip_budget.check(batch)
                 yield batch
         finally:
             self.close()
 
     def _begun_at(self, number: int) -> tuple[Iterator[Any], int]:
-        loaders.forget(self.dataloader)
-        if not self.dataloader.num_workers:
-            self.dataloader.dataset.reset_state_deep()
-
-        batches = begun(lambda: _Batches(self.dataloader, iter(self.dataloader)), self.dataloader.num_workers)
-        return batches, number
+        loader = self.dataloader
+        loaders.forget(loader)
+        if not loader.num_workers:
+            loader.dataset.reset_state_deep()
+        return workers.begun(lambda: _Batches(loader, iter(loader)), loader.num_workers), number
 
     def close(self) -> None:
         """Ends the workers."""
@@ -278,8 +262,8 @@ class EnergonPass:
 
 
 def savable_loader(dataset: SavableDataset, pin_memory: bool) -> Any:
-    """Energon's loader of a training set; see `worker_safe`."""
-    every = COLLECT_EVERY if dataset.worker_config.num_workers else 0
+    """Energon's loader of a training set, whose workers collect garbage as by energon's default; see `worker_safe`."""
+    every = 10 if dataset.worker_config.num_workers else 0
     return worker_safe(get_savable_loader(dataset, gc_collect_every_n_steps=every), pin_memory)
 
 
@@ -291,5 +275,5 @@ def worker_safe(loader: Any, pin_memory: bool) -> Any:
 
 
 def _start_worker(start: Callable[[int], None], worker: int) -> None:
-    set_up_worker(worker)
+    workers.set_up_worker(worker)
     start(worker)

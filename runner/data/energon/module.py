@@ -7,15 +7,8 @@ import lightning.pytorch as pl
 from megatron import energon
 from megatron.energon import SavableDataLoader, SavableDataset, TaskEncoder, WorkerConfig
 
+from tiryns.runner.data.energon import source
 from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
-from tiryns.runner.data.energon.source import (
-    ErrorCollector,
-    SkipBudget,
-    check_source,
-    count_samples,
-    fingerprint,
-    guard,
-)
 from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
 from tiryns.runner.data.replicas import Replica, find_replica, gathered
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
@@ -108,8 +101,8 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         self.pg_collection = process_groups if pg_collection is None else pg_collection
         self.seed, self.max_bad_samples, self.allow_dataset_code = seed, max_bad_samples, allow_dataset_code
         self.accept_changes, self.train_options = accept_changes, kwargs
-        self.skip_budget = SkipBudget(max_bad_samples)
-        self.errors = {split: ErrorCollector(max_bad_samples) for split in PARTS}
+        self.skip_budget = source.SkipBudget(max_bad_samples)
+        self.errors = {split: source.ErrorCollector(max_bad_samples) for split in PARTS}
         self.init_global_step = 0
         self.train_dataloader_object: EnergonDataloader | None = None
         self.val_dataloader_object: EnergonPass | None = None
@@ -121,8 +114,8 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def prepare_data(self) -> None:
         """Raises ValueError unless `path` is an energon data set with a training split, and without code of its own."""
-        check_source(self.path, self.allow_dataset_code)
-        if not count_samples(self.path, "train"):
+        source.check_source(self.path, self.allow_dataset_code)
+        if not source.count_samples(self.path, "train"):
             raise ValueError(f"{self.path!r} has no samples in a split 'train'; see its .nv-meta/split.yaml")
 
     def data_parallel(self) -> Replica:
@@ -130,7 +123,6 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return find_replica(self.pg_collection, self.trainer)
 
     def _build_worker_config(self, num_workers: int, split: str = "train") -> WorkerConfig:
-        """Energon's configuration of replicas and workers for a split."""
         rank, size, group = self.data_parallel()
         return WorkerConfig(
             rank=rank,
@@ -147,7 +139,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """Energon's data set. Raises ValueError for another split, or fewer samples than reading processes."""
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
-        check_source(self.path, self.allow_dataset_code)
+        source.check_source(self.path, self.allow_dataset_code)
         shared: dict[str, Any] = {
             "worker_config": worker_config,
             "batch_size": self.micro_batch_size,
@@ -158,7 +150,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             dataset = energon.get_val_dataset(self.path, split_part="val", **shared)
         else:
             ranks, workers = worker_config.world_size, max(1, worker_config.num_workers)
-            if (count := count_samples(self.path, "train")) < ranks * workers:
+            if (count := source.count_samples(self.path, "train")) < ranks * workers:
                 raise ValueError(
                     f"{self.path!r} has {count} training samples for {ranks} ranks x {workers} workers; use fewer of them"
                 )
@@ -175,10 +167,10 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
                 if not self.train_options:
                     raise
                 raise ValueError(f"data.train_options={self.train_options}: {error}") from error
-        guard(dataset, self.errors[split])
+        source.guard(dataset, self.errors[split])
         return dataset
 
-    def make_task_encoder(self, split: str, errors: ErrorCollector) -> TaskEncoder:
+    def make_task_encoder(self, split: str, errors: source.ErrorCollector) -> TaskEncoder:
         """The task encoder of a split: the one given, or that for conversations about images."""
         given = self.task_encoder if split == "train" else self.validation_task_encoder
         if given is not None:
@@ -225,7 +217,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def val_dataloader(self) -> Any:
         """This replica's share of the validation split, if there is one."""
-        return self.evaluation() if count_samples(self.path, "val") else []
+        return self.evaluation() if source.count_samples(self.path, "val") else []
 
     def evaluation(self) -> EnergonPass:
         """The validation split, created on first use."""
@@ -271,17 +263,13 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def layout_of_stream(self) -> dict[str, object]:
         """The settings that the state of a stream depends on."""
+        own = ("num_workers", "shuffle_buffer_size", "max_samples_per_sequence", "micro_batch_size")
         return {
-            "data": fingerprint(self.path),
+            "data": source.fingerprint(self.path),
             "ranks": self.data_parallel().size,
-            "data.num_workers": self.num_workers,
-            "data.shuffle_buffer_size": self.shuffle_buffer_size,
-            "data.max_samples_per_sequence": self.max_samples_per_sequence,
-            "data.micro_batch_size": self.micro_batch_size,
+            **{f"data.{name}": getattr(self, name) for name in (*own, "packing_buffer_size", "row_length")},
             "sampler.global_batch_size": self.global_batch_size,
-            "data.packing_buffer_size": self.packing_buffer_size,
             "data.max_length": self.seq_length,
-            "data.row_length": self.row_length,
             "data.train_options": repr(sorted(self.train_options.items())),
             "seed": self.seed,
         }

@@ -145,6 +145,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
 
     serves_global_batches = True
     settings: Energon
+    test_names = ()
 
     @takes_settings(Energon)
     def __init__(self, settings: Energon) -> None:
@@ -173,17 +174,8 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         if count_samples(self.path, "val"):
             found = samples_in_order(self.path, "val", ReadConversations(self.read_row))
             self.validation = {"validation": Examples(found, self.make_encoder())}
+        self.validation_names = [*self.validation]
         self.prepared = True
-
-    @property
-    def validation_names(self) -> list[str]:  # type: ignore[override]
-        """The validation set, if there is one."""
-        return list(self.validation)
-
-    @property
-    def test_names(self) -> list[str]:
-        """None: an energon data set has no test split."""
-        return []
 
     def make_task_encoder(self, split: str, errors: ErrorCollector) -> ConversationTaskEncoder:
         """The encoder of samples to micro-batches of the objective."""
@@ -277,7 +269,6 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         }
 
     def _texts(self) -> Iterator[str]:
-        """Texts of the first training samples, to train a tokenizer on."""
         found = samples_in_order(self.path, "train", ReadConversations(self.read_row))
         first = islice(found, self.settings.tokenizer_samples)
         return conversation_texts(item.conversation for item in first)

@@ -127,7 +127,6 @@ class GuardedReader:
             return None
 
     def _place(self, index: int) -> str:
-        """The shard of a sample of the split, and its number there."""
         shards = getattr(self.reader, "shard_infos", None) or []
         for shard, end in zip(shards, accumulate(shard.count for shard in shards), strict=True):
             if index < end:
@@ -244,7 +243,6 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
 
 
 def _yaml(file: EPath) -> dict[str, Any]:
-    """The content of a description. Raises ValueError, or FileNotFoundError without one."""
     try:
         content = load_yaml(file.read_bytes())
     except FileNotFoundError:
@@ -257,7 +255,6 @@ def _yaml(file: EPath) -> dict[str, Any]:
 
 
 def _mappings(node: object) -> Iterator[dict[str, Any]]:
-    """Every mapping in a yaml file."""
     if isinstance(node, dict):
         yield node
     if isinstance(node, dict | list):
@@ -266,7 +263,6 @@ def _mappings(node: object) -> Iterator[dict[str, Any]]:
 
 
 def _foreign_code(node: dict[str, Any]) -> str | None:
-    """The code that a mapping names and that is not energon's own."""
     for name in CODE:
         if isinstance(node.get(name), str) and node[name]:
             return str(node[name])

@@ -178,7 +178,6 @@ class ConversationTaskEncoder(TaskEncoder):
         return {**self.collate({**self._flat([sample]), "filler": True}), "sample_names": []}
 
     def _flat(self, samples: Sequence[EncodedSample]) -> FlatSamples:
-        """Samples end to end, as collators take them."""
         numbers = [(self.numbers or {}).get(identity(sample), -1) for sample in samples]
         return {
             "input_ids": np.concatenate([sample.input_ids for sample in samples]),
@@ -200,9 +199,6 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
     """The conversation of a sample, and the files of its images by name. Raises ValueError, which names the sample."""
     where = place(sample)
     if isinstance(sample, RawConversation):
-        if sample.row is None:
-            found = ", ".join(sample.files) or "none"
-            raise ValueError(f"{where}: has no file ending in .json, only {found}")
         row, files = sample.row, sample.files
     elif isinstance(sample, VQASample):
         row = {"question": sample.context, "answer": sample.answers, "image": ["image"]}
@@ -215,8 +211,8 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
             "and images (CrudeWebdataset in .nv-meta/dataset.yaml), or give a task encoder of your own"
         )
     if not isinstance(row, Mapping):
-        found = f"broken: {row}" if isinstance(row, ValueError) else f"a {type(row).__name__}"
-        raise ValueError(f"{where}: its json is {found}; expected an object with named columns")
+        problem = f"{where}: its json is {row!r:.200}; expected an object with named columns"
+        raise ValueError(problem)
     conversation = reader(Row(where, row), 0)
     for name in conversation.images:
         if not isinstance(files.get(name), bytes):

@@ -170,7 +170,6 @@ class MixtureData(PretrainingData):
         return Mixed(whole, stores, self.shares.parts)
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
-        """The orders of all stores, and what each phase draws of them."""
         assert isinstance(whole, Mixed)
         further = self.stores[len(whole.orders) :]
         orders = [*whole.orders, *(order_of(whole.sampler, one.data.train, one.label) for one in further)]

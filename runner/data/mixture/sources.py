@@ -35,8 +35,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
     cache_dir = Path(settings.cache_dir).expanduser()
     inputs: dict[str, Any] = {"version": VERSION, "texts": []}
     for name, one in sources.items():
-        given = (one.validation_sources, one.settings.validation_documents, tokenizer, one.settings.seed)
-        inputs["texts"].append([name, text_inputs(one.source, *given)])
+        given = replace(one.settings, tokenizer=tokenizer)
+        inputs["texts"].append([name, text_inputs(one.source, one.validation_sources, given)])
     training: dict[str, Any] = {"kind": settings.tokenizer_kind, "vocab_size": settings.vocab_size}
     training["lowercase"] = settings.lowercase
     if tokenizer is None:
@@ -44,7 +44,7 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
         inputs |= {"tokenizer": training, "tokenizer_version": text_tokenizer.VERSION}
     note = cache_dir / "mixtures" / f"{key_of(inputs)}.json"
     folder = cache_dir / "tokenizers" / key_of(inputs)
-    with write_errors(note, None), locked(note):
+    with write_errors(note), locked(note):
         if not note.is_file() or (tokenizer is None and not folder.is_dir()):
             parts = {name: one.divided() for name, one in sources.items()}
             left_out = _held_out_elsewhere(parts)
@@ -81,13 +81,7 @@ Stores = Mapping[str, TokenStore | ShardedStore]
 
 
 class Shares(NamedTuple):
-    """What each source of a mixture is asked for and gives.
-
-    Example:
-        >>> shares = Shares({"few": 1.0, "many": 1.0}, "samples", {"few": 2, "many": 6}, {"few": 40, "many": 60}, [1, 1])
-        >>> shares.of_samples, shares.of_tokens
-        ({'few': 0.5, 'many': 0.5}, {'few': 0.6666666666666666, 'many': 0.3333333333333333})
-    """
+    """What each source of a mixture is asked for and gives."""
 
     weights: dict[str, float]
     unit: str

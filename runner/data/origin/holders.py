@@ -44,7 +44,17 @@ def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]
     `data.text_unit=paragraph` blank lines divide it. Raises ValueError for blank text, and data that came as token ids.
     """
     labelled = data.train_set is not None
-    wanted = wanted_documents(text, data.settings, labelled, asked)
+    unit = "file" if labelled else data.settings.text_unit
+    column = getattr(data.settings, "text_column", "text")
+    path = Path(text)
+    with tempfile.TemporaryDirectory() as folder:
+        if len(text) > 255 or not path.is_file():
+            path = Path(folder) / "text.txt"
+            path.write_text(text, encoding="utf-8")
+        source = open_source(path, column, "train", unit) if path.stat().st_size else None
+        wanted = [] if source is None else list(source.documents())
+    if not wanted or not all(isinstance(document, str) for document in wanted):
+        raise ValueError(f"{asked}: {text[:60]!r} holds no text")
     if labelled:
         found = _holders_in_rows(data, wanted)
     elif data.stores:
@@ -54,31 +64,11 @@ def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]
     return list(zip(wanted, found, strict=True))
 
 
-def wanted_documents(text: str, settings: Any, labelled: bool, asked: str) -> list[str]:
-    """The documents of a file, or of a text as if it were one; raises ValueError for blank text."""
-    unit = "file" if labelled else settings.text_unit
-    column = getattr(settings, "text_column", "text")
-    path = Path(text)
-    with tempfile.TemporaryDirectory() as folder:
-        if len(text) > 255 or not path.is_file():
-            path = Path(folder) / "text.txt"
-            path.write_text(text, encoding="utf-8")
-        source = open_source(path, column, "train", unit) if path.stat().st_size else None
-        found = [] if source is None else list(source.documents())
-    if not found or not all(isinstance(document, str) for document in found):
-        raise ValueError(f"{asked}: {text[:60]!r} holds no text")
-    return found
-
-
 def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> list[list[Holder]]:
     """The documents of each source that hold each text, with their sequences in all of its stores."""
     found: dict[str, list[list[Holder]]] = {}
     start = 0
     for store in data.stores:
-        if isinstance(store.data, StoredPretrainingData):
-            raise ValueError(
-                f"{asked}: {store.data.source.describe()} keeps token ids, so its text is not known"
-            )
         holders = _holders_in_documents(store.data, wanted, asked)
         for holder in chain.from_iterable(holders):
             if store.name:
@@ -99,9 +89,8 @@ def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> 
 
 
 def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list[Holder]]:
-    """The documents of the training source and of the validation sources that hold each text."""
     found = [list[Holder]() for _ in wanted]
-    if data.source.tokenized:
+    if isinstance(data, StoredPretrainingData) or data.source.tokenized:
         raise ValueError(f"{asked}: {data.source.describe()} came as token ids, so its text is not known")
     places, number = DocumentPlaces(data), 0
     chunker = places.chunker()

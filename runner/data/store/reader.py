@@ -41,7 +41,18 @@ class TokenStore:
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
-        self.meta = meta = _read_meta(self.folder)
+        try:
+            self.meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_bytes())
+            meta, version = self.meta, self.meta["format_version"]
+        except FileNotFoundError:
+            raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
+        if version != FORMAT_VERSION:
+            raise ValueError(
+                f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
+                "delete it and prepare again"
+            )
         try:
             self.num_tokens, num_sequences = int(meta["num_tokens"]), int(meta["num_sequences"])
             self.fingerprint, self.max_token_id = str(meta["fingerprint"]), int(meta["max_token_id"])
@@ -141,23 +152,6 @@ def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
     with open(path, "rb") as file:
         while len(block := np.fromfile(file, dtype, _BLOCK)):
             yield block
-
-
-def _read_meta(folder: Path) -> dict[str, Any]:
-    try:
-        meta = json.loads((folder / "meta.json").read_bytes())
-    except FileNotFoundError:
-        raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
-    except ValueError:
-        raise _damaged(folder, "meta.json is no JSON") from None
-    if not isinstance(meta, dict) or "format_version" not in meta:
-        raise _damaged(folder, "meta.json names no format version")
-    if meta["format_version"] != FORMAT_VERSION:
-        raise ValueError(
-            f"the token store {folder} has format version {meta['format_version']}, this program reads version "
-            f"{FORMAT_VERSION}: delete it and prepare again"
-        )
-    return meta
 
 
 def _mapped(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[Integer]:

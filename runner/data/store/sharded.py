@@ -43,9 +43,6 @@ class ShardedStore:
         self.ends = np.cumsum([len(shard) for shard in self.shards], dtype=np.int64)
         self.num_tokens = sum(shard.num_tokens for shard in self.shards)
         self.max_token_id = max(shard.max_token_id for shard in self.shards)
-        sizes = [shard.num_bytes for shard in self.shards]
-        self.num_bytes: int | None = None if None in sizes else sum(filter(None, sizes))
-        """Bytes of UTF-8 that the sequences stand for."""
 
     def __len__(self) -> int:
         return int(self.ends[-1])
@@ -112,11 +109,10 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
     for name, content in index["sets"].items():
         shards = [TokenStore(local / shard["folder"]) for shard in content["shards"]]
         for shard, listed in zip(shards, content["shards"], strict=True):
-            if shard.fingerprint != listed["fingerprint"]:
-                raise ValueError(
-                    f"the store {place} is damaged ({listed['folder']} has the fingerprint {shard.fingerprint} where "
-                    f"{INDEX} says {listed['fingerprint']}): prepare it again in another folder"
-                )
+            ours, theirs = shard.fingerprint, listed["fingerprint"]
+            if ours != theirs:
+                what = f"{listed['folder']} has the fingerprint {ours}, not {theirs}"
+                raise ValueError(f"the store {place} {_DAMAGED.format(what)}")
         sets[name] = ShardedStore(shards, content["fingerprint"])
     return OpenedStore(local, index, sets)
 
@@ -130,53 +126,39 @@ def read_index(folder: Folder) -> Index:
         begun = "it was begun but is not finished: give `tiryns prepare corpus` again"
         problem = begun if folder.exists("plan.json") else f"it has no {INDEX}"
         raise FileNotFoundError(f"no sharded store in {folder}: {problem}")
+    shards: list[dict[str, Any]] = []
     try:
-        index = json.loads(folder.read(INDEX))
-    except (ValueError, RecursionError) as error:
-        raise _damaged(folder, "it is no JSON") from error
-    if not isinstance(index, dict):
-        raise _damaged(folder, f"it holds {index!r:.40}, no object")
-    if index.get("format_version") != FORMAT_VERSION:
+        index: Index = json.loads(folder.read(INDEX))
+        if (version := index["format_version"]) == FORMAT_VERSION:
+            needed = [(index, ("max_length", "long_documents", "tokenizer")), (index["sets"], ("train",))]
+            for name, content in index["sets"].items():
+                first, *others = content["shards"]
+                shards += [first, *others]
+                needed.append((content, COUNTS if name == "train" else (*COUNTS, *FIGURES)))
+            needed += [(shard, ("folder", "fingerprint")) for shard in shards]
+            if missing := [name for content, names in needed for name in names if name not in content]:
+                raise KeyError(missing[0])
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the {INDEX} of the store {folder} {_DAMAGED.format(what)}") from error
+    if version != FORMAT_VERSION:
         raise ValueError(
-            f"the sharded store {folder} has format version {index.get('format_version')}, this program reads version "
-            f"{FORMAT_VERSION}: prepare it again"
+            f"the sharded store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
+            "prepare it again"
         )
-    sets = index.get("sets")
-    if not isinstance(sets, dict) or "train" not in sets:
-        raise _damaged(folder, "it names no set 'train'")
-    parts: list[tuple[str, object, tuple[str, ...]]] = [
-        ("it", index, ("max_length", "long_documents", "tokenizer"))
-    ]
-    parts += [(f"its set {name!r}", content, COUNTS) for name, content in sets.items()]
-    parts += [(f"its set {name!r}", content, FIGURES) for name, content in sets.items() if name != "train"]
-    for name, content in sets.items():
-        shards = content.get("shards") if isinstance(content, dict) else None
-        if not isinstance(shards, list) or not shards:
-            raise _damaged(folder, f"its set {name!r} has no list of shards")
-        parts += [(f"a shard of its set {name!r}", shard, ("folder", "fingerprint")) for shard in shards]
-    for where, content, needed in parts:
-        missing = [name for name in needed if not isinstance(content, dict) or name not in content]
-        if missing:
-            raise _damaged(folder, f"{where} has no {missing[0]!r}")
-    for shard in (shard for content in sets.values() for shard in content["shards"]):
+    for shard in shards:
         path = PurePosixPath(str(shard["folder"]))
         if path.is_absolute() or ".." in path.parts:
-            raise _damaged(folder, f"its shard {str(path)!r} leaves the folder of the store")
+            what = f"its shard {str(path)!r} leaves the folder of the store"
+            raise ValueError(f"the {INDEX} of the store {folder} {_DAMAGED.format(what)}")
     return index
 
 
-def _damaged(folder: Folder, what: str) -> ValueError:
-    problem = f"the {INDEX} of the store {folder} is damaged ({what})"
-    return ValueError(f"{problem}: prepare it again in another folder")
+_DAMAGED = "is damaged ({}): prepare it again in another folder"
 
 
 def place_at_length(place: str, max_length: int) -> str:
-    """Where the documents of a store lie in sequences of another length, in tokens.
-
-    Example:
-        >>> place_at_length("s3://bucket/books/", 8192)
-        's3://bucket/books@8192'
-    """
+    """Where the documents of a store lie in sequences of another length, in tokens."""
     return f"{place.rstrip('/')}@{max_length}"
 
 
@@ -197,8 +179,7 @@ def _copied(folder: Folder, index: Index, cache_dir: Path) -> Path:
     """The copy of a remote store, made unless it is there; one process copies, others wait, a killed one is continued."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")
-    num_tokens = sum(content["num_tokens"] for content in index["sets"].values())
-    with write_errors(local, lambda: 4 * num_tokens), locked(local):
+    with write_errors(local), locked(local):
         if local.exists():
             return local
         names = [shard["folder"] for content in index["sets"].values() for shard in content["shards"]]

@@ -41,29 +41,22 @@ def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def write_errors(folder: Path, bytes_needed: Callable[[], int] | None) -> Iterator[None]:
+def write_errors(folder: Path) -> Iterator[None]:
     """Raises OSError with advice for a full disk or a forbidden folder."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         if error.errno in _NO_ROOM:
-            existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
-            free = _megabytes(shutil.disk_usage(existing).free)
-            needed = f"about {_megabytes(bytes_needed())} needed, " if bytes_needed else ""
             raise OSError(
-                f"cannot write {folder}: {reason} ({needed}{free} free there). Nothing was kept. Free some space, or set "
-                "data.cache_dir to a folder on another disk"
+                f"cannot write {folder}: {reason}. Nothing was kept. Free some space, or set data.cache_dir to a folder "
+                "on another disk"
             ) from error
         if error.errno in _NOT_ALLOWED:
             raise type(error)(
                 f"cannot write {folder}: {reason}: {error.filename}. Set data.cache_dir to a folder that can be written"
             ) from error
         raise
-
-
-def _megabytes(size: int) -> str:
-    return f"{max(size / 1e6, 0.1):,.1f} MB"
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:
@@ -185,7 +178,6 @@ class StoreWriter:
             os.fsync(file.fileno())
 
     def _resume(self) -> bool:
-        """Continues at the last mark of a killed writer of the same attributes, if there is one."""
         try:
             mark = json.loads((self.partial / "mark.json").read_bytes())
             if mark["attributes"] != self.attributes or mark["dtype"] != self.dtype.name:
@@ -208,17 +200,15 @@ def write_store(
     vocab_size: int,
     attributes: Mapping[str, object],
     batches: Callable[[int], Iterator[Batch]],
-    bytes_needed: Callable[[], int],
 ) -> TokenStore:
     """The store in a folder, made of `batches(position)`, the input from that position on, unless it exists.
 
     One process writes and others wait for it. An error leaves nothing behind; a killed writer is continued.
-    `bytes_needed` estimates the size on disk, for the message when there is no room.
 
     Raises:
-        OSError: the folder cannot be written; the message names it and the space needed.
+        OSError: the folder cannot be written; the message names it.
     """
-    with write_errors(folder, bytes_needed), locked(folder):
+    with write_errors(folder), locked(folder):
         if folder.exists():
             return TokenStore(folder)
         writer = StoreWriter(folder, vocab_size, attributes)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.conf.values import check_choice
 from tiryns.runner.order.ranges import ranges
 
 if TYPE_CHECKING:
@@ -256,8 +257,7 @@ class Chunker:
 
 def check_chunking(max_length: int, long_documents: str) -> None:
     """Raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
-    if long_documents not in LONG_DOCUMENTS:
-        raise ValueError(f"data.long_documents={long_documents!r}; there are: {', '.join(LONG_DOCUMENTS)}")
+    check_choice("data.long_documents", long_documents, LONG_DOCUMENTS)
     if max_length < 1:
         raise ValueError(f"data.max_length must be at least 1 token, not {max_length}")
 

@@ -93,8 +93,8 @@ def divide(
             log.warning(message, np.count_nonzero(~kept), len(kept), source.describe())
             kept[:] = True
         if not kept.any():
-            every = f"every document of {source.describe()}"
-            raise ValueError(f"{every} is also in a validation set: nothing to train on")
+            where = source.describe()
+            raise ValueError(f"every document of {where} is also in a validation set: nothing to train on")
     else:
         held_out = split_documents(digests, validation_documents, seed)
         kept = ~among(digests, held_out)
@@ -131,7 +131,6 @@ def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np
 
 
 def _scan(source: Source) -> _Scan:
-    """Reads all documents of a source, with all cores where they are many."""
     pieces = pieces_of(source, PIECE)
     number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
     if number == 1:
@@ -227,10 +226,6 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
     several examples, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum.
     Groups of several are dealt out first, the largest first, each to the fold with the fewest examples of the stratum
     that most of the group has. Raises ValueError if there are fewer groups than folds.
-
-    Example:
-        >>> fold_numbers(["a", "b", "c", "d", "e"], ["x", "x", "y", "y", "y"], 2, seed=0).tolist()
-        [2, 1, 1, 1, 2]
     """
     digests = np.array([digest(group) for group in groups], dtype=np.uint64)
     distinct, group_of, sizes = np.unique(digests, return_inverse=True, return_counts=True)

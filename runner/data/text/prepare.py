@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.conf.data.pretraining import PretrainingData
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.read.documents import Source
@@ -50,40 +51,35 @@ class PreparedText:
 def prepare_text(
     source: Source,
     validation_sources: dict[str, Source],
-    validation_documents: float,
-    tokenizer: str | None,
-    tokenizer_kind: str,
-    vocab_size: int,
-    lowercase: bool,
-    max_length: int,
-    long_documents: str,
-    cache_dir: Path,
-    seed: int,
+    given: PretrainingData,
     keep_repeated: bool = False,
     left_out: NDArray[np.uint64] | None = None,
     needed: Sequence[str] = MASKING,
     told: set[str] | None = None,
 ) -> PreparedText:
-    """Tokenised training and validation sequences in `cache_dir`, made unless they are there for these very inputs.
+    """Tokenised training and validation sequences in the cache, made unless they are there for these very inputs.
 
-    Without validation sources `validation_documents` (a number, or a share below 1) are held out as the set `held_out`.
-    No text of a validation set is trained on, unless `keep_repeated`, and none with a digest among `left_out`. Several
-    processes at once wait for one of them; a killed preparation is continued.
+    Without validation sources documents are held out as the set `held_out`, as the settings `given` say. No text of a
+    validation set is trained on, unless `keep_repeated`, and none with a digest among `left_out`. Several processes at
+    once wait for one of them; a killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
         OSError: the cache cannot be written or has no room.
     """
-    text = text_inputs(source, validation_sources, validation_documents, tokenizer, seed)
-    check_chunking(max_length, long_documents)
-    training: dict[str, Any] = {"kind": tokenizer_kind, "vocab_size": vocab_size, "lowercase": lowercase}
-    loaded = load_tokenizer(tokenizer, needed) if tokenizer else None
+    cache_dir = Path(given.cache_dir).expanduser()
+    text = text_inputs(source, validation_sources, given)
+    check_chunking(given.max_length, given.long_documents)
+    training: dict[str, Any] = {"kind": given.tokenizer_kind, "vocab_size": given.vocab_size}
+    training["lowercase"] = given.lowercase
+    loaded = load_tokenizer(given.tokenizer, needed) if given.tokenizer else None
     if loaded is not None:
         tokenizer_inputs: dict[str, object] = {"content": tokenizer_fingerprint(loaded)}
     else:
-        text_tokenizer.check_tokenizer_settings(tokenizer_kind, vocab_size)
+        text_tokenizer.check_tokenizer_settings(given.tokenizer_kind, given.vocab_size)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
-    cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
+    cutting: dict[str, Any] = {"max_length": given.max_length, "long_documents": given.long_documents}
+    cutting["shortest_chunk"] = SHORTEST_CHUNK
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
         inputs["keep_repeated"] = True
@@ -92,10 +88,11 @@ def prepare_text(
     folder = cache_dir / "text" / key_of(inputs)
     if prepared := _recall(folder, cache_dir):
         return prepared
-    with write_errors(folder, None), locked(folder):
+    with write_errors(folder), locked(folder):
         if prepared := _recall(folder, cache_dir):
             return prepared
-        parts = divide(source, validation_sources, validation_documents, seed, keep_repeated, left_out, told)
+        held_out = (given.validation_documents, given.seed)
+        parts = divide(source, validation_sources, *held_out, keep_repeated, left_out, told)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
         keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
@@ -112,7 +109,6 @@ def prepare_text(
 def _fill(
     folder: Path, parts: dict[str, Part], tokenizer_folder: Path, cutting: dict[str, Any]
 ) -> PreparedText:
-    """The stores of all parts."""
     tokenizer = load_tokenizer(str(tokenizer_folder), needed=("pad",))
     chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
     attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
@@ -138,14 +134,10 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
 
 
 def text_inputs(
-    source: Source,
-    validation_sources: dict[str, Source],
-    validation_documents: float,
-    tokenizer: str | None,
-    seed: int,
+    source: Source, validation_sources: dict[str, Source], given: PretrainingData
 ) -> dict[str, object]:
     """What the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
-    check_validation(validation_documents)
+    check_validation(given.validation_documents)
     for name, other in validation_sources.items():
         if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
             rule = f"names are of letters, digits, - and _, and none is {TRAIN!r}"
@@ -153,7 +145,7 @@ def text_inputs(
         if other.tokenized != source.tokenized:
             both = f"{source.describe()} and validation set {name!r}"
             raise ValueError(f"{both}: only one of them is tokenised already")
-    if source.tokenized and not tokenizer:
+    if source.tokenized and not given.tokenizer:
         raise ValueError(
             f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
             "folder of the tokenizer its ids belong to"
@@ -161,8 +153,8 @@ def text_inputs(
     text: dict[str, object] = {"source": source.fingerprint()}
     if validation_sources:
         text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
-    elif validation_documents:
-        text |= {"validation_documents": validation_documents, "seed": seed}
+    elif given.validation_documents:
+        text |= {"validation_documents": given.validation_documents, "seed": given.seed}
     return text
 
 
@@ -206,7 +198,6 @@ _KEPT = ("documents", "unigram_entropy", "tokens_per_byte")
 
 
 def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
-    """The result of an earlier preparation, if it is complete."""
     try:
         content = json.loads((folder / "prepared.json").read_bytes())
     except (FileNotFoundError, NotADirectoryError):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, wraps
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -153,18 +152,9 @@ class PretrainingData(GlobalBatchDataModule):
         self, source: Source, validation_sources: dict[str, Source], validation_documents: float
     ) -> PreparedText:
         """The stores of a source and its validation sets, made unless the cache has them."""
-        names = ("tokenizer_kind", "vocab_size", "lowercase", "max_length", "long_documents", "seed")
-        return prepare_text(
-            source,
-            validation_sources,
-            validation_documents,
-            self.tokenizer_name,
-            cache_dir=Path(self.settings.cache_dir).expanduser(),
-            left_out=self.left_out,
-            needed=self.needed_tokens,
-            told=self.told,
-            **{name: getattr(self.settings, name) for name in names},
-        )
+        own: dict[str, Any] = {"tokenizer": self.tokenizer_name, "validation_documents": validation_documents}
+        how: dict[str, Any] = {"left_out": self.left_out, "needed": self.needed_tokens, "told": self.told}
+        return prepare_text(source, validation_sources, replace(self.settings, **own), **how)
 
     def divided(self) -> dict[str, Part]:
         """The documents of the training and validation sets, which are read once."""
@@ -189,7 +179,6 @@ class PretrainingData(GlobalBatchDataModule):
         return self.stores[0].data.train if self.stores else self.train
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
-        """The orders of all sets of training samples, and what each phase draws of them."""
         places = {store.data.max_length: place for place, store in enumerate(self.stores)}
         first = cast(SeamlessSampler, whole)
         orders = [first, *(order_of(first, store.data.train, store.label) for store in self.stores[1:])]
@@ -269,22 +258,9 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def _describe_training(self) -> tuple[str, str]:
-        """The training data and a global batch in words; a text that phases cut to several lengths counts once."""
+        """The training data of a run without phases and a global batch in words."""
         assert self.prepared is not None
-        size, order = self.sampler.global_batch_size, self.order_fingerprint()
-        documents = self.prepared.documents["train"]
-        mean = size * self.whole.num_tokens // len(self.whole)
-        stores = self.stores or [NamedStore("", self, "")]
-        counts = dict.fromkeys((store.data.max_length for store in stores), 0)
-        for store in stores:
-            counts[store.data.max_length] += len(store.data.train)
-        tokens = sum({store.name: store.data.train.num_tokens for store in reversed(stores)}.values())
-        of = " of {} tokens" if len(counts) > 1 else ""
-        sequences = [f"{count:,} sequences{of.format(length)}" for length, count in counts.items()]
-        training = f"{documents:,} documents, {' or '.join(sequences)}, {tokens:,} tokens"
-        grows = "".join(
-            f"; {what} from {order[name][0]} over {order[name][-1]:,} steps"
-            for name, what in (("batch_warmup", "growing"), ("length_warmup", "lengths growing"))
-            if name in order
-        )
-        return training, f"{size} sequences, about {mean:,} tokens{grows}"
+        size, whole = self.sampler.global_batch_size, self.whole
+        documents, mean = self.prepared.documents["train"], size * whole.num_tokens // len(whole)
+        training = f"{documents:,} documents, {len(whole):,} sequences, {whole.num_tokens:,} tokens"
+        return training, f"{size} sequences, about {mean:,} tokens"

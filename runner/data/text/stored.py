@@ -15,7 +15,7 @@ from tiryns.runner.data.store.sharded import (
 from tiryns.runner.data.text.holdout import TRAIN
 from tiryns.runner.data.text.prepare import PreparedText, verify
 from tiryns.runner.data.text.pretraining import PretrainingData
-from tiryns.runner.data.text.tokenizer import check_special_tokens, load_tokenizer, tokenizer_fingerprint
+from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,20 @@ class StoredPretrainingData(PretrainingData):
         if self.prepared is not None:
             return
         opened = self._opened()
-        self._check(opened)
-        verify([shard for store in opened.sets.values() for shard in store.shards])
+        ours, theirs = self.settings.long_documents, opened.meta["long_documents"]
+        if ours != theirs:
+            raise ValueError(
+                f"data.long_documents={ours}, but the sequences of {self.source.place} were cut with {theirs}"
+            )
+        if self.tokenizer_name:
+            fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name, self.needed_tokens))
+            if fingerprint != opened.meta["tokenizer"]:
+                raise ValueError(
+                    f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
+                    f"which is in {opened.folder / 'tokenizer'}"
+                )
+        shards = [shard for store in opened.sets.values() for shard in store.shards]
+        verify(shards)
         self.validation = {name: store for name, store in opened.sets.items() if name != TRAIN}
         self.train = opened.sets[TRAIN]
         held_out = {name: opened.meta["sets"][name] for name in self.validation}
@@ -60,15 +72,9 @@ class StoredPretrainingData(PretrainingData):
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
             **{figure: {n: content[figure] for n, content in held_out.items()} for figure in FIGURES},
         )
-        try:
-            vocabulary = len(self.tokenizer)
-        except Exception as error:  # the library raises a dozen kinds, some of the hub
-            raise ValueError(
-                f"the store {self.source.place} has no tokenizer that can be loaded in {opened.folder / 'tokenizer'}: "
-                "prepare it again in another folder"
-            ) from error
-        check_special_tokens(self.tokenizer, str(opened.folder / "tokenizer"), self.needed_tokens)
-        for shard in (shard for store in opened.sets.values() for shard in store.shards):
+        self.tokenizer = load_tokenizer(str(self.prepared.tokenizer.absolute()), self.needed_tokens)
+        vocabulary = len(self.tokenizer)
+        for shard in shards:
             if shard.max_token_id >= vocabulary:
                 raise ValueError(
                     f"{shard.folder} has token id {shard.max_token_id}, but the tokenizer of the store "
@@ -77,20 +83,18 @@ class StoredPretrainingData(PretrainingData):
         self.prepare_lengths()
 
     def _open(self, source: object) -> Any:
-        """The place of the store, which `prepare_data` opens."""
         return _Place(str(source).removeprefix("store:"))
 
     def _opened(self) -> OpenedStore:
         """The store, or the one beside it whose sequences have the length of the settings."""
         place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
         opened, length = open_store(place, cache), self.settings.max_length
-        if opened.meta["max_length"] == length:
+        if (first := opened.meta["max_length"]) == length:
             return opened
         other = place_at_length(place, length)
         try:
             found = open_store(other, cache)
         except FileNotFoundError as error:
-            first = opened.meta["max_length"]
             raise ValueError(
                 f"data.max_length={length}, but the sequences of {place} were cut with {first}: set "
                 f"data.max_length={first}, or prepare the store with --max-length {first} {length}, which also makes "
@@ -98,19 +102,3 @@ class StoredPretrainingData(PretrainingData):
             ) from error
         check_same_documents(place, other)
         return found
-
-    def _check(self, opened: OpenedStore) -> None:
-        """Checks what the settings say twice; ValueError for what is otherwise in the store."""
-        cutting = self.settings.long_documents, opened.meta["long_documents"]
-        if cutting[0] != cutting[1]:
-            raise ValueError(
-                f"data.long_documents={cutting[0]}, but the sequences of {self.source.place} were cut with {cutting[1]}: "
-                f"set data.long_documents={cutting[1]}, or prepare it with the other"
-            )
-        if self.tokenizer_name:
-            fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name, self.needed_tokens))
-            if fingerprint != opened.meta["tokenizer"]:
-                raise ValueError(
-                    f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
-                    f"which is in {opened.folder / 'tokenizer'}"
-                )

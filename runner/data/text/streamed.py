@@ -208,7 +208,6 @@ class StreamedPretrainingData(PretrainingData):
         return load_tokenizer(self.tokenizer_name, self.needed_tokens)
 
     def _sampler(self, make_sampler: Callable[..., Any], max_steps: int, max_epochs: float | None) -> Any:
-        """The order; raises ValueError for a sampler that chooses documents by number, or a length in epochs."""
         name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
         if name not in ("Shuffled", "Sequential"):
             raise ValueError(
@@ -265,7 +264,6 @@ class StreamedPretrainingData(PretrainingData):
         return key_of({"source": self.stream_source.fingerprint(), "tokenizer": tokenizer, **cutting})
 
     def _describe_training(self) -> tuple[str, str]:
-        """The stream and a global batch in words."""
         order: Any = self.sampler
         shuffled = f", shuffled {order.buffer_size:,} at a time" if order.buffer_size else ""
         return f"a stream: tokenised as it is read{shuffled}", f"{order.global_batch_size} documents"

@@ -4,7 +4,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -34,20 +33,30 @@ def tokenise(
 
     Raises ValueError for token ids beyond the vocabulary, OSError if the store cannot be written.
     """
-    progress = _Progress(part, smallest_dtype(vocab_size).itemsize)
 
     def batches(position: int) -> Iterator[Batch]:
-        number = num_workers(part.num_characters)
+        number, num_tokens, logged = num_workers(part.num_characters), 0, time.monotonic()
         with workers(number, (part, chunker, vocab_size)) as pool:
-            pending: deque[Future[Batch]] = deque()
-            for task in _tasks(part, position, pool, number > 1):
-                pending.append(task)
-                while len(pending) > 2 * number:
-                    yield progress.batch(pending.popleft())
-            while pending:
-                yield progress.batch(pending.popleft())
+            for batch in _results(_tasks(part, position, pool, number > 1), 2 * number):
+                yield batch
+                num_tokens += len(batch.tokens)
+                if time.monotonic() - logged > _SECONDS_BETWEEN_LINES:
+                    logged = time.monotonic()
+                    of = f"{batch.position:,} of {len(part.kept):,} documents"
+                    log.info("tokenising %s: %s, %s tokens", part.name, of, f"{num_tokens:,}")
 
-    return write_store(folder, vocab_size, attributes, batches, progress.bytes_needed)
+    return write_store(folder, vocab_size, attributes, batches)
+
+
+def _results(tasks: Iterator[Future[Batch]], ahead: int) -> Iterator[Batch]:
+    """The results of tasks in their order, of which so many are begun ahead."""
+    pending: deque[Future[Batch]] = deque()
+    for task in tasks:
+        pending.append(task)
+        while len(pending) > ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
 
 
 def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[Future[Batch]]:
@@ -81,42 +90,11 @@ def _tokenise(documents: _Documents) -> Batch:
 
 
 def _tokenise_piece(stretch: Stretch, position: int) -> Batch:
-    """The sequences of a piece, from a document on."""
     part, _, _ = given()
     batches = [_tokenise(batch) for batch in _grouped(part.read(stretch, position))]
     tokens, lengths, _, sizes = zip(*batches, strict=True)
     num_bytes = None if part.source.tokenized else sum(sizes)
     return Batch(np.concatenate(tokens), np.concatenate(lengths), stretch.stop, num_bytes)
-
-
-@dataclass
-class _Progress:
-    """Counts what was written, logs it now and then, and estimates the whole."""
-
-    part: Part
-    token_bytes: int
-    position: int = 0
-    num_tokens: int = 0
-    num_sequences: int = 0
-    logged: float = field(default_factory=time.monotonic)
-
-    def batch(self, task: "Future[Batch]") -> Batch:
-        batch = task.result()
-        self.position = batch.position
-        self.num_tokens += len(batch.tokens)
-        self.num_sequences += len(batch.lengths)
-        if time.monotonic() - self.logged > _SECONDS_BETWEEN_LINES:
-            self.logged = time.monotonic()
-            of = f"{batch.position:,} of {len(self.part.kept):,} documents"
-            log.info("tokenising %s: %s, %s tokens", self.part.name, of, f"{self.num_tokens:,}")
-        return batch
-
-    def bytes_needed(self) -> int:
-        """Size of the whole store, judged by what is done, or four characters a token."""
-        if not self.position:
-            return int(self.part.num_characters * self.part.kept.mean() / 4 * self.token_bytes)
-        written = self.num_tokens * self.token_bytes + self.num_sequences * 8
-        return int(written * len(self.part.kept) / self.position)
 
 
 def _grouped(documents: Iterator[tuple[int, Document]]) -> Iterator[_Documents]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner import log
-from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
+from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
 from tiryns.runner.data.sequences.characters import ALPHABETS, ESM2_TOKENS, train_characters
 
 if TYPE_CHECKING:
@@ -94,17 +94,12 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
     """
     from transformers import AutoTokenizer
 
-    if Path(name_or_folder).is_file():
-        raise FileNotFoundError(
-            f"data.tokenizer={name_or_folder!r} is a file: give its folder, {str(Path(name_or_folder).parent)!r}"
-        )
     try:
         tokenizer: PreTrainedTokenizerBase = from_pretrained(AutoTokenizer, name_or_folder)
     except CustomCodeRefused:
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        check_config_of(name_or_folder)
         where = f"the folder {name_or_folder} holds" if Path(name_or_folder).is_dir() else "there is"
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
@@ -130,16 +125,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         tokenizer.pad_token = tokenizer.eos_token
         told = "the tokenizer has no padding: rows are filled with %s, which nothing reads there"
         log.info(told, tokenizer.eos_token)
-    check_special_tokens(tokenizer, name_or_folder, needed)
-    return tokenizer
-
-
-def check_special_tokens(
-    tokenizer: "PreTrainedTokenizerBase", name_or_folder: str, needed: Sequence[str]
-) -> None:
-    """Raises ValueError if a tokenizer lacks one of the special tokens `needed`."""
-    lacks = [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]
-    if lacks:
+    if lacks := [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]:
         special = tokenizer.special_tokens_map.items()
         named = ", ".join(f"{role}: {token}" for role, token in special) or "none"
         added = ", ".join(f"'{role}_token': '[{role.upper()}]'" for role in lacks)
@@ -147,22 +133,12 @@ def check_special_tokens(
             f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
             f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
         )
+    return tokenizer
 
 
 def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Returns whether padding is the token that ends texts, as `load_tokenizer` sets it if the tokenizer has none."""
     return tokenizer.pad_token_id is not None and tokenizer.pad_token_id == tokenizer.eos_token_id
-
-
-def check_config_of(name_or_folder: str) -> None:
-    """Raises ValueError for a folder whose config.json, which a tokenizer is found by, cannot be read."""
-    from transformers import AutoConfig
-
-    if (Path(name_or_folder) / "config.json").is_file():
-        try:
-            from_pretrained(AutoConfig, name_or_folder)
-        except Exception as error:
-            raise cannot_load(name_or_folder, error) from error
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -8,12 +8,6 @@ import numpy as np
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
 
-READ = 200
-"""Samples whose tokens are counted, spread evenly over all."""
-
-LEAST = 500
-"""Tokens below which a share tells nothing."""
-
 MANY = 0.05
 """Share of unknown tokens from which on a tokenizer is another text's."""
 
@@ -23,31 +17,30 @@ def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
 
     Warns of a tokenizer that knows little of them.
     """
-    unknown = unknown_share(tokenizer, samples)
-    token, share = tokenizer.unk_token, f"{unknown:.0%}"
-    if unknown >= MANY:
+    lacking, share = "", unknown_share(tokenizer, samples)
+    if share >= MANY:
+        lacking = f"{share:.0%} of the text is {tokenizer.unk_token}"
         log.warning(
-            "%s of the tokens are %s: the tokenizer was made for other text, and the model cannot tell what stands "
-            "there; choose another data.tokenizer, or data.tokenizer_kind",
-            *(share, token),
-        )
-    lacking = f"; {share} of the text is {token}" if unknown >= MANY else ""
-    bare = "" if tokenizer.num_special_tokens_to_add() else "; the tokenizer adds no special tokens to a text"
-    return f"{len(tokenizer):,} tokens{lacking}{bare}"
+            "%s: the tokenizer was made for other text, and the model cannot tell what stands there; choose another "
+            "data.tokenizer, or data.tokenizer_kind", lacking,
+        )  # fmt: skip
+    bare = "" if tokenizer.num_special_tokens_to_add() else "the tokenizer adds no special tokens to a text"
+    return "; ".join(filter(None, (f"{len(tokenizer):,} tokens", lacking, bare)))
 
 
 def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
     """The share of the token for what a tokenizer does not know among the ordinary ones of samples.
 
-    It is 0 without such a token, also where it is that of a text's end, as GPT-2 has it, and of very few tokens.
+    It is that of 200 samples, spread evenly over all, and 0 without such a token, also where it is that of a text's end,
+    as GPT-2 has it, and of fewer than 500 tokens, which tell nothing.
     """
     unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
     others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
     if unknown is None or unknown in others or not len(samples):
         return 0.0
-    tokens, _ = samples.gather(np.unique(np.linspace(0, len(samples) - 1, READ).astype(np.int64)))
+    tokens, _ = samples.gather(np.unique(np.linspace(0, len(samples) - 1, 200).astype(np.int64)))
     ordinary = tokens[~np.isin(tokens, [*(special - {unknown})])]
-    return float(np.mean(ordinary == unknown)) if len(ordinary) >= LEAST else 0.0
+    return float(np.mean(ordinary == unknown)) if len(ordinary) >= 500 else 0.0
 
 
 _PROBES = (("a", "b"), ("A", "B"), ("0", "1"), ("ж", "я"), ("中", "文"), ("あ", "い"), ("ب", "م"), ("क", "ख"))

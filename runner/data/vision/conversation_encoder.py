@@ -88,7 +88,6 @@ class ConversationEncoder:
         return self._text(conversation, [self.images.ids(size) for size in sizes])
 
     def _text(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> EncodedText:
-        """Tokens and labels that fit into the sequence."""
         text, images_end = self._whole(conversation, shown)
         if (length := len(text.input_ids)) > self.max_length:
             problem = f"{conversation.name()}: {length} tokens, where data.max_length={self.max_length}"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tiryns.conf.values import suggest
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.examples import column
 from tiryns.runner.data.read.rows import Row
 
@@ -68,18 +68,18 @@ class ConversationReader:
     def __init__(self, columns: Mapping[str, str] | None, caption_prompt: str) -> None:
         """Raises ValueError for an unknown column."""
         self.columns = {**COLUMNS, **(columns or {})}
-        if unknown := [name for name in self.columns if name not in COLUMNS]:
-            raise ValueError(
-                f"data.columns: {unknown[0]!r} is not known; there are: {', '.join(COLUMNS)}"
-                + suggest(unknown[0], COLUMNS)
-            )
+        for name in self.columns:
+            check_choice("data.columns", name, COLUMNS)
         self.caption_prompt = caption_prompt
 
     def __call__(self, row: Row, number: int) -> Conversation:
         """The conversation of row `number`; raises ValueError, with the row's place, for one that cannot be used."""
         values, names = row.values, self.columns
-        accepted = []
-        images = _images(row, names["image"])
+        accepted, given = [], values.get(names["image"])
+        images = [] if given in (None, "") else [*given] if isinstance(given, list | tuple) else [given]
+        if wrong := [path for path in images if not isinstance(path, str) or not path]:
+            what = f"column {names['image']!r} holds {wrong[0]!r:.80}, expected a path or several"
+            raise ValueError(f"{row.where}: {what}")
         if names["conversations"] in values:
             turns = _llava_turns(row, names["conversations"])
         elif names["question"] in values:
@@ -108,28 +108,16 @@ class ConversationReader:
             kind=None if kind is None else str(kind),
             where=row.where,
         )
-        _check_places(conversation)
+        places = [turn.role for turn in turns for _ in range(turn.text.count(IMAGE_PLACE))]
+        if places != [USER] * len(images):
+            raise ValueError(
+                f"{conversation.name()}: {len(places)} {IMAGE_PLACE} places for {len(images)} images; expected one per "
+                f"image, where the user speaks: write {IMAGE_PLACE} there"
+            )
         return conversation
 
 
-def _check_places(conversation: Conversation) -> None:
-    """Raises ValueError unless a conversation's user turns have an `<image>` place for each image, and no other has."""
-    places = sum(turn.text.count(IMAGE_PLACE) for turn in conversation.turns if turn.role == USER)
-    if any(IMAGE_PLACE in turn.text for turn in conversation.turns if turn.role != USER):
-        raise ValueError(f"{conversation.name()}: {IMAGE_PLACE} stands where the user does not speak")
-    images = len(conversation.images)
-    if images and not places:
-        raise ValueError(
-            f"{conversation.name()}: the question has no place for its image: write {IMAGE_PLACE} where it goes"
-        )
-    if places != images:
-        raise ValueError(
-            f"{conversation.name()}: {places} {IMAGE_PLACE} places for {images} images; expected one place per image"
-        )
-
-
 def _llava_turns(row: Row, name: str) -> list[Turn]:
-    """The turns of a LLaVA row, in which user and assistant take turns."""
     given = column(row, name, "data.columns")
     if not isinstance(given, list) or not given:
         raise ValueError(f"{row.where}: column {name!r} holds {given!r:.80}, expected a list of turns")
@@ -137,14 +125,14 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
     for turn in given:
         try:
             role, text = (turn["from"], turn["value"]) if "from" in turn else (turn["role"], turn["content"])
+            turns.append(Turn(ROLES[role], text))
         except (KeyError, TypeError):
-            problem = f"{row.where}: a turn is {turn!r:.80}, expected an object with 'from' and 'value'"
-            raise ValueError(problem) from None
-        if not isinstance(role, str) or role not in ROLES or not isinstance(text, str):
+            text = None
+        if not isinstance(text, str):
             raise ValueError(
-                f"{row.where}: a turn of {role!r:.40} with {text!r:.40}; expected text of one of {', '.join(ROLES)}"
+                f"{row.where}: a turn is {turn!r:.80}, expected an object with a text as 'value' and as 'from' one of "
+                f"{', '.join(ROLES)}"
             )
-        turns.append(Turn(ROLES[role], text))
     roles = [turn.role for turn in turns]
     spoken = roles[1:] if roles[0] == SYSTEM else roles
     if not spoken or spoken != [USER, ASSISTANT] * (len(spoken) // 2):
@@ -157,15 +145,6 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
     return turns
 
 
-def _images(row: Row, name: str) -> list[str]:
-    given = row.values.get(name)
-    references = [] if given in (None, "") else given if isinstance(given, list | tuple) else [given]
-    for path in references:
-        if not isinstance(path, str) or not path:
-            raise ValueError(f"{row.where}: column {name!r} holds {path!r:.80}, expected a path or several")
-    return list(references)
-
-
 def _text(row: Row, name: str) -> str:
     value = column(row, name, "data.columns")
     if not isinstance(value, str) or not value.strip():
@@ -176,17 +155,15 @@ def _text(row: Row, name: str) -> str:
 def _answers(row: Row, name: str) -> list[str]:
     """Accepted answers; numbers and truth values as text."""
     given = column(row, name, "data.columns")
-    found = []
-    for answer in given if isinstance(given, list | tuple) else [given]:
-        value = answer.get("answer") if isinstance(answer, Mapping) else answer  # as in VQA v2
-        text = str(value).lower() if isinstance(value, bool) else str(value).strip()
-        if not isinstance(value, str | int | float) or not text:
-            problem = f"{row.where}: column {name!r} holds {given!r:.80}, expected an answer or several"
-            raise ValueError(problem)
-        found.append(text)
-    if not found:
-        raise ValueError(f"{row.where}: column {name!r} holds no answer")
-    return found
+    answers = given if isinstance(given, list | tuple) else [given]
+    values = [
+        answer.get("answer") if isinstance(answer, Mapping) else answer for answer in answers
+    ]  # as in VQA v2
+    texts = [str(value).lower() if isinstance(value, bool) else str(value).strip() for value in values]
+    if not values or not all(texts) or not all(isinstance(value, str | int | float) for value in values):
+        problem = f"{row.where}: column {name!r} holds {given!r:.80}, expected an answer or several"
+        raise ValueError(problem)
+    return texts
 
 
 def _with_places(text: str, count: int) -> str:

@@ -190,10 +190,11 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         if given.train is None:
             problem = "data.train names no training data: give a jsonl file of conversations about images"
             raise ValueError(problem)
-        sets = {"train": self._read("train", given.train)}
-        for part in ("validation", "test"):
-            named = by_name(self.sources[part], part)
-            sets |= {f"{part}/{name}": self._read(part, source) for name, source in named.items()}
+        sets = {}
+        for part in ("train", "validation", "test"):
+            for name, source in by_name(self.sources[part], part).items():
+                how = (self.reading, part, f"data.{part}", self.read_row, given.images)
+                sets[part if part == "train" else f"{part}/{name}"] = read_conversations(source, *how)
         train, images, self.description = sets["train"]
         if given.validation is None and given.validation_documents:
             keys = [conversation.image_key() for conversation in train]
@@ -230,12 +231,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """The tokens of an image, and the vocabulary."""
-        return {"images": self._encoder.images.describe(), "vocabulary": f"{len(self.tokenizer):,} tokens"}
-
-    def _read(self, part: str, source: RowSource) -> "FoundConversations":
-        how = (self.read_row, self.settings.images)
-        return read_conversations(source, self.reading, part, f"data.{part}", *how)
+        """The vocabulary."""
+        return {"vocabulary": f"{len(self.tokenizer):,} tokens"}
 
 
 class FoundConversations(NamedTuple):

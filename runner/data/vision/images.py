@@ -130,17 +130,9 @@ def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
                     raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")
                 yield image
     except Exception as error:  # the decoders raise a dozen kinds, some of the interpreter's own
-        raise UndecodableImage(f"{name} cannot be decoded: {_reason(error, source)}") from error
-
-
-def _reason(error: Exception, source: bytes | Path) -> str:
-    """Why an image cannot be decoded, in words."""
-    if isinstance(error, Image.DecompressionBombError):  # Pillow's own bound is higher
-        return f"it has more than {MOST_PIXELS:,} pixels, which are the most"
-    if not isinstance(error, Image.UnidentifiedImageError):
-        return str(error) or type(error).__name__
-    size = len(source) if isinstance(source, bytes) else source.stat().st_size
-    return f"of no known format, which are {', '.join(FORMATS)}" if size else "the file is empty"
+        unknown = isinstance(error, Image.UnidentifiedImageError)
+        reason = f"of no known format, which are {', '.join(FORMATS)}" if unknown else str(error)
+        raise UndecodableImage(f"{name} cannot be decoded: {reason or type(error).__name__}") from error
 
 
 ImageInputs = dict[str, NDArray[np.number]]
@@ -217,14 +209,6 @@ class ImageEncoder:
         """The model's inputs for an image in RGB, without text where that makes no difference, which is faster."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
 
-    def describe(self) -> str:
-        """The number of tokens per image, in words."""
-        features = self.example.ids.count(self.feature_id)
-        if self.fixed:
-            return f"{features} tokens each"
-        width, height = EXAMPLE_SIZE
-        return f"tokens by their size, such as {features} for {width} x {height} pixels"
-
 
 class EncodesWithProcessor:
     """Encodes an image with a processor of transformers, which replaces the token `place`."""
@@ -284,7 +268,6 @@ def _inputs(found: Mapping[str, Any]) -> ImageInputs:
 
 
 def _equal(some: ImageInputs, others: ImageInputs) -> bool:
-    """Whether they have the same names and values."""
     return some.keys() == others.keys() and all(np.array_equal(some[n], others[n]) for n in some)
 
 

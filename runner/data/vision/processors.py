@@ -12,7 +12,7 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING_NAMES, pr
 from transformers.utils import cached_file
 
 from tiryns.conf.data.common import ImagesAndText
-from tiryns.conf.values import check_choice, suggest
+from tiryns.conf.values import check_choice
 from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
 from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
@@ -42,7 +42,6 @@ def processor_of(name_or_path: str) -> Any:
 
 
 def _by_architecture(name_or_path: str) -> str:
-    """The name of the processor that a model's architecture has."""
     try:
         architecture = from_pretrained(AutoConfig, name_or_path).model_type
     except CustomCodeRefused:
@@ -184,11 +183,8 @@ def load_processor(name_or_path: str, options: Mapping[str, object] | None = Non
     if options:
         images = processor.image_processor
         known = images.to_dict()
-        if unknown := [option for option in options if option not in known]:
-            raise ValueError(
-                f"data.processor_options: {type(images).__name__} has no {unknown[0]!r}; there are: "
-                f"{', '.join(sorted(known))}" + suggest(unknown[0], known)
-            )
+        for option in options:
+            check_choice("data.processor_options", option, sorted(known))
         processor.image_processor = type(images).from_dict(known | dict(options))
     return vision_processor(processor)
 

@@ -16,7 +16,7 @@ from tiryns.runner.data.origin.holders import holders_of
 from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import Fingerprint
-from tiryns.runner.samplers.mixed import Reduced
+from tiryns.runner.samplers.mixed import DerivedSampler
 
 log = logging.getLogger("tiryns")
 
@@ -27,7 +27,7 @@ WITHOUT = "without"
 """Entry of a fingerprint with the digest of the samples that are left out."""
 
 
-class Without(Reduced):
+class Without(DerivedSampler[GlobalBatchSampler]):
     """The global batches of `sampler`, in which some samples count for nothing, or have a substitute.
 
     Samples keep their places, and so do their masks, their dropout and the cut into micro-batches. `substitutes` [D] are
@@ -44,6 +44,8 @@ class Without(Reduced):
         >>> Without(sampler, left_out, np.array([2]), "digest").global_batch(0)[:, 1].tolist()
         [0, 2]
     """
+
+    leaves_out = True
 
     def __init__(
         self,

@@ -113,7 +113,7 @@ def test_folder_of_other_inputs_is_refused(tmp_path: Path) -> None:
     plan.keep(folder)
     for other, words in (
         (replace(plan, tasks=4), "tasks was 3 and is 4"),
-        (replace(plan, files=[InputFile("a", 3, "y")]), "the files of the source"),
+        (replace(plan, files=[InputFile("a", 3, "y")]), r"files was \[\['a', 3, 'x'\]\]"),
         (replace(plan, deduplication=Step("exact", {})), "deduplication was None"),
     ):
         with pytest.raises(ValueError, match=f"begun with other inputs .*{words}"):

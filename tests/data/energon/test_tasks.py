@@ -154,8 +154,8 @@ def test_processor_of_many_sizes_is_refused_where_images_have_one_number_of_plac
         ({"0.png": b"no"}, {"question": "one?", "answer": "red", "image": ["0.png"]}, "'0.png' cannot be decoded"),
         ({}, {"question": "one?", "answer": "red", "image": ["0.png"]}, "there is no image '0.png' in the shard"),
         ({}, {"question": "one? " * 40, "answer": "red"}, "tokens, where data.max_length=40"),
-        ({}, [1, 2], "its json is a list"),
-        ({"jpg": b"x"}, None, "has no file ending in .json, only jpg"),
+        ({}, [1, 2], "its json is [1, 2]"),
+        ({"jpg": b"x"}, None, "its json is None"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_named(
@@ -247,10 +247,5 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path, vision: VisionProce
     folder = written(tmp_path / "set", [row(i) for i in range(3)])
     with pytest.raises(ValueError, match=r"data\.micro_batch_size must be 1 or more, not 0"):
         module(folder, vision, micro_batch_size=0)
-    with pytest.raises(ValueError, match="rows of 20 tokens cannot hold samples of 40"):
-        module(folder, vision, row_length=20)
     with pytest.raises(ValueError, match="3 training samples for 1 ranks x 4 workers"):
         module(folder, vision, num_workers=4).stream()
-    data = module(folder, vision)
-    with pytest.raises(ValueError, match="Invalid value for split: 'dev'"):
-        data.datasets_provider(data._build_worker_config(0), "dev")  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ def sequences(num: int, vocab_size: int = 50) -> list[list[int]]:
 
 def token_store(folder: Path, content: list[list[int]]) -> TokenStore:
     tokens, lengths = np.concatenate([*content]).astype(np.int64), np.array([*map(len, content)], np.int32)
-    return write_store(folder, 50, {}, lambda _: iter([Batch(tokens, lengths, 0, len(tokens))]), lambda: 0)
+    return write_store(folder, 50, {}, lambda _: iter([Batch(tokens, lengths, 0, len(tokens))]))
 
 
 def sharded_folder(folder: Path, *sizes: int, **fields: Any) -> Path:

@@ -14,16 +14,13 @@ class NoCredentialsError(Exception):
 
 RAISED: dict[str, tuple[Exception, str]] = {
     "timeout": (TimeoutError("timed out"), "timed out"),
-    "credentials": (NoCredentialsError("Unable to locate credentials"), "Unable to locate credentials"),
     "silent": (NoCredentialsError(), "NoCredentialsError"),
     "seeking": (ValueError("Cannot seek streaming HTTP file"), "Cannot seek streaming HTTP file"),
     "lines": (RuntimeError("denied\nby the server"), "denied"),
 }
 ASKED: dict[str, Any] = {
     "cat_file": lambda folder: folder.read("a"),
-    "exists": lambda folder: folder.exists("a"),
     "pipe_file": lambda folder: folder.write("a", b"b"),
-    "ls": lambda folder: folder.is_empty(),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.data.store.sharded import sequences, sharded_folder, token_store
 from tiryns.runner.data.store import sharded
 from tiryns.runner.data.store.remote import Folder
-from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, ShardedStore, open_store
+from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, open_store
 
 
 @pytest.fixture(name="place", params=["here", "memory://"])
@@ -27,7 +27,7 @@ def test_shards_are_read_as_one_store(sizes: tuple[int, ...], tmp_path: Path) ->
     store = pickle.loads(pickle.dumps(store))
     assert len(store.shards) == len(sizes)
     assert (len(store), store.num_tokens) == (len(whole), whole.num_tokens)
-    assert (store.num_bytes, store.max_token_id) == (whole.num_bytes, whole.max_token_id)
+    assert store.max_token_id == whole.max_token_id
     rng = np.random.default_rng(0)
     for indices in (np.empty(0, np.int64), np.arange(23), *rng.integers(0, 23, (8, 11))):
         ours, theirs = store.gather(indices), whole.gather(indices)
@@ -106,10 +106,3 @@ def test_what_is_no_finished_store_is_refused(tmp_path: Path) -> None:
     refused(FileNotFoundError, "no token store in .*00001")
     token_store(folder / "shards/00001/train", sequences(5)[:4])
     refused(ValueError, "shards/00001/train has the fingerprint")
-
-
-def test_bytes_are_unknown_where_those_of_a_shard_are(tmp_path: Path) -> None:
-    stores = [token_store(tmp_path / name, sequences(3)) for name in "ab"]
-    assert ShardedStore(stores, "x").num_bytes == 2 * stores[0].num_tokens
-    stores[1].num_bytes = None
-    assert ShardedStore(stores, "x").num_bytes is None

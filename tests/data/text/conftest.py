@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tiryns.conf.data import pretraining as options
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 
@@ -14,7 +15,6 @@ WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven"
 
 
 SETTINGS: dict[str, Any] = {
-    "validation_sources": {},
     "validation_documents": 10,
     "tokenizer": None,
     "tokenizer_kind": "wordpiece",
@@ -24,6 +24,14 @@ SETTINGS: dict[str, Any] = {
     "long_documents": "sentences",
     "seed": 0,
 }
+
+
+def prepared_in(
+    folder: Path, source: Source, validation_sources: dict[str, Source] | None = None, **changed: Any
+) -> PreparedText:
+    """What is prepared of a source in a cache, with other settings as they are given."""
+    settings = options.PretrainingData(cache_dir=str(folder), **{**SETTINGS, **changed})
+    return prepare_text(source, validation_sources or {}, settings)
 
 
 def paragraphs(num: int, seed: int = 0) -> list[str]:
@@ -61,7 +69,4 @@ def source_fixture(tmp_path: Path) -> Source:
 
 @pytest.fixture(name="prepared")
 def prepared_fixture(source: Source, tmp_path: Path) -> Callable[..., PreparedText]:
-    def call(source: Source = source, **changed: Any) -> PreparedText:
-        return prepare_text(source, cache_dir=tmp_path / "cache", **{**SETTINGS, **changed})
-
-    return call
+    return lambda source=source, **changed: prepared_in(tmp_path / "cache", source, **changed)

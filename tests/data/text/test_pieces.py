@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.data.text.conftest import SETTINGS, Own, paragraphs
+from tests.data.text.conftest import Own, paragraphs, prepared_in
 from tiryns.runner.data.read import file_documents
 from tiryns.runner.data.read.documents import CombinedSource, Source, open_source
 from tiryns.runner.data.read.file_documents import FileSource, documents_of, pieces_of
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.text import pool, tokenise
-from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.prepare import PreparedText
 
 TEXTS = [f"{text}\nGrüße, 川 {n} \u2028\x0b\x85 end" for n, text in enumerate(paragraphs(60))]
 SMALL = 256
@@ -97,10 +97,6 @@ def test_pieces_join_to_the_documents(
     assert len(whole) >= 2
 
 
-def prepared_in(folder: Path, source: Source, **changed: Any) -> PreparedText:
-    return prepare_text(source, cache_dir=folder, **{**SETTINGS, **changed})
-
-
 def content(folder: Path, found: PreparedText) -> dict[str, bytes]:
     """Every file of the stores, by its name in the cache."""
     stores = [found.train, *found.validation.values()]
@@ -131,7 +127,7 @@ def test_stores_of_pieces_are_those_of_one_worker(
     write: Callable[[Path, list[str]], None],
 ) -> None:
     source = source_of(tmp_path, name, unit, write)
-    held_out = {"validation_documents": 1 if unit == "file" else 5}
+    held_out: Any = {"validation_documents": 1 if unit == "file" else 5}
     one = prepared_in(tmp_path / "one", source, **held_out)
     in_pieces()
     monkeypatch.setattr(FileSource, "documents", None)  # nobody reads all of them

@@ -1,7 +1,6 @@
 """From text to stores: every setting counts, nothing is done twice, nothing stays half-made."""
 
 import json
-import logging
 import math
 import shutil
 from collections.abc import Callable
@@ -13,12 +12,12 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.conftest import ROOT
-from tests.data.text.conftest import SETTINGS, Own, paragraphs, text_source
+from tests.data.text.conftest import SETTINGS, Own, paragraphs, prepared_in, text_source
 from tests.support.processes import process
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.store.reader import TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.text import pool, prepare, tokenise
-from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.prepare import PreparedText
 
 
 def texts(store: TokenStore, tokenizer: Any) -> list[str]:
@@ -162,7 +161,7 @@ def test_a_moved_cache_is_still_of_use(
     prepared()
     (tmp_path / "cache").rename(tmp_path / "moved")
     monkeypatch.setattr(type(source), "documents", lambda self: pytest.fail("read again"))
-    found = prepare_text(source, cache_dir=tmp_path / "moved", **SETTINGS)
+    found = prepared_in(tmp_path / "moved", source)
     assert TokenStore(found.train).num_tokens > 0
     assert found.tokenizer.is_dir()
 
@@ -178,18 +177,6 @@ def test_tokenised_input_is_taken_as_it_is(prepared: Callable[..., PreparedText]
         prepared(tokens)
     with pytest.raises(ValueError, match="only one of them is tokenised already"):
         prepared(tokens, tokenizer=folder, validation_sources={"v": text_source(tmp_path / "v.txt", ["x"])})
-
-
-def test_it_says_how_far_it_is(
-    prepared: Callable[..., PreparedText], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(tokenise, "_SECONDS_BETWEEN_LINES", -1.0)
-    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 40)
-    with caplog.at_level(logging.INFO, "tiryns"):
-        prepared(validation_documents=0)
-    lines = [record.getMessage() for record in caplog.records]
-    assert any(line.startswith("tokenising train: 40 of 100 documents, ") for line in lines)
-    assert any("100 documents (train 100)" in line for line in lines)
 
 
 @pytest.mark.rows(1)

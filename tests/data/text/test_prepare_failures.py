@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from tests.data.text.conftest import SETTINGS, paragraphs, text_source
+from tests.data.text.conftest import prepared_in
 from tests.support.processes import lives
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.store import writer as store_writer
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.text import pool, prepare, tokenise
-from tiryns.runner.data.text.prepare import PreparedText, prepare_text
+from tiryns.runner.data.text.prepare import PreparedText
 
 
 def test_a_removed_store_or_tokenizer_is_made_again(prepared: Callable[..., PreparedText]) -> None:
@@ -161,7 +161,7 @@ def test_a_killed_preparation_is_continued_and_two_at_once_do_not_collide(
             time.sleep(0.05)
 
         monkeypatch.setattr(store_writer.StoreWriter, "append", append_or_die)
-        found = prepare_text(source, cache_dir=tmp_path / "killed", **SETTINGS)
+        found = prepared_in(tmp_path / "killed", source)
         return f"{found.train} {done}"
 
     append, expected = store_writer.StoreWriter.append, TokenStore(prepared().train).fingerprint
@@ -202,9 +202,7 @@ def test_workers_end_with_a_killed_preparation(
     tokenizer = prepared().tokenizer
     monkeypatch.setattr(pool, "MUCH_TEXT", 0)
     monkeypatch.setattr(tokenise, "_tokenise_piece", stuck)
-    work = partial(
-        prepare_text, source, cache_dir=tmp_path / "killed", **{**SETTINGS, "tokenizer": str(tokenizer)}
-    )
+    work = partial(prepared_in, tmp_path / "killed", source, tokenizer=str(tokenizer))
     process = start(work, tmp_path / "none")
     deadline = time.monotonic() + 30
     while not (workers := children(process.pid)):
@@ -223,32 +221,10 @@ def test_workers_end_with_a_killed_preparation(
                 os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.slow
-def test_no_room_is_one_message_and_leaves_nothing(
-    prepared: Callable[..., PreparedText], tmp_path: Path
-) -> None:
-    tokenizer, cache = prepared().tokenizer, tmp_path / "full"
-    large = text_source(tmp_path / "large.txt", paragraphs(5000))
-
-    def work() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-        prepare_text(large, cache_dir=cache, **{**SETTINGS, "tokenizer": str(tokenizer)})
-
-    process = start(work, tmp_path / "message")
-    process.join()
-    message = (tmp_path / "message").read_text()
-    assert message.startswith(f"cannot write {cache}/text/")
-    assert "File too large (about 0." in message
-    assert "MB needed" in message
-    assert "\n" not in message
-    assert not list(cache.rglob("*.partial"))
-    assert not list(cache.rglob("tokens.bin"))
-
-
 def test_no_room_for_the_tokenizer_is_one_message_and_leaves_nothing(source: Source, tmp_path: Path) -> None:
     def work() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-        prepare_text(source, cache_dir=tmp_path / "full", **SETTINGS)
+        prepared_in(tmp_path / "full", source)
 
     start(work, tmp_path / "message").join()
     message = (tmp_path / "message").read_text()
@@ -260,7 +236,7 @@ def test_no_room_for_the_tokenizer_is_one_message_and_leaves_nothing(source: Sou
 def test_a_cache_that_cannot_be_written_is_one_message(source: Source, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(OSError, match=r"cannot write .*: Not a directory.*Set data.cache_dir"):
-        prepare_text(source, cache_dir=tmp_path / "file/cache", **SETTINGS)
+        prepared_in(tmp_path / "file/cache", source)
     assert (tmp_path / "file").read_text() == "not a folder"
 
 

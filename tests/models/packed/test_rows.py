@@ -14,7 +14,7 @@ from tests.models.tiny import OWN, tiny
 from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support import needs
 from tests.support.precision import assert_close, assert_gradients_close, gradients, rounding
-from tiryns.runner.data.batches import SUMMED
+from tiryns.runner.data.batches import FIGURES
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.packed import attention as packed_attention
@@ -142,7 +142,7 @@ def test_masks_targets_and_hashes_are_those_of_padded_rows() -> None:
             assert torch.equal(packed[name][0], padded[name][real])
         for name in ("targets", "target_weights"):
             assert name not in packed or torch.equal(packed[name], padded[name])
-        for name in set(SUMMED) - {"padded_tokens"}:
+        for name in {"weight", *FIGURES} - {"padded_tokens"}:
             assert packed[name] == padded[name], name
         assert packed["padded_tokens"] == packed["tokens"] == sum(LENGTHS) < padded["padded_tokens"]
         assert packed["cu_seqlens"].dtype == torch.int32

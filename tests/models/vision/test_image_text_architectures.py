@@ -231,7 +231,9 @@ def test_options_of_the_image_processor_are_taken_or_named(tmp_path: Path) -> No
     tiled, whole = (load_processor(folder, {"do_image_splitting": split}) for split in (True, False))
     assert whole.images.fixed
     assert len(whole.images.ids((300, 200))) < len(tiled.images.ids((300, 200)))
-    with pytest.raises(ValueError, match=r"has no 'do_image_spliting'; .* Did you mean 'do_image_splitting'"):
+    with pytest.raises(
+        ValueError, match=r"options='do_image_spliting'; .* Did you mean 'do_image_splitting'"
+    ):
         load_processor(folder, {"do_image_spliting": False})
 
 
