@@ -75,7 +75,15 @@ class Manifest:
 
 @dataclass
 class EarlyStopping:
-    """Ends the run when the monitored metric stops improving: `callback=[default,early_stopping]`."""
+    """Stops the run after `patience` validations without an improvement of more than `min_delta`.
+
+    `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`. All ranks see
+    the same figures and stop together.
+
+    Example:
+        >>> EarlyStopping(monitor="val/books/loss", mode="min", patience=3, min_delta=0.0).state_dict()
+        {'best': None, 'waited': 0}
+    """
 
     _target_: str = "runner.callbacks.EarlyStopping"
     monitor: Any = "${checkpoint.monitor}"
@@ -90,7 +98,10 @@ class EarlyStopping:
 
 @dataclass
 class StopAfter:
-    """Ends the run after so many steps of its schedule: `callback=[default,stop_after] callback.stop_after.steps=100`."""
+    """Ends a run after so many steps of its schedule, whose rates and order stay those of the whole run.
+
+    Example: `tiryns callback=[default,stop_after] callback.stop_after.steps=100`
+    """
 
     _target_: str = "runner.callbacks.StopAfter"
     steps: int = setting(MISSING, allowed=COUNT)
@@ -127,7 +138,11 @@ class Divergence:
 
 @dataclass
 class Plateau:
-    """Warns at each validation, and in the status, while the loss is still the unigram entropy of the text."""
+    """Warns after each validation since the warm-up in which no loss is well below its unigram entropy.
+
+    `status.json` has it of every such validation; a line is logged from step 100 on.
+    Example: `tiryns ~callback.plateau`
+    """
 
     _target_: str = "runner.callbacks.Plateau"
 

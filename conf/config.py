@@ -65,7 +65,12 @@ FORMER: dict[str, dict[str, dict[Any, Any]]] = {
 
 
 def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a group as they count in the hash of a config."""
+    """The settings of a group as they count in the hash of a config.
+
+    Example:
+        >>> as_before("module", {"neftune_alpha": 0.0, "compile_model": "auto", "load_best": True})
+        {'compile_model': False, 'load_best': True}
+    """
     later, former = LATER.get(group, {}), FORMER.get(group, {})
     kept = {n: value for n, value in values.items() if n not in later or value != later[n]}
     return {n: former[n].get(value, value) if n in former else value for n, value in kept.items()}
@@ -188,6 +193,10 @@ def scaled(*, _root_: DictConfig) -> str:
 
     An option `scale/NAME.yaml` holds what all recipes of that scale have, `experiment/NAME/RECIPE.yaml` what differs from
     the recipe. Both hold settings alone: the options of the groups are the recipe's own.
+
+    Example:
+        >>> scaled(_root_=DictConfig({"scale": "toy", "experiment": "modernbert"}))
+        'experiment/toy/modernbert'
     """
     scale, recipe = (_root_.get(group) for group in ("scale", "experiment"))
     if scale is None:

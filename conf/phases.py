@@ -54,12 +54,23 @@ class Phase:
 
 
 def place_of(number: int, name: str) -> str:
-    """How messages name a phase, counted from 0."""
+    """How messages name a phase, counted from 0.
+
+    Example:
+        >>> place_of(1, "decay")
+        'phases[1] (decay)'
+    """
     return f"phases[{number}] ({name})"
 
 
 def phases_of(given: object) -> list[Phase]:
-    """The phases of the setting `phases`; raises ValueError for the first thing that is wrong."""
+    """The phases of the setting `phases`; raises ValueError for the first thing that is wrong.
+
+    Example:
+        >>> first, last = phases_of([{"name": "stable", "steps": 90}, {"name": "decay", "steps": 10}])
+        >>> last.name, last.steps, last.settings
+        ('decay', 10, {})
+    """
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ValueError(f"phases={given!r}: expected a list such as [{{name: stable, steps: 90}}, ...]")
     phases = [_phase(number, entry) for number, entry in enumerate(given)]
@@ -114,6 +125,11 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
 
     Shares of `trainer.max_steps` end at the nearest whole step; those of `trainer.max_tokens` are tokens. Raises
     ValueError for a run that has a length of its own besides, or none that shares could be parts of.
+
+    Example:
+        >>> stable, decay = Phase("stable", share=0.9), Phase("decay", share=0.1)
+        >>> lengths_of([stable, decay], {"max_steps": 15})
+        [14, 1]
     """
     limits = [name for name in ("max_epochs", *BUDGETS) if trainer.get(name) is not None]
     steps = int(trainer.get("max_steps", -1))

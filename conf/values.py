@@ -199,7 +199,12 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 
 def count_of(number: int, what: str) -> str:
-    """A number with its noun, which takes an s but for 1."""
+    """A number with its noun, which takes an s but for 1.
+
+    Example:
+        >>> count_of(1, "text"), count_of(1200, "text")
+        ('1 text', '1,200 texts')
+    """
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 

@@ -30,7 +30,15 @@ class Tables:
 
 
 def demonstration(target: str) -> Callable[[Option], Option]:
-    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`."""
+    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`.
+
+    Example:
+        >>> @demonstration("stdlib_pairs.StdlibRetrieval")
+        ... class Shown:
+        ...     max_length: int = 64
+        >>> Shown().test
+        {'_target_': 'runner.data.demo.stdlib_pairs.StdlibRetrieval', 'part': 'test'}
+    """
 
     def made(option: Option) -> Option:
         for part in ("train", "validation", "test"):

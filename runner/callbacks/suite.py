@@ -220,7 +220,12 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder."""
+    """The step of an evaluation, by the name of its folder.
+
+    Example:
+        >>> step_of(Path("run/suite/step-00000500"))
+        500
+    """
     return int(folder.name.removeprefix("step-"))
 
 

@@ -121,7 +121,14 @@ def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:
 
 
 def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
-    """The weighted mean in at least fp32; of whole numbers, rounded down."""
+    """The weighted mean in at least fp32; of whole numbers, rounded down.
+
+    Example:
+        >>> mean([torch.tensor([1.0]), torch.tensor([4.0])], [2, 1])
+        tensor([2.])
+        >>> mean([torch.tensor([1]), torch.tensor([4])], [1, 1])
+        tensor([2])
+    """
     exact = tensors[0].is_floating_point()
     total = torch.zeros(tensors[0].shape, dtype=averaged_dtype(tensors) if exact else torch.float64)
     for tensor, share in zip(tensors, shares, strict=True):
@@ -137,6 +144,12 @@ def ties(
 
     Of each difference the largest `density` by magnitude stay, at least one. A weight takes the sign of the weighted sum
     of its differences (0 counts as +) and moves by the weighted mean of those with that sign, times `scale`.
+
+    Example:
+        >>> base = torch.zeros(3)
+        >>> tensors = [torch.tensor([4.0, 1.0, 0.5]), torch.tensor([2.0, -3.0, 0.5])]
+        >>> ties(base, tensors, [1, 1], density=0.67, scale=1.0)
+        tensor([ 3., -3.,  0.])
     """
     if not base.is_floating_point():
         return base

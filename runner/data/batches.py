@@ -33,6 +33,12 @@ class PhaseCollators:
     """Which collator a global batch has, and how much is done of what its settings follow.
 
     A phase with a collator of its own has its settings change over that phase, others those of the run over the run.
+
+    Example:
+        >>> phases = [PhaseParts("stable", 6), PhaseParts("decay", 2, collator=str.upper)]
+        >>> collators = PhaseCollators(phases, str.lower)
+        >>> [collators.at(number, 8) == expected for number, expected in [(2, (str.lower, 0.25)), (7, (str.upper, 0.5))]]
+        [True, True]
     """
 
     def __init__(self, phases: Sequence[PhaseParts], collator: Collate) -> None:
@@ -56,7 +62,13 @@ class GatheredSequences(SizedSequences, Protocol):
 
 @dataclass(frozen=True)
 class LengthWarmup:
-    """Longest sequences that grow along a line from `first` tokens to `last` over `steps` steps."""
+    """Longest sequences that grow along a line from `first` tokens to `last` over `steps` steps.
+
+    Example:
+        >>> warmup = LengthWarmup(first=32, last=128, steps=3, closing_ids=(3,))
+        >>> [warmup.limit(step) for step in range(4)]
+        [32, 64, 96, None]
+    """
 
     first: int
     last: int

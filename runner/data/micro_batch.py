@@ -26,6 +26,10 @@ class FlatSamples(TypedDict, total=False):
     """Tokenised documents end to end: the input of a collator, which adds targets.
 
     `input_ids`, `lengths` and `keys` are always there; each task adds columns of its own.
+
+    Example:
+        >>> ids, lengths = np.array([2, 7, 3, 2, 3]), np.array([3, 2], dtype=np.int32)
+        >>> flat: FlatSamples = {"input_ids": ids, "lengths": lengths, "keys": np.array([11, 12], dtype=np.uint64)}
     """
 
     input_ids: NDArray[np.int64]  # [N]

@@ -103,7 +103,13 @@ class StepSampler(Sampler[int]):
 
 
 class StepLoader(WorkerLoader):
-    """Loads the batches of a `StepSampler`."""
+    """Loads the batches of a `StepSampler`.
+
+    Example:
+        >>> loader = StepLoader(range(8), num_workers=0, sampler=StepSampler(2, 5))
+        >>> list(loader)
+        [2, 3, 4]
+    """
 
     unit = "step"
     sampler: StepSampler
@@ -121,7 +127,13 @@ class StepLoader(WorkerLoader):
 
 
 class WorkerDeath(RuntimeError):
-    """A loader process was killed."""
+    """A loader process was killed.
+
+    Example:
+        >>> raise WorkerDeath("a loader process was killed")
+        Traceback (most recent call last):
+        tiryns.runner.data.workers.WorkerDeath: a loader process was killed
+    """
 
 
 def replacing(begin: Callable[[int], tuple[Iterator[T], int]], first: int, unit: str) -> Iterator[T]:

@@ -45,14 +45,24 @@ def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | 
 
 
 def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
-    """The softmax of the logits divided by a temperature: above 1 it is less sure."""
+    """The softmax of the logits divided by a temperature: above 1 it is less sure.
+
+    Example:
+        >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+        [[0.667, 0.333]]
+    """
     scaled = np.log(np.maximum(probabilities, SMALLEST)) / temperature
     raised = np.exp(scaled - scaled.max(1, keepdims=True))
     return np.asarray(raised / raised.sum(1, keepdims=True))
 
 
 def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
-    """The temperature with the least mean cross-entropy, from 0.01 to 100, by bisection: the loss is convex in 1/T."""
+    """The temperature with the least mean cross-entropy, from 0.01 to 100, found by bisection: the loss is convex in 1/T.
+
+    Example:
+        >>> round(fitted_temperature(np.array([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])), 3)
+        2.0
+    """
     logs = np.log(np.maximum(probabilities, SMALLEST))
     chosen = logs[np.arange(len(true)), true]
     low, high = 0.01, 100.0  # of 1/T
@@ -66,8 +76,12 @@ def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
 def set_threshold(probabilities: Numbers, true: Classes) -> float:
     """The least probability of a class in a set, from examples that the model was not trained on.
 
-    With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
+    With it the set of a new example of the same kind holds the true class with probability `level` at least (split
     conformal prediction, arXiv 2107.07511, section 1). It is 0, all classes, where there are too few examples.
+
+    Example:
+        >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int), 0.9), 3)
+        0.6
     """
     of_true = np.sort(probabilities[np.arange(len(true)), true])
     dropped = len(true) - math.ceil((len(true) + 1) * LEVEL)
@@ -75,7 +89,12 @@ def set_threshold(probabilities: Numbers, true: Classes) -> float:
 
 
 def in_set(probabilities: Numbers, threshold: float) -> NDArray[np.bool_]:
-    """Which classes are in the set of each example [D, C]; the most probable one always is."""
+    """Which classes are in the set of each example [D, C]; the most probable one always is.
+
+    Example:
+        >>> in_set(np.array([[0.5, 0.4, 0.1]]), 0.4).tolist()
+        [[True, True, False]]
+    """
     return np.asarray(probabilities >= np.minimum(threshold, probabilities.max(1, keepdims=True)))
 
 

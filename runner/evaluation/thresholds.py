@@ -74,6 +74,10 @@ def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_])
 
     It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 where nothing is true, or all
     probabilities are 0.
+
+    Example:
+        >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.2]), np.array([True, False, True, False]))
+        0.25
     """
     if not true.any():
         return USUAL

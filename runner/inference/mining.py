@@ -103,6 +103,11 @@ def hard_negatives(
 
     `positives` [Q] are the numbers of a query's own passages, `barred` [Q] those that are no negatives of it, the own
     ones among them. Of equal cosines the first passage is taken.
+
+    Example:
+        >>> texts = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> hard_negatives(texts[:1], texts, [[0]], [{0}], Mining(1))[0].passages
+        [1]
     """
     mining.check()
     found = []

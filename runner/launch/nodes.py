@@ -35,7 +35,13 @@ SECONDS_BETWEEN_HEARTBEATS = 2
 
 
 class Leadership(ExitStack):
-    """Holds and writes the run folder on one node at a time."""
+    """Holds and writes the run folder on one node at a time.
+
+    Example:
+        >>> with Leadership(config, Run(path), overrides) as leadership:
+        ...     leadership.take()
+        True
+    """
 
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()
@@ -103,7 +109,12 @@ def _written(file: Path) -> bytes:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder."""
+    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
+
+    Example:
+        >>> with folder.lock():
+        ...     clear_leftovers(folder.path)
+    """
     shutil.rmtree(run / MEETING, ignore_errors=True)
     for path in [
         path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)

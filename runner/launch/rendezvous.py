@@ -24,7 +24,13 @@ SECONDS_FOR_MORE_NODES = 5
 
 
 class FolderBackend(RendezvousBackend):
-    """Keeps the state of a rendezvous in a file of a folder that all nodes share."""
+    """Keeps the state of a rendezvous in a file of a folder that all nodes share.
+
+    Example:
+        >>> backend = FolderBackend(Path("run/.rendezvous"))
+        >>> backend.set_state(b"first")
+        (b'first', b'first', True)
+    """
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / STATE

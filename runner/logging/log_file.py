@@ -14,7 +14,11 @@ NAME = "train.log"
 
 
 def append(folder: Path, lines: Iterable[str]) -> None:
-    """Adds lines to the log of a run folder, the first one with the time, and without secrets."""
+    """Adds lines to the log of a run folder, the first one with the time, and without secrets.
+
+    Example:
+        >>> append(Path("outputs/run"), ["step 10: train/loss 3.2"])  # doctest: +SKIP
+    """
     text = redacted("\n".join(lines))
     with (folder / NAME).open("a", encoding="utf-8") as file:
         file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}\n")
@@ -30,6 +34,10 @@ def message_of(error: Exception, folder: Path | None = None) -> str:
     """The one line that a command ends with; the traceback of an error that nobody foresaw stands in the file it names.
 
     That is the log of the run in `folder`, or where no run has begun a new file among the temporary ones.
+
+    Example:
+        >>> message_of(ValueError("optimizer.lr=-1: it must be a number, 0 or more"))
+        'optimizer.lr=-1: it must be a number, 0 or more'
     """
     if (message := explain(error)) is not None:
         return message

@@ -116,7 +116,11 @@ class MetricsFile(RowLogger):
 
 
 class LogFile(RowLogger):
-    """Writes each step's metrics as a line of `train.log`; main process only."""
+    """Writes each step's metrics as a line of `train.log`; main process only.
+
+    Example:
+        >>> LogFile("outputs/run").log_metrics({"train/loss": 2.5}, step=10)  # doctest: +SKIP
+    """
 
     name = version = None
 

@@ -30,7 +30,11 @@ class Row(NamedTuple):
 
 
 class Resumable(Logger, RunLogger):
-    """Before Lightning's class among the bases of a logger: rows that a resumed run has already are not logged again."""
+    """Before Lightning's class among the bases of a logger: rows that a resumed run has already are not logged again.
+
+    Example:
+        >>> class Mine(Resumable, TensorBoardLogger): ...  # doctest: +SKIP
+    """
 
     service = ""
     folder: Path

@@ -22,7 +22,11 @@ def trackio_logger(project: str, group: str | None, tags: list[str], folder: str
 
 
 class TrackioLogger(RowLogger):
-    """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only."""
+    """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
+
+    Example:
+        >>> TrackioLogger("tiryns", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
+    """
 
     def __init__(self, project: str, group: str | None, tags: list[str], folder: Path) -> None:
         super().__init__(folder)

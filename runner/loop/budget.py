@@ -35,7 +35,12 @@ Cost = Callable[[NDArray[np.int64]], float]
 
 
 class Budget(NamedTuple):
-    """A setting of BUDGETS and its value."""
+    """A setting of BUDGETS and its value.
+
+    Example:
+        >>> str(Budget("max_tokens", 5e6))
+        'max_tokens 5,000,000'
+    """
 
     name: str
     amount: float

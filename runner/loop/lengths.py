@@ -51,7 +51,12 @@ class Ramp(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What its steps depend on beside the data."""
+        """What its steps depend on beside the data.
+
+        Example:
+            >>> Ramp(None, "warmup_tokens", 3e9, 0, 1500).key
+            'warmup_tokens 3,000,000,000 from step 1'
+        """
         place = f"from step {self.first + 1}" if self.warms else f"to step {self.last}"
         return f"{self.setting} {self.tokens:,.15g} {place}"
 

@@ -31,7 +31,16 @@ CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_mom
 
 
 def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
-    """A function from a `model` to its optimizer: the node's target, with groups where it is a class of torch."""
+    """A function from a `model` to its optimizer: the node's target, with parameter groups where it is a class of torch.
+
+    Example:
+        >>> from omegaconf import OmegaConf
+        >>> from torch import nn
+        >>> config = OmegaConf.create({"optimizer": {"_target_": "torch.optim.AdamW", "lr": 0.1, "weight_decay": 0.01}})
+        >>> optimizer = make_optimizer_of(config.optimizer)(model=nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)))
+        >>> [(group["name"], group["weight_decay"]) for group in optimizer.param_groups]
+        [('decay', 0.01), ('no_decay', 0.0)]
+    """
     call = bind(node)
     names, _ = parameters(call.func)
     return call if "model" in names or "params" not in names else partial(_plain_optimizer, call, names)
@@ -64,7 +73,17 @@ def _groups(settings: Settings, ours: Settings, names: Parameters, model: nn.Mod
 
 
 def make_scheduler_of(node: DictConfig) -> Callable[..., LRScheduler]:
-    """A function from an `optimizer` and `max_steps` to its scheduler, which is stepped once per optimizer step."""
+    """A function from an `optimizer` and `max_steps` to its scheduler, which is stepped once per optimizer step.
+
+    Example:
+        >>> import torch
+        >>> from omegaconf import OmegaConf
+        >>> target = "torch.optim.lr_scheduler.OneCycleLR"
+        >>> config = OmegaConf.create({"scheduler": {"_target_": target, "max_lr": 0.1}})
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], momentum=0.9)
+        >>> make_scheduler_of(config.scheduler)(optimizer=optimizer, max_steps=50).total_steps
+        50
+    """
     call = bind(node)
 
     def make(optimizer: Optimizer, max_steps: int) -> LRScheduler:

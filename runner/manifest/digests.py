@@ -11,7 +11,14 @@ END = 1 << 20
 
 
 def file_digest(path: Path) -> str:
-    """The digest of a file's bytes; of a link, the name it leads to. Raises OSError where it cannot be read."""
+    """The digest of a file's bytes; of a link, the name it leads to. Raises OSError where it cannot be read.
+
+    Example:
+        >>> from tempfile import NamedTemporaryFile
+        >>> with NamedTemporaryFile() as file:
+        ...     file_digest(Path(file.name))[:15]
+        'sha256:e3b0c442'
+    """
     if path.is_symlink():
         return f"link:{path.readlink()}"
     with open(path, "rb") as file:

@@ -25,7 +25,12 @@ class Step(NamedTuple):
     """Digest of the weights, and of each optimizer's state."""
 
     def line(self) -> str:
-        """The line of the file."""
+        """The line of the file.
+
+        Example:
+            >>> Step(5, "0d4f", "7.25", ("fdac", "27a5")).line()
+            '5 0d4f 7.25 fdac 27a5'
+        """
         return " ".join((str(self.step), self.order, self.loss, *self.states))
 
 

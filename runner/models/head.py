@@ -99,7 +99,12 @@ def labels_of(config: PretrainedConfig) -> list[str]:
 
 
 def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
-    """The number that each of our labels has among theirs; None unless both are the same labels."""
+    """The number that each of our labels has among theirs; None unless both are the same labels.
+
+    Example:
+        >>> order_of(["neg", "pos"], ["pos", "neg"])
+        [1, 0]
+    """
     numbers = {name: number for number, name in enumerate(theirs)}
     same = len(numbers) == len(theirs) == len(ours) and numbers.keys() == {*ours}
     return [numbers[name] for name in ours] if same else None

@@ -33,6 +33,12 @@ class LabelLoss(nn.Module):
 
     With R-Drop the loss is the mean of two passes and `r_drop` times half the sum of both Kullback-Leibler divergences
     between them, which is multiplied by the item's weight as well.
+
+    Example:
+        >>> loss = LabelLoss(class_weights=[1.0, 3.0], focal_gamma=2.0)
+        >>> found = loss(lambda: torch.zeros(2, 2), torch.tensor([0, 1]))
+        >>> found.losses, found.weights
+        (tensor([0.1733, 0.5199]), tensor([1., 3.]))
     """
 
     class_weights: Tensor | None

@@ -52,6 +52,19 @@ class RotaryPhases:
 
     The model, and its config, are then as transformers builds one with these bases; weights stay. Raises ValueError for
     a base that this model does not have.
+
+    Example:
+        >>> from transformers import ModernBertConfig, ModernBertForMaskedLM
+        >>> sizes = dict(vocab_size=9, hidden_size=8, num_attention_heads=2, intermediate_size=8, num_hidden_layers=2)
+        >>> special = dict.fromkeys(["pad_token_id", "cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id"], 0)
+        >>> model = ModernBertForMaskedLM(ModernBertConfig(**sizes, **special))
+        >>> rotary = RotaryPhases(model, Timeline(["short", "long"], [10, 5]), [{"rope_theta": 1e4}, {}])
+        >>> rotary.set(3)
+        >>> model.config.rope_parameters["full_attention"]["rope_theta"]
+        10000.0
+        >>> rotary.set(12)
+        >>> model.config.rope_parameters["full_attention"]["rope_theta"]
+        160000.0
     """
 
     def __init__(self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Settings]) -> None:

@@ -88,8 +88,16 @@ class _Output(tuple[Tensor, ...]):
 def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
     """A model of the same modules and weights, whose encoder returns what it is given as `inputs_embeds` [B, T, H].
 
-    torch.compile can trace it, unlike `encoder_returning`, which exchanges modules while it runs. It is called with
-    `input_ids=None`, and for reading only: a head that is exchanged in one is not in the other.
+    It is called with `input_ids=None`, and for reading only: a head that is exchanged in one is not in the other.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig, BertForMaskedLM
+        >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
+        >>> model = BertForMaskedLM(BertConfig(num_hidden_layers=1, **sizes)).eval()
+        >>> alone, hidden = head_alone(model), torch.randn(1, 3, 8)
+        >>> torch.equal(alone(input_ids=None, inputs_embeds=hidden).logits, model.cls(hidden))
+        True
     """
     prefix = pretrained.base_model_prefix
     alone = copied(pretrained)

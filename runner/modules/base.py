@@ -125,6 +125,13 @@ class SourceLosses:
     """Adds up losses and weights of the samples of each source over the micro-batches of a step, in float64.
 
     Of a model that does not tell losses by row there are none.
+
+    Example:
+        >>> losses = SourceLosses(["few", "many"], torch.device("cpu"))
+        >>> rows = {"loss": torch.tensor([6.0, 1.0, 2.0]), "weight": torch.tensor([2.0, 1.0, 1.0])}
+        >>> losses.add({"sources": torch.tensor([1, 1, 1])}, {"row_sums": rows})
+        >>> losses.figures(lambda sums: sums)
+        {'train/loss/many': 2.25}
     """
 
     def __init__(self, names: Sequence[str], device: torch.device) -> None:

@@ -24,6 +24,18 @@ class WeightAverage:
 
     Raises:
         ValueError: the optimizer evaluates an average of its own.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.zeros(1))
+        >>> optimizer = torch.optim.SGD([weight], lr=1.0)
+        >>> average = WeightAverage(optimizer, decay=0.75, warmup=False, evaluated=True)
+        >>> (weight * 4).sum().backward()
+        >>> optimizer.step()
+        >>> with average.in_model():
+        ...     print(weight.item())
+        -1.0
+        >>> weight.item()
+        -4.0
     """
 
     def __init__(self, optimizer: Any, decay: float, warmup: bool, evaluated: bool) -> None:

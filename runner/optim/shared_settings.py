@@ -35,10 +35,19 @@ SWITCHES = ("fully_decoupled", "cautious_decay", "quantized")
 
 
 class CautiousDecay:
-    """Cautious weight decay (arXiv 2510.12402), by hooks around the step of an optimizer, which then runs without decay.
+    """Hooks around an optimizer's step, which then runs without decay.
 
-    With u the update without decay, p <- p - lr * u - lr * weight_decay * p where u * p >= 0. Weights that decay are
-    copied for the length of a step. A method `damping(parameter)` of the optimizer tells what divides the rate and decay.
+    For the length of a step it keeps a copy of the weights that decay; it has no state between steps. An optimizer with
+    a method `damping(parameter)` divides the rate of that parameter by it, and so its decay.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.tensor([2.0, -2.0]))
+        >>> optimizer = torch.optim.SGD([{"params": [weight], "weight_decay": 0.5}], lr=0.1)
+        >>> _ = CautiousDecay(optimizer)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight.detach()  # the gradient shrinks the first alone
+        tensor([ 1.8000, -2.1000])
     """
 
     def __init__(self, optimizer: Optimizer) -> None:

@@ -44,7 +44,19 @@ def scaled_by_width(
 
 @torch.no_grad()
 def initialise_by_width(model: nn.Module, base_width: int) -> None:
-    """Scales the weights that a model begins with as muP has them; raises ValueError where it has no such norm."""
+    """Scales the weights that a model begins with as muP has them; raises ValueError where it has no such norm.
+
+    Example:
+        >>> from transformers import BertConfig, BertForMaskedLM
+        >>> size = {"hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 96, "num_hidden_layers": 1}
+        >>> model = BertForMaskedLM(BertConfig(vocab_size=50, **size))
+        >>> initialise_by_width(model, base_width=16)
+        >>> model.cls.predictions.transform.LayerNorm.weight.unique().tolist()
+        [0.25]
+        >>> weight = model.bert.encoder.layer[0].attention.self.query.weight
+        >>> 0.009 < weight.std() < 0.011
+        tensor(True)
+    """
     network, ratio = _network(model, base_width)
     outputs, norm = _outputs(network)
     for parameter in norm.parameters():

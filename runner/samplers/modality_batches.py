@@ -69,7 +69,15 @@ class Modality(NamedTuple):
 
 
 def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[Modality]:
-    """The examples with images and those without, with the `keep` longest of each; looks at each example once."""
+    """The examples with images and those without, with the `keep` longest of each; looks at each example once.
+
+    Example:
+        >>> images, texts = scan(lambda i: i % 3 == 0, lambda i: 10 * i, num_examples=9, keep=1)
+        >>> images.members(np.array([2, 0])).tolist(), texts.members(np.array([5])).tolist()
+        ([6, 0], [8])
+        >>> lengths_of(np.array([word for word, _ in images.longest + texts.longest])).tolist()
+        [60, 80]
+    """
     assert num_examples >> 32 == 0
     bits = np.zeros((-(-num_examples // (8 * _LINE)), _LINE), np.uint8)
     flat, counts = bits.reshape(-1), [0, 0]

@@ -88,7 +88,12 @@ OF_HYDRA = ("train", "plan")
 
 
 def commands_schema() -> Schema:
-    """Every command, and what the end of one means."""
+    """Every command, and what the end of one means.
+
+    Example:
+        >>> next(one for one in commands_schema()["commands"] if one["command"] == "audit")["arguments"]["required"]
+        ['runs']
+    """
     statuses = {number: {"code": word, "meaning": about} for number, (word, about) in MEANINGS.items()}
     codes = {code: about for code, (about, _) in CODES.items()}
     commands = [command_schema(name) for name in COMMANDS if name != "mcp"]

@@ -56,7 +56,13 @@ HOURS = "# Hours: "
 
 
 class NominalSequences:
-    """Sequences of one length without any tokens, as many as are asked for."""
+    """Sequences of one length without any tokens, as many as are asked for.
+
+    Example:
+        >>> sequences = NominalSequences(1024)
+        >>> sequences.lengths(np.array([0, 7])).tolist(), sequences.num_tokens // len(sequences)
+        ([1024, 1024], 1024)
+    """
 
     def __init__(self, length: int) -> None:
         self.length, self.num_tokens = length, length * PROVISIONAL
@@ -280,7 +286,12 @@ def meta_model(config: DictConfig) -> Any:
 
 
 def on_gpus(flops: float, tokens: int) -> list[Facts]:
-    """Returns the hours of one GPU of each type for a run of so many FLOPs."""
+    """Returns the hours of one GPU of each type for a run of so many FLOPs.
+
+    Example:
+        >>> [(gpu["name"], round(gpu["hours"])) for gpu in on_gpus(flops=1e21, tokens=10**12)][:2]
+        [('A100', 2226), ('H100', 702)]
+    """
     peaks = {name: peak_flops(name, "bf16-mixed") or 0.0 for name in GPUS}
     hours = {name: flops / (UTILISATION * peak) / 3600 for name, peak in peaks.items()}
     return [{"name": n, "peak_tflops": peaks[n] / 1e12, "hours": hours[n], "tokens": tokens} for n in GPUS]

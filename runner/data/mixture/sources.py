@@ -81,7 +81,13 @@ Stores = Mapping[str, TokenStore | ShardedStore]
 
 
 class Shares(NamedTuple):
-    """What each source of a mixture is asked for and gives."""
+    """What each source of a mixture is asked for and gives.
+
+    Example:
+        >>> shares = Shares({"few": 1.0, "many": 1.0}, "samples", {"few": 2, "many": 6}, {"few": 40, "many": 60}, [1, 1])
+        >>> shares.of_samples, shares.of_tokens
+        ({'few': 0.5, 'many': 0.5}, {'few': 0.6666666666666666, 'many': 0.3333333333333333})
+    """
 
     weights: dict[str, float]
     unit: str

@@ -158,7 +158,12 @@ _DAMAGED = "is damaged ({}): prepare it again in another folder"
 
 
 def place_at_length(place: str, max_length: int) -> str:
-    """Where the documents of a store lie in sequences of another length, in tokens."""
+    """Where the documents of a store lie in sequences of another length, in tokens.
+
+    Example:
+        >>> place_at_length("s3://bucket/books/", 8192)
+        's3://bucket/books@8192'
+    """
     return f"{place.rstrip('/')}@{max_length}"
 
 

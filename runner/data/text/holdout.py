@@ -226,6 +226,10 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
     several examples, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum.
     Groups of several are dealt out first, the largest first, each to the fold with the fewest examples of the stratum
     that most of the group has. Raises ValueError if there are fewer groups than folds.
+
+    Example:
+        >>> fold_numbers(["a", "b", "c", "d", "e"], ["x", "x", "y", "y", "y"], 2, seed=0).tolist()
+        [2, 1, 1, 1, 2]
     """
     digests = np.array([digest(group) for group in groups], dtype=np.uint64)
     distinct, group_of, sizes = np.unique(digests, return_inverse=True, return_counts=True)

@@ -39,6 +39,12 @@ def fit_probe(
     A probe minimises the mean cross-entropy of its training examples plus penalty / 2 times the squared weights, those of
     the bias left out, by full-batch L-BFGS in float64. In terms of scikit-learn's `LogisticRegression` it is
     C = 1 / (penalty * D).
+
+    Example:
+        >>> features, labels = torch.tensor([[-2.0], [-1.0], [1.0], [2.0]]), torch.tensor([0, 0, 1, 1])
+        >>> probe = fit_probe(features, labels, 2, lambda probe: -probe.penalty)
+        >>> probe.penalty, probe.logits(torch.tensor([[-0.5], [0.5]])).argmax(1).tolist()
+        (0.0001, [0, 1])
     """
     whole = features.double()
     mean, spread = whole.mean(0), whole.std(0, correction=0)
@@ -105,6 +111,12 @@ def fit_neighbours(
     """The neighbours in the number with the best `accuracy`, on validation examples; of equal numbers the smallest.
 
     Each votes with weight 1, as in scikit-learn's `KNeighborsClassifier(metric="cosine")`.
+
+    Example:
+        >>> features, labels = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+        >>> found = fit_neighbours(features, labels, 2, lambda neighbours: -neighbours.number)
+        >>> found.number, found.votes(torch.tensor([[0.1, 3.0]])).tolist()
+        (1, [[0, 1]])
     """
     numbers = [number for number in NUMBERS if number <= len(features)]
     known = unit(features)

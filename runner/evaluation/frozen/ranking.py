@@ -17,7 +17,12 @@ DEEP = 100
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
-    """The cosine [D] of each pair of features [D, H], float64."""
+    """The cosine [D] of each pair of features [D, H], float64.
+
+    Example:
+        >>> cosines(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 1.0]])).tolist()
+        [0.7071067811865475]
+    """
     return (unit(left) * unit(right)).sum(-1)
 
 
@@ -33,7 +38,12 @@ def score_blocks(
 
 
 def largest(scores: Tensor, count: int) -> Tensor:
-    """Returns the columns [Q, count] of the largest scores [Q, P] by row, in their order; of equal ones the first."""
+    """Returns the columns [Q, count] of the largest scores [Q, P] of each row, in their order; of equal ones the first.
+
+    Example:
+        >>> largest(torch.tensor([[0.5, 0.1, 0.9, 0.5, 0.5]]), 3).tolist()
+        [[2, 0, 3]]
+    """
     values, columns = scores.topk(count, dim=1)
     columns = columns.sort(dim=1).values
     order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True).indices
@@ -72,6 +82,11 @@ def rank(
     share of the relevant passages, each among the first 10. With a `depth` of 100 also that share among 100, and the mean
     over the relevant passages of the precision at their ranks, 0 below rank 100. Of equal cosines the first passage is
     ahead. `excluded` is the number of a passage that is not ranked for a query, -1 for none.
+
+    Example:
+        >>> queries, passages = torch.eye(2), torch.tensor([[1.0, 0.2], [1.0, 0.1], [0.0, 1.0]])
+        >>> rank(queries, passages, [[0], [2]]).figures["mrr_at_10"].tolist()
+        [0.5, 1.0]
     """
     tops = []
     for start, scores in score_blocks(queries, passages, similarity):

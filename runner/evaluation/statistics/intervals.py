@@ -33,6 +33,11 @@ def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
     """How often each of D samples is drawn in each resample of D draws with replacement, in blocks of resamples.
 
     Draw i of resample r depends on the seed, r and i alone.
+
+    Example:
+        >>> [weights] = resampled(3, resamples=2, seed=0)
+        >>> weights.shape, weights.sum(1).tolist()
+        ((2, 3), [3.0, 3.0])
     """
     size = max(1, _AT_ONCE // num_samples)
     for start in range(0, resamples, size):
@@ -52,6 +57,11 @@ def bootstrap(
 
     Resamples in which a figure is no number (a correlation of equal numbers) do not count; NaN if all are. Raises
     ValueError for no samples or no resamples.
+
+    Example:
+        >>> values = np.array([1.0, 2.0, 3.0, 4.0])
+        >>> bootstrap(lambda weights: {"mean": weights @ values / weights.sum(1)}, 4)["mean"].tolist()
+        [1.5, 3.5]
     """
     if num_samples < 1 or resamples < 1:
         raise ValueError(

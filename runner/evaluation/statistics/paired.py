@@ -45,18 +45,33 @@ class Tested(NamedTuple):
 
 
 def first_look(error: float = ERROR) -> int:
-    """The fewest pairs that can be clear."""
+    """The fewest pairs that can be clear.
+
+    Example:
+        >>> first_look(0.05), first_look(0.01)
+        (6, 9)
+    """
     return 1 + math.ceil(-math.log2(AT_FIRST * error) - 1e-9)
 
 
 def spent(pairs: int, error: float = ERROR) -> float:
-    """The error that may be spent up to so many pairs."""
+    """The error that may be spent up to so many pairs.
+
+    Example:
+        >>> [round(spent(k), 5) for k in (5, 6, 8, 16)]
+        [0.0, 0.03125, 0.03945, 0.04736]
+    """
     first = first_look(error)
     return 0.0 if pairs < first else error * (1 - (1 - AT_FIRST) * (first / pairs) ** 2)
 
 
 def clear_after(differences: Differences, error: float = ERROR) -> int | None:
-    """After how many of the differences [N], in their order, it is clear that they are not about 0; None if it is not."""
+    """After how many of the differences [N], in their order, it is clear that they are not about 0; None if it is not.
+
+    Example:
+        >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
+        (6, None)
+    """
     stopped = np.zeros(1, bool)
     for pairs, (sums, rounding) in enumerate(_paths(np.asarray(differences, np.float64)), 1):
         stopped = np.tile(stopped, len(sums) // len(stopped))
@@ -74,6 +89,11 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
 
     It holds at any time: the chance that it ever leaves out the true difference is at most the error. None where it has
     no bounds (fewer pairs than `first_look`), and where the first pairs exclude all that the later ones suggest.
+
+    Example:
+        >>> low, high = interval([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
+        >>> round(low, 6), round(high, 6)
+        (0.1, 0.4)
     """
     given = np.asarray(differences, np.float64)
     if len(given) < first_look(error):
@@ -97,7 +117,12 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
 
 
 def sign_flip_test(differences: Differences) -> Tested:
-    """The mean of one or more differences [N], and the share of sign flips with a mean as far from 0; exact up to 16."""
+    """The mean of differences [N], at least one, and the share of sign flips with a mean as far from 0; exact up to 16.
+
+    Example:
+        >>> sign_flip_test([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]).p
+        0.03125
+    """
     given = np.asarray(differences, np.float64)
     *_, (sums, rounding) = _paths(given)
     return Tested(float(given.mean()), float(np.mean(sums >= sums[0] - rounding)))
@@ -121,7 +146,13 @@ def skewness(differences: Differences) -> float | None:
 
 
 def t_test(differences: Differences) -> Tested:
-    """Student's paired t and its p, of two or more differences [N]; it takes them as normally distributed."""
+    """Student's paired t and its p, of two or more differences [N]; it takes them as normally distributed.
+
+    Example:
+        >>> t, p = t_test([1.0, 2.0, 3.0])
+        >>> round(t, 3), round(p, 4)
+        (3.464, 0.0742)
+    """
     given = np.asarray(differences, np.float64)
     deviation = float(given.std(ddof=1)) / math.sqrt(len(given))
     mean = float(given.mean())
@@ -134,6 +165,10 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
     By the size of a t-test (Guenther 1981, The American Statistician 35), and never fewer than `first_look`. None where
     nothing can be said: fewer than two pairs, a mean of 0, or more than 10,000 pairs.
+
+    Example:
+        >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
+        33
     """
     given = np.asarray(differences, np.float64)
     mean = float(given.mean()) if len(given) > 1 else 0.0
@@ -146,7 +181,12 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """The p of several tests, corrected so that the chance of any false one is kept (Holm 1979)."""
+    """The p of several tests, corrected so that the chance of any false one is kept (Holm 1979).
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
     corrected, least = [0.0] * len(tests), 0.0
     for done, i in enumerate(sorted(range(len(tests)), key=lambda i: tests[i])):
         least = max(least, min(1.0, (len(tests) - done) * tests[i]))
@@ -159,6 +199,10 @@ def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[f
 
     The first must be clear at error / M, the next at error / (M - 1), and so on: the chance that any of M settings which
     are like the one that they are compared with is called different is at most the error.
+
+    Example:
+        >>> clear_among([[0.3, 0.2, 0.1, 0.4, 0.2, 0.3, 0.2], [0.1, -0.2] * 4])
+        [0.025, None]
     """
     levels: list[float | None] = [None] * len(settings)
     waiting = list(range(len(settings)))

@@ -45,6 +45,11 @@ def optimum(losses: Mapping[float, float]) -> Optimum | None:
     """The lowest point of the parabola, in the logarithm of the rate, through one seed's best rate and its neighbours.
 
     `losses` are finite, by rate. None where the best rate is the first or the last one: the lowest point may be beyond.
+
+    Example:
+        >>> found = optimum({1e-3: 2.2, 2e-3: 2.0, 4e-3: 2.0, 8e-3: 2.2})
+        >>> round(found.rate, 5), round(found.loss, 3)
+        (0.00283, 1.975)
     """
     rates = np.array(sorted(losses))
     values = np.array([losses[rate] for rate in rates.tolist()])

@@ -18,7 +18,12 @@ class Spread(NamedTuple):
 
 
 def spread_of(figures: Sequence[float]) -> Spread:
-    """Returns the spread of figures over seeds or folds [N]."""
+    """Returns the spread of figures over seeds or folds [N].
+
+    Example:
+        >>> spread_of([2.0]), spread_of([])
+        (Spread(mean=2.0, deviation=None, interval=None), Spread(mean=None, deviation=None, interval=None))
+    """
     several = len(figures) > 1
     return Spread(
         statistics.mean(figures) if figures else None,
@@ -28,14 +33,25 @@ def spread_of(figures: Sequence[float]) -> Spread:
 
 
 def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[float, float]:
-    """Student's interval for the mean of two or more differences [N]."""
+    """Student's interval for the mean of two or more differences [N].
+
+    Example:
+        >>> low, high = t_interval([1.0, 2.0, 3.0])
+        >>> round(low, 3), round(high, 3)
+        (-0.484, 4.484)
+    """
     mean, count = statistics.fmean(differences), len(differences)
     width = t_quantile(count - 1, error) * statistics.stdev(differences) / math.sqrt(count)
     return mean - width, mean + width
 
 
 def t_quantile(freedom: int, error: float = ERROR) -> float:
-    """The t that Student's distribution of so many degrees of freedom exceeds, to either side, with chance `error`."""
+    """The t that Student's distribution of so many degrees of freedom exceeds, to either side, with chance `error`.
+
+    Example:
+        >>> round(t_quantile(2), 3)
+        4.303
+    """
     return last_where(lambda t: within(t, freedom) < 1 - error, 0.0, 2.0 / error**2)
 
 

@@ -45,7 +45,12 @@ def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> T
 
 
 def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
-    """1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3)."""
+    """1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3).
+
+    Example:
+        >>> cosine_distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])).tolist()
+        [1.0]
+    """
     return 1 - functional.cosine_similarity(widened(student), widened(teacher), dim=-1)
 
 

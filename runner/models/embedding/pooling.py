@@ -16,6 +16,15 @@ def pooled(hidden: Tensor, micro_batch: MicroBatch, how: str) -> Tensor:
 
     `how` is `cls`, `mean` or `max`, by the formulas of sentence-transformers: a mean is summed in fp32 or wider. A
     document's vector depends neither on the layout nor on how far its row is padded.
+
+    Example:
+        >>> hidden = torch.tensor([[[1.0], [5.0], [9.0]]])
+        >>> padded: MicroBatch = {"attention_mask": torch.tensor([[1, 1, 0]])}
+        >>> [pooled(hidden, padded, how).item() for how in ("cls", "mean", "max")]
+        [1.0, 3.0, 5.0]
+        >>> packed: MicroBatch = {"cu_seqlens": torch.tensor([0, 2, 3]), "max_length": 2}
+        >>> pooled(hidden, packed, "mean").tolist()
+        [[3.0], [9.0]]
     """
     packed = "cu_seqlens" in micro_batch
     if how == "cls":

@@ -43,12 +43,22 @@ _run: ContextVar[_Run | None] = ContextVar("run", default=None)
 
 
 def weights_dtype(precision: object) -> torch.dtype:
-    """Returns the type of the weights that a run in `precision` trains and exports."""
+    """Returns the type of the weights that a run in `precision` trains and exports.
+
+    Example:
+        >>> weights_dtype("bf16-mixed"), weights_dtype("bf16-true")
+        (torch.float32, torch.bfloat16)
+    """
     return OTHER_THAN_FP32.get(str(precision), torch.float32)
 
 
 def types_of(module: nn.Module, precision: str) -> str:
-    """Returns the names of the types in which a run trains the weights of a module."""
+    """Returns the names of the types in which a run trains the weights of a module.
+
+    Example:
+        >>> types_of(nn.Linear(2, 2), "bf16-mixed"), types_of(nn.Linear(2, 2), "bf16-true")
+        ('float32', 'bfloat16')
+    """
     if other := OTHER_THAN_FP32.get(precision):
         return names_of({other})
     return names_of({p.dtype for p in module.parameters() if p.is_floating_point()})
@@ -117,5 +127,10 @@ def _files(path: str) -> list[str]:
 
 
 def names_of(dtypes: set[torch.dtype]) -> str:
-    """Returns the names of types, such as `bfloat16 and float32`."""
+    """The names of columns, with commas between them, also in brackets as those of `data.header`.
+
+    Example:
+        >>> names_of("text,label") == names_of("[text, label]") == ["text", "label"]
+        True
+    """
     return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))

@@ -21,7 +21,15 @@ _NAME = "reading_direction"
 
 
 class Direction:
-    """Shared by the modules of an encoder; `causal` holds for the next pass, and for its backward pass."""
+    """Shared by the modules of an encoder; `causal` holds for the next pass, and for its backward pass.
+
+    Example:
+        >>> encoder = nn.Sequential(nn.Linear(2, 2))
+        >>> direction = Direction(encoder)
+        >>> direction.causal = True
+        >>> causal_of(encoder[0]), causal_of(nn.Linear(2, 2))
+        (True, None)
+    """
 
     def __init__(self, encoder: nn.Module, causal: Causal = False) -> None:
         self.causal = causal

@@ -16,9 +16,12 @@ from torch import Tensor, nn
 
 
 class Chosen:
-    """Queries of an attention that are read afterwards, so that a CPU leaves out the others.
+    """Queries at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
 
-    They are at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
+    Example:
+        >>> chosen = Chosen(torch.tensor([1, 4, 5]))
+        >>> chosen.counts(torch.tensor([0, 3, 4, 8]))
+        [1, 0, 2]
     """
 
     def __init__(self, positions: Tensor) -> None:
@@ -194,7 +197,14 @@ class Buckets(NamedTuple):
 @lru_cache(maxsize=8)  # asked for by every layer
 @torch.inference_mode(False)  # what an evaluation leaves here is used in training
 def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
-    """The documents between `bounds` in buckets with little padding, longest first."""
+    """The documents between `bounds` in buckets with little padding, longest first.
+
+    Example:
+        >>> row = torch.arange(6.0)[:, None, None]
+        >>> found = buckets((0, 2, 6), 1)
+        >>> [part.padded(row).flatten(1).tolist() for part in found.parts]
+        [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
+    """
     return _placed(_groups(bounds), num_heads)
 
 

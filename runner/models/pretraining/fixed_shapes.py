@@ -40,18 +40,33 @@ class Sizes(NamedTuple):
 
 
 def rounded(count: int) -> int:
-    """The next of the 8 to 16 sizes between two powers of 2 that matrices are filled to; 3 % more on average."""
+    """The next of the 8 to 16 sizes between two powers of 2 that matrices are filled to; 3 % more on average.
+
+    Example:
+        >>> [rounded(count) for count in (1, 148, 512, 513, 2047)]
+        [16, 160, 512, 544, 2048]
+    """
     step = max(_LEAST, 1 << max(0, (count // 16).bit_length() - 1))
     return -(-count // step) * step
 
 
 def multiple(count: int, size: int) -> int:
-    """The next multiple of a size, which is at least the size itself."""
+    """The next multiple of a size, which is at least the size itself.
+
+    Example:
+        >>> [multiple(count, 16) for count in (0, 16, 17)]
+        [16, 16, 32]
+    """
     return max(1, -(-count // size)) * size
 
 
 def fixed_sizes(tokens: int, rate: float, longest: int) -> Sizes:
-    """The sizes for rows of up to so many tokens, a share `rate` of them targets, and documents of up to `longest`."""
+    """The sizes for rows of up to so many tokens, of which a share `rate` are targets, and documents of up to `longest`.
+
+    Example:
+        >>> fixed_sizes(4096, 0.3, 128)
+        Sizes(tokens=4112, targets=1376, documents=288, longest=128)
+    """
     targets = rate * tokens + _SPREAD * math.sqrt(rate * tokens)
     documents = tokens // _TOKENS_PER_DOCUMENT + -(-tokens // longest)
     return Sizes(

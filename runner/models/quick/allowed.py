@@ -25,7 +25,15 @@ def allowed() -> Allowed:
 
 @contextmanager
 def quick_gradients(once: bool, directly: bool) -> Iterator[None]:
-    """A context, around forward and backward passes, that allows what `Allowed` says; the latter needs the former."""
+    """A context, around forward and backward passes, that allows what `Allowed` says; the latter needs the former.
+
+    Example:
+        >>> with quick_gradients(once=True, directly=False):
+        ...     allowed()
+        Allowed(once=True, directly=False)
+        >>> allowed()
+        Allowed(once=False, directly=False)
+    """
     global _allowed
     before, _allowed = _allowed, Allowed(once, once and directly)
     try:

@@ -111,6 +111,12 @@ def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
 
     As `torch.nn.utils.clip_grad_norm_`, but on a CPU gradients that are short enough are left as they are, and so are
     those whose norm is no finite number.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.zeros(2))
+        >>> weight.grad = torch.tensor([3.0, 4.0])
+        >>> clip([weight], 1.0), weight.grad
+        (tensor(5.), tensor([0.6000, 0.8000]))
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     rows = [changed_rows(gradient) for gradient in gradients]

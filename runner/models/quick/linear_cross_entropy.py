@@ -38,6 +38,11 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
 
     Products are computed in the type of autocast, logits rounded to it, and all else in fp32, as by `functional.linear`
     and `functional.cross_entropy`. Gradients can be taken once: a second time raises RuntimeError.
+
+    Example:
+        >>> states, weight = torch.zeros(2, 4), torch.ones(8, 4, requires_grad=True)
+        >>> linear_cross_entropy(states, weight, None, torch.tensor([3, 5])).exp()
+        tensor([8., 8.], grad_fn=<ExpBackward0>)
     """
     return _LinearCrossEntropy.apply(hidden, weight, bias, targets, _computed_in(hidden))
 

@@ -16,7 +16,15 @@ from tiryns.runner.optim.groups import Groups
 
 
 class Lamb(Optimizer):
-    """Adam's update, decayed and scaled to the norm of each tensor."""
+    """Adam's update, decayed and scaled to the norm of each tensor.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.full((4,), 3.0))
+        >>> weight.sum().backward()
+        >>> Lamb([{"params": [weight], "lr": 0.5, "weight_decay": 0.0}], betas=(0.9, 0.999), eps=1e-6).step()
+        >>> weight.detach()  # of norm 6, moved by a length of 3
+        tensor([1.5000, 1.5000, 1.5000, 1.5000])
+    """
 
     def __init__(self, groups: Groups, betas: tuple[float, float], eps: float) -> None:
         super().__init__(groups, {"betas": betas, "eps": eps})

@@ -31,7 +31,14 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
     """The mean of the named figures in a run's results, and what they were measured on: `test`, `validation` or nothing.
 
     A name is a whole key, or the last part of keys such as `test/easy/accuracy`: of the first of the `stages` (`test`,
-    `val`) that has it, the mean over its sets. Raises ValueError for a figure that is not there, or no number.
+    `val`) that has it, the mean over its sets.
+
+    Raises:
+        ValueError: a figure is not there, or is no number.
+
+    Example:
+        >>> measured({"val/a/f1": 0.5, "val/b/f1": 0.75, "test/test/f1": 0.25}, ["f1"], ["val"])
+        (0.625, 'validation')
     """
     values, found_on = [], set()
     for name in names:

@@ -35,7 +35,12 @@ class Task:
 
     @property
     def settings(self) -> list[tuple[str, ...]]:
-        """The overrides of every combination of the grid."""
+        """The overrides of every combination of the grid.
+
+        Example:
+            >>> Task("a", (), {"x": ("1", "2"), "y": ("3",)}, (1,), 1.0, ("f1",), ("f1",)).settings
+            [('x=1', 'y=3'), ('x=2', 'y=3')]
+        """
         named = [[f"{name}={value}" for value in values] for name, values in self.grid.items()]
         return list(itertools.product(*named))
 
