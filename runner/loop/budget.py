@@ -155,10 +155,14 @@ def _nearly(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int
     sampler: Any = data.sampler
     if data.length_warmup or not isinstance(sampler, Mixed | Phased | SeamlessSampler):
         return begun, 0
-    known: Any = [sampler], [0], [1], lambda step: [sampler.samples_before(step)]
+    orders, starts, parts, counts = [sampler], [0], [1], lambda step: [sampler.samples_before(step)]
     if not isinstance(sampler, SeamlessSampler):
-        known = sampler.orders, sampler.starts, sampler.parts_at(begun), sampler.counts
-    orders, starts, parts, counts = known
+        orders, starts, parts, counts = (
+            sampler.orders,
+            sampler.starts,
+            sampler.parts_at(begun),
+            sampler.counts,
+        )
     sizes = np.diff([*starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
