@@ -35,12 +35,7 @@ Cost = Callable[[NDArray[np.int64]], float]
 
 
 class Budget(NamedTuple):
-    """A setting of BUDGETS and its value.
-
-    Example:
-        >>> str(Budget("max_tokens", 5e6))
-        'max_tokens 5,000,000'
-    """
+    """A setting of BUDGETS and its value."""
 
     name: str
     amount: float
@@ -98,26 +93,23 @@ def steps_within(
     if budget.name == "max_flops" and model is None:
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None
-    amount = budget.amount
     if data.streamed:
-        shares, flops = _first_batches(data), counted and counted.flop_counts()
-        costs = (step_flops(counted, flops, s) if counted and flops else s["tokens"] for s in shares)
-        totals = list(accumulate(costs))
-        steps = bisect_right(totals, amount)
-        if steps == len(totals):  # then by the mean of these batches
-            steps = min(PROVISIONAL, int(amount / totals[-1] * len(totals)))
+        steps = _streamed(budget.amount, data, counted)
     else:
-        cost = _cost_of_samples(data, counted)
-        step, spent = _nearly(amount, data, cost, first)
-        batch, last = data.sampler.global_batch, first + PROVISIONAL
-        while step < last and (spent := spent + cost(batch(step)[:, 1], step)) <= amount:
-            step += 1
-        steps = step - first
+        steps = _ordered(budget.amount, data, counted, first) - first
     if steps < 1:
         raise ValueError(
             f"{given} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
         )
     return steps
+
+
+def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
+    """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
+    spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
+    if spent[-1] > amount:
+        return bisect_right(spent, amount)
+    return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
 
 
 def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
@@ -135,6 +127,17 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
         if spent > tokens:
             return last - step - 1
     return last - first
+
+
+def _ordered(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
+    """The step that a budget from step `begun` on ends before, of data whose samples have numbers."""
+    cost = _cost_of_samples(data, model)
+    first, spent = _nearly(amount, data, cost, begun)
+    for step in range(first, begun + PROVISIONAL):
+        spent += cost(data.sampler.global_batch(step)[:, 1], step)
+        if spent > amount:
+            return step
+    return begun + PROVISIONAL
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
@@ -205,6 +208,10 @@ def _cost_of_lengths(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     tokens, pairs = (sum(share[name] for share in first) for name in ("tokens", "token_pairs"))
     others = sum(step_flops(model, counts, share) for share in first) - counts.step(tokens, pairs, 0)
     return counts.per_token + others / tokens, counts.per_pair
+
+
+def _cost_of_share(model: TaskModel | None, share: Share) -> float:
+    return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
 
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:
