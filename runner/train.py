@@ -174,7 +174,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     checkpoint = checkpoint_to_resume(folder, config.resume)
     before = resolved.recorded(folder, checkpoint)
     chosen = resolved.choose_hardware(config, before)
-    (counted := lengths.Lengths(chosen)).restore(before)
+    (counted := lengths.run_lengths(chosen)).restore(before)
     leave_out_rewinds(chosen, folder.path)
     parts = assemble(chosen, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps

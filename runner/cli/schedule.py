@@ -26,8 +26,9 @@ def main(arguments: Namespace) -> None:
     from tiryns.conf.phases import lengths_of
     from tiryns.conf.values import AT_LEAST_0
     from tiryns.runner.config.completed import completed
-    from tiryns.runner.loop.lengths import Lengths, ramps_in
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.phases import phases_in, settle_phases
+    from tiryns.runner.loop.token_ramps import ramps_in
     from tiryns.runner.optim.schedule.plot import drawn, numbers
     from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
@@ -45,7 +46,7 @@ def main(arguments: Namespace) -> None:
     if problem := AT_LEAST_0.problem(lr):
         raise ValueError(f"optimizer.lr={lr}: {problem}")
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr, weight_decay=0.1)
-    scheduler = Lengths(config).make_scheduler()(optimizer=optimizer, max_steps=max_steps)
+    scheduler = run_lengths(config).make_scheduler()(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):
         raise ValueError(f"{type(scheduler).__name__} has no closed form; draw an option of this project")
     if arguments.json:

@@ -97,11 +97,11 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     or a budget that is not known here.
     """
     from tiryns.runner.loop.kept_types import keep_types
-    from tiryns.runner.loop.lengths import Lengths
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    began, lengths = began or {}, Lengths(config)
+    began, lengths = began or {}, run_lengths(config)
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
@@ -132,7 +132,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
-    from tiryns.runner.loop.lengths import Lengths
+    from tiryns.runner.loop.lengths import run_lengths
 
     allow_code(config)
     if config.imports:
@@ -153,7 +153,7 @@ def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     objective = OmegaConf.select(config, "objective._target_")
     if objective is not None and not getattr(locate(objective, "objective"), "needs_mask", True):
         data.needed_tokens = ("pad",)
-    Lengths(config).check(data)
+    run_lengths(config).check(data)
     return data
 
 
@@ -168,7 +168,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
 
     A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
     """
-    from tiryns.runner.loop.lengths import Lengths
+    from tiryns.runner.loop.lengths import run_lengths
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
@@ -183,7 +183,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
         given = (bind(config.sampler), objective, steps, epochs, config.seed)
         return int(data.connect(*given, **{**options, **more}))
 
-    return Lengths(config).connect(data, objective, model, connect)
+    return run_lengths(config).connect(data, objective, model, connect)
 
 
 def numbers_global_batches(data: RunData) -> bool:
@@ -234,7 +234,7 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
     """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from tiryns.runner.loop.lengths import Lengths
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_model_of
 
     target: Any = make_module.func
@@ -243,7 +243,7 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    Lengths(config).settle(data)
+    run_lengths(config).settle(data)
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:

@@ -130,9 +130,15 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
 
 
 def _ordered(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
-    """The step that a budget from step `begun` on ends before, of data whose samples have numbers."""
+    """The step that a budget from step `begun` on ends before, of data whose samples have numbers.
+
+    Batches are added up in their order, whole epochs at once.
+    """
     cost = _cost_of_samples(data, model)
-    first, spent = _nearly(amount, data, cost, begun)
+    if isinstance(data.sampler, Mixed | Phased):
+        first, spent = _nearly(amount, data, data.sampler, cost, begun)
+    else:
+        first, spent = _whole_epochs(amount, data, cost, begun)
     for step in range(first, begun + PROVISIONAL):
         spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
@@ -153,36 +159,44 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     return cost
 
 
-def _nearly(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """A step before which the budget is nearly used up and not exceeded, and what was taken, whole epochs at once."""
-    sampler: Any = data.sampler
-    if data.length_warmup or not isinstance(sampler, Mixed | Phased | SeamlessSampler):
+def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
+    """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
+    sampler, count = data.sampler, len(data.train)
+    if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return begun, 0
-    orders, starts, parts, counts = [sampler], [0], [1], lambda step: [sampler.samples_before(step)]
-    if not isinstance(sampler, SeamlessSampler):
-        orders, starts, parts, counts = (
-            sampler.orders,
-            sampler.starts,
-            sampler.parts_at(begun),
-            sampler.counts,
-        )
-    sizes = np.diff([*starts, len(data.train)])
+    per_epoch = _in_blocks(np.arange, 0, count, cost)
+    epochs = int(amount // per_epoch)
+    steps = sampler.steps_within(epochs * count)
+    begun = epochs * count - sampler.samples_before(steps)
+    rest = cost(sampler.epoch_order(epochs - 1, count - begun, count)) if begun else 0
+    return steps, epochs * per_epoch - rest
+
+
+def _nearly(
+    amount: float, data: "GlobalBatchDataModule", mixed: Mixed | Phased, cost: Cost, begun: int
+) -> tuple[int, float]:
+    """A step of a mixture, or of a phase, before which the budget is nearly used up and not exceeded; what was taken."""
+    if data.length_warmup:
+        return begun, 0
+    starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
     ]
 
     def until(step: int) -> float:
         total = 0.0
-        for order, start, size, epoch, count in zip(orders, starts, sizes, epochs, counts(step), strict=True):
+        for order, start, size, epoch, count in zip(
+            mixed.orders, starts, sizes, epochs, mixed.counts(step), strict=True
+        ):
             whole, left = divmod(int(count), int(size))
             indices = partial(_indices, order, whole * size, start)
             total += whole * epoch + _in_blocks(indices, 0, left, cost)
         return total
 
-    before = until(begun) if begun else 0.0
+    parts, before = mixed.parts_at(begun), until(begun) if begun else 0.0
     a_draw = sum(np.array(epochs) / sizes * parts) / sum(parts)
-    samples = sampler.samples_before(begun) + int(0.999 * amount / a_draw)
-    step = min(begun + PROVISIONAL, sampler.steps_within(samples))
+    samples = mixed.samples_before(begun) + int(0.999 * amount / a_draw)
+    step = min(begun + PROVISIONAL, mixed.steps_within(samples))
     while (taken := until(step) - before) > amount:
         step = begun + max(0, int(0.99 * (step - begun)) - 1)
     return step, taken

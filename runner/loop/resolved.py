@@ -18,7 +18,8 @@ from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
 from tiryns.runner.data.store.writer import cache_folder
-from tiryns.runner.loop.lengths import RAMPS, Lengths
+from tiryns.runner.loop.lengths import run_lengths
+from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
 from tiryns.runner.manifest import differences
@@ -96,7 +97,7 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
             undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
         )  # fmt: skip
     return {
-        **Lengths(completed(asked)).record(config),
+        **run_lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),

@@ -10,9 +10,10 @@ from omegaconf import DictConfig
 from tests.conftest import TINY
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.config.checks import check_config
-from tiryns.runner.loop import lengths
+from tiryns.runner.loop import token_ramps
 from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.resolved import resolve
+from tiryns.runner.loop.token_ramps import take_over_lengths
 
 GROWING = ["sampler=growing", "sampler.warmup_from=4", "sampler.warmup_steps=6", "sampler.warmup_by=4"]
 PHASES = (
@@ -90,10 +91,10 @@ def test_resumed_run_takes_the_steps_that_were_counted(
     recorded = resolve(config, chosen, {}, parts.data, parts.module)
     assert next(iter(recorded["ramps"])) == f"warmup_tokens {900 if len(words) > 1 else 800} from step 1"
     again = config.copy()
-    lengths.Lengths(again).restore({"ramps": {key: steps + 1 for key, steps in recorded["ramps"].items()}})
+    take_over_lengths(again, {"ramps": {key: steps + 1 for key, steps in recorded["ramps"].items()}})
     with monkeypatch.context() as patched:
-        patched.setattr(lengths, "steps_within", never)
-        patched.setattr(lengths, "last_steps_within", never)
+        patched.setattr(token_ramps, "steps_within", never)
+        patched.setattr(token_ramps, "last_steps_within", never)
         resumed = assemble(again)
     counted = [part.num_steps for part in parts.scheduler.schedule.phases if part.name != "training"]  # type: ignore[attr-defined]
     taken = [part.num_steps for part in resumed.scheduler.schedule.phases if part.name != "training"]  # type: ignore[attr-defined]
@@ -101,7 +102,7 @@ def test_resumed_run_takes_the_steps_that_were_counted(
     longer = config.copy()
     longer.trainer.max_steps = 13
     if len(words) > 1:  # the cool-down of a longer run begins elsewhere, and is counted there
-        lengths.Lengths(longer).restore(recorded)
+        take_over_lengths(longer, recorded)
         assert (longer.scheduler.warmup_tokens, longer.scheduler.cooldown_tokens) == (None, 700)
 
 

@@ -14,8 +14,8 @@ from tiryns.runner.launch.processes import quiet_threads
 from tiryns.runner.launch.resume import named_run
 from tiryns.runner.loop.assembly import Parts, assemble
 from tiryns.runner.loop.budget import budget_of
-from tiryns.runner.loop.lengths import Lengths
 from tiryns.runner.loop.phases import phases_in
+from tiryns.runner.loop.token_ramps import take_over_lengths
 from tiryns.runner.modules.samples import marked_texts
 from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.protocols import RunData
@@ -49,7 +49,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         leave_out_rewinds(config, run.path)
-        Lengths(config).restore(resolved := dict(run.status.get("resolved") or {}))
+        take_over_lengths(config, resolved := dict(run.status.get("resolved") or {}))
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed

@@ -24,7 +24,7 @@ from tiryns.runner.cli.plan.content import Facts
 from tiryns.runner.config.search_path import file_on_search_path
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.batches import PhaseCollators, PhaseParts
-from tiryns.runner.loop.lengths import Lengths
+from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.phases import phases_in, sampler_of
 from tiryns.runner.models.flops import network_flops, peak_flops
 from tiryns.runner.objectives import Collator
@@ -136,7 +136,7 @@ class NominalRun:
             given.update({"steps": phase.steps, "tokens": None, "share": None})
             given.scheduler = self._in_steps(own, phase)
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
-        scheduler = Lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
+        scheduler = run_lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
         if not isinstance(scheduler, ClosedFormScheduler):
             raise ValueError(f"scheduler: {type(scheduler).__name__} tells a rate only step by step")
         return scheduler.factor

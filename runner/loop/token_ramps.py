@@ -1,0 +1,115 @@
+"""Warm-ups and cool-downs of the learning rate that are given in tokens: counted once, when a run begins, as steps."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from omegaconf import DictConfig
+
+from tiryns.runner.loop.budget import Budget, last_steps_within, steps_within
+from tiryns.runner.loop.phases import as_given, phases_in, take_over
+from tiryns.runner.optim.schedule.chain import has_own_schedules, merged, timeline_of
+from tiryns.runner.optim.schedule.phases import TOKENS
+from tiryns.runner.protocols import Resolved, RunData
+
+RECORD = "ramps"
+"""The key of their steps in the resolved settings of a run."""
+
+
+class Ramp(NamedTuple):
+    """A warm-up or a cool-down of so many tokens, of the run or of a phase that takes steps [first, last)."""
+
+    phase: int | None
+    setting: str
+    tokens: float
+    first: int
+    last: int
+
+    @property
+    def warms(self) -> bool:
+        """Whether it is a warm-up, which is counted from its first step; a cool-down is counted to its last."""
+        return self.setting == "warmup_tokens"
+
+    @property
+    def key(self) -> str:
+        """What its steps depend on beside the data.
+
+        Example:
+            >>> Ramp(None, "warmup_tokens", 3e9, 0, 1500).key
+            'warmup_tokens 3,000,000,000 from step 1'
+        """
+        place = f"from step {self.first + 1}" if self.warms else f"to step {self.last}"
+        return f"{self.setting} {self.tokens:,.15g} {place}"
+
+    @property
+    def where(self) -> str:
+        """The setting as it is typed, with its value."""
+        group = "scheduler" if self.phase is None else f"phases[{self.phase}].scheduler"
+        return f"{group}.{self.setting}={self.tokens:.15g}"
+
+
+def count_ramps(config: DictConfig, data: RunData, max_steps: int) -> None:
+    """Makes ramps in tokens ramps of so many steps in the config of a run of `max_steps`, whose data is connected.
+
+    Raises ValueError for one that is shorter than a step, and for data that does not tell its batches.
+    """
+
+    def count(ramp: Ramp) -> int:
+        try:
+            if ramp.warms:
+                return steps_within(Budget("max_tokens", ramp.tokens), data, None, ramp.first)
+            return last_steps_within(ramp.tokens, data, ramp.first, ramp.last)
+        except ValueError:
+            reason = f"is less than the {'first' if ramp.warms else 'last'} global batch takes"
+            if not data.tells_batches:
+                reason = (
+                    f"cannot be counted, as {type(data).__name__} does not tell the tokens of its batches"
+                )
+            raise ValueError(f"{ramp.where} {reason}; give {TOKENS[ramp.setting]}") from None
+
+    _settle(config, max_steps, count)
+
+
+def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
+    """Restores the steps of a budget, of phases and of ramps in tokens, by the `resolved` settings of the run."""
+    take_over(config, resolved)
+    known = resolved.get(RECORD) or {}
+    if config.trainer.max_steps > 0 and all(phase.steps for phase in phases_in(config)):
+        _settle(config, config.trainer.max_steps, lambda ramp: known.get(ramp.key))
+
+
+def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
+    """The steps of the ramps that `asked` gives in tokens, by their keys; in `settled` they are steps."""
+    found = {}
+    for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
+        phase = None if ramp.phase is None else settled.phases[ramp.phase]
+        node = settled.scheduler if phase is None else phase.scheduler
+        found[ramp.key] = int(node[TOKENS[ramp.setting]])
+    return found
+
+
+def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | None]) -> None:
+    phases = as_given(config)
+    for ramp in list(ramps_in(config, config, max_steps)):
+        if (steps := count(ramp)) is None:
+            continue
+        known = {ramp.setting: None, TOKENS[ramp.setting]: steps}
+        if ramp.phase is None:
+            config.scheduler.update(known)
+        else:
+            phases[ramp.phase]["scheduler"] = {**(phases[ramp.phase].get("scheduler") or {}), **known}
+    if phases:
+        config.phases = phases
+
+
+def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
+    """The ramps of a config in tokens; the lengths of its phases are those of `settled`."""
+    phases, of_run = phases_in(config), dict(config.scheduler)
+    spans: list[tuple[int | None, Mapping[str, Any], int, int]] = [(None, of_run, 0, int(max_steps))]
+    if has_own_schedules(phases):
+        timeline = timeline_of(phases_in(settled))
+        each = zip(phases, timeline.starts, timeline.ends, strict=True)
+        spans = [(i, merged(of_run, phase), start, end) for i, (phase, start, end) in enumerate(each)]
+    for number, settings, first, last in spans:
+        for name in TOKENS:
+            if (tokens := settings.get(name)) is not None:
+                yield Ramp(number, name, float(tokens), first, last)
