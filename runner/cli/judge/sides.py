@@ -210,9 +210,9 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
     print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
     train_sweep(folder, [*words, f"seed={','.join(map(str, wanted))}"], "judge")
     if failed := missing_seeds(folder, words, wanted):
-        seeds = ", ".join(map(str, failed))
+        lacking = ", ".join(map(str, failed))
         again = "(see above); the same command goes on with what is missing"
-        raise ValueError(f"{name}: there is no finished run of seed {seeds} in {str(folder)!r} {again}")
+        raise ValueError(f"{name}: there is no finished run of seed {lacking} in {str(folder)!r} {again}")
 
 
 def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:
