@@ -77,10 +77,7 @@ def setting_of(given: str) -> Setting:
 
 
 def canonical(words: Iterable[str]) -> list[str]:
-    """Overrides as a sweep notes them in its jobs, such as `optimizer.lr=0.001` for `optimizer.lr=1e-3`.
-
-    Of two for one setting the later counts. Raises ValueError for several values, the seed or a run to resume.
-    """
+    """Overrides as a sweep notes them, of two the later; raises ValueError for several values, seeds or a resume."""
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
@@ -216,10 +213,7 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
 
 
 def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:
-    """Trains the jobs of a sweep in a folder that are not done; what they print, and failures, go to standard error.
-
-    Raises SystemExit where they were interrupted.
-    """
+    """Trains the jobs of a sweep that are not done, which print to standard error; SystemExit where interrupted."""
     GlobalHydra.instance().clear()
     with output_to_stderr():
         try:
