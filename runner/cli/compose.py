@@ -41,10 +41,7 @@ def prepare() -> None:
 
 
 def of_width(factor: str | int, *, _root_: DictConfig) -> int:
-    """The width of the model times a factor such as `4` or `1/64`: the resolver `${of_width:1/64}`, for sweeps of widths.
-
-    Raises ValueError where that is no whole number.
-    """
+    """The width times a factor such as `1/64`, as `${of_width:1/64}`; raises ValueError for no whole number."""
     size = Fraction(str(factor)) * int(_root_.model.hidden_size)
     if size.denominator > 1:
         raise ValueError(f"model.hidden_size={_root_.model.hidden_size} times {factor} is no whole number")

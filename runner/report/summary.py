@@ -126,8 +126,7 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
     """A warning that no loss is well below its unigram entropy, or no figure better than that of a constant answer.
 
-    None where one is, or none has such a level. One is enough: another validation set may hold other text than the model
-    is trained on. The curves of a `run` tell overfitting from too short a training.
+    One is enough, as sets may hold other text than training. The curves of a `run` tell overfitting from too few steps.
     """
     if at_constant := _at_constant(results, run):
         return at_constant

@@ -38,11 +38,7 @@ log = logging.getLogger("tiryns")
 
 
 class Search(JobSweeper):
-    """Runs `n_trials` trials in all, `n_jobs` at a time through the launcher.
-
-    A run that fails or has no finite objective is a failed trial; the search goes on. Settings that an earlier trial had
-    are not run again, and get its value.
-    """
+    """Runs `n_trials` trials, `n_jobs` at a time; a failed run is a failed trial, and settings are not run twice."""
 
     @takes_settings(options.Optuna)
     def __init__(self, settings: options.Optuna) -> None:

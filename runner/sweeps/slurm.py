@@ -81,10 +81,7 @@ class Launcher(BaseSubmititLauncher):
         }
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Submits the jobs; returns when all have ended, or at once without results where `wait` is off.
-
-        Raises ValueError where there is no sbatch, it refuses a job, or a job's trainer does not fit the launcher.
-        """
+        """Submits the jobs; returns when all have ended, or at once without results where `wait` is off."""
         sweep = Path(str(self.config.hydra.sweep.dir))
         folders, layouts = [], []
         for overrides in job_overrides:

@@ -13,7 +13,6 @@ from tests.conftest import train_here
 from tests.modules.conftest import Finetune, finetune, task_files  # noqa: F401
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
-from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
 
@@ -94,14 +93,3 @@ def test_wrong_names_are_told(run: Run, tmp_path: Path) -> None:
         with pytest.raises(SystemExit, match=message):
             consolidated(*words)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["bf16-true", "64-true"])
-def test_model_has_the_type_that_the_run_exports(precision: str, text_file: Path, tmp_path: Path) -> None:
-    words = ["trainer.max_steps=2", "trainer.validate_every=0", f"trainer.precision={precision}"]
-    run = train_here(tmp_path / "run", text_file, *words)
-    found = load_file(consolidated(run.path, tmp_path / "model") / "model.safetensors")
-    theirs = load_file(run.path / "model" / "model.safetensors")
-    assert {tensor.dtype for tensor in found.values()} == {weights_dtype(precision)}
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in found.items())

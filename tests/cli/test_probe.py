@@ -19,7 +19,6 @@ from tests.modules.conftest import NEW
 from tests.support.in_process import Done, succeeded, tiryns_here
 from tiryns.runner.cli.models.probe import prepared
 from tiryns.runner.in_python import compose
-from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash
 
 PROBE = ["mode=probe", *NEW, "data.max_length=32", "trainer=cpu"]
@@ -168,12 +167,3 @@ def test_a_probe_is_no_training_of_the_same_settings() -> None:
     assert config_hash(compose(*words, "pooling=cls")) == train, "a training does not read it"
     mean, first = (config_hash(compose(*words, "mode=probe", f"pooling={name}")) for name in ("mean", "cls"))
     assert len({train, mean, first}) == 3
-
-
-@pytest.mark.slow
-def test_resume_names_no_model(files: dict[str, list[str]], tmp_path: Path) -> None:
-    other = Run(tmp_path / "trained")
-    words = ["trainer=cpu"]
-    other.announce(config_hash(compose(*words)), words)
-    done = refused(tmp_path, *PROBE, *files["retrieval"], "resume=trained")
-    assert "model.name_or_path=trained" in done.stderr

@@ -77,10 +77,7 @@ def setting_of(given: str) -> Setting:
 
 
 def canonical(words: Iterable[str]) -> list[str]:
-    """Overrides as a sweep notes them in its jobs, such as `optimizer.lr=0.001` for `optimizer.lr=1e-3`.
-
-    Of two for one setting the later counts. Raises ValueError for several values, the seed or a run to resume.
-    """
+    """Overrides as a sweep notes them, of two the later; raises ValueError for several values, seeds or a resume."""
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
@@ -210,16 +207,13 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
     print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
     train_sweep(folder, [*words, f"seed={','.join(map(str, wanted))}"], "judge")
     if failed := missing_seeds(folder, words, wanted):
-        seeds = ", ".join(map(str, failed))
+        lacking = ", ".join(map(str, failed))
         again = "(see above); the same command goes on with what is missing"
-        raise ValueError(f"{name}: there is no finished run of seed {seeds} in {str(folder)!r} {again}")
+        raise ValueError(f"{name}: there is no finished run of seed {lacking} in {str(folder)!r} {again}")
 
 
 def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:
-    """Trains the jobs of a sweep in a folder that are not done; what they print, and failures, go to standard error.
-
-    Raises SystemExit where they were interrupted.
-    """
+    """Trains the jobs of a sweep that are not done, which print to standard error; SystemExit where interrupted."""
     GlobalHydra.instance().clear()
     with output_to_stderr():
         try:

@@ -66,7 +66,8 @@ def main(arguments: Namespace) -> None:
     settings = dict(vars(arguments))
     words, as_json, base = (settings.pop(name) for name in ("sources", "json", "ties"))
     allow = [word for word in words if re.match(r"\+?[a-z][\w.]*=", word) and not Path(word).exists()]
-    folder = average([word for word in words if word not in allow], base=base, allow=allow, **settings)
+    sources = [word for word in words if word not in allow]
+    folder = average(sources=sources, base=base, allow=allow, **settings)
     record = json.loads((folder / RECORD).read_text())
     if as_json:
         print_json({**record, "target": folder})

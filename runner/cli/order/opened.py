@@ -104,10 +104,7 @@ class SampleOrder:
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
-    """The steps that both trained on in which their samples differ, and how many samples they share.
-
-    Samples of the same training data are told apart by their numbers, those of other data by their tokens.
-    """
+    """The steps whose samples differ, and how many are shared: by their numbers, of other data by their tokens."""
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []

@@ -201,10 +201,7 @@ def _phases(config: DictConfig) -> list[Phase]:
 
 
 def nominal_plan(config: DictConfig) -> Facts:
-    """Sizes, phases, operations and hours of a run, and what it trains with at `POINTS` steps.
-
-    Raises ValueError where the length of the run or the size of the vocabulary follows from the data.
-    """
+    """Sizes, phases, FLOPs and hours of a run, and its `POINTS`; raises ValueError where these follow from the data."""
     with many_imports():
         model = meta_model(config)
         run = NominalRun(config)

@@ -169,10 +169,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
-    """Runs whose figure `key` measures the same are of one kind: one objective, one data set, per token one tokenizer.
-
-    Figures of a suite measure the same wherever the suite is the same.
-    """
+    """Runs whose figure `key` measures the same are of one kind: one objective, data, tokenizer; or one suite."""
     if key.startswith(OF_SUITES):
         suites = [suite_of(run) for run in runs]
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])

@@ -79,12 +79,9 @@ def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
 
 
 def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
-    """The content of `suite.json`.
+    """The content of `suite.json`: what is noted of the `suite`, a row for each model, and the best of each column.
 
-    Args:
-        suite: `suite` (its name), `tasks` (what is noted of each), `summary` (the tasks of each mean).
-        models: The models in the order of their rows.
-        cells: By model and task: `figures` by seed (None where no setting has all), and more, which is kept.
+    `cells` have by model and task `figures` by seed (None where no setting has all), and more, which is kept.
     """
     rows: list[Content] = []
     for model in models:

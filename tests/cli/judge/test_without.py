@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from tests.cli.judge.folders import KEY, make_run
 from tests.cli.judge.test_answers import judged, refused
 from tests.cli.judge.test_missing import Start, judge, training
-from tiryns.runner.cli.judge.sides import comparison_folder, each_source, finished_runs, setting_of
+from tiryns.runner.cli.judge.sides import each_source, finished_runs, setting_of
 from tiryns.runner.sweeps.sweeper import combinations, place
 
 __all__ = ["training"]
@@ -87,15 +87,3 @@ def test_source_is_shown_as_typed_and_found_as_noted_before(tmp_path: Path) -> N
     found = place(tmp_path, jobs, ["0", "0"])
     assert [job.folder.path.name for job in found] == ["0", "1"]
     assert len(finished_runs(tmp_path, [typed], [1, 2])) == 2
-
-
-def test_comparison_goes_on_where_its_words_were_escaped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    before = comparison_folder(["data.source=s3://a/b"])
-    file = before / "judge.json"
-    file.write_text(file.read_text().replace("s3:", r"s3\\:"))
-    assert json.loads(file.read_text())["common"] == [r"data.source=s3\://a/b"]
-    assert comparison_folder(["data.source=s3://a/b"]) == before
-    assert comparison_folder(["data.source=s3://a/c"]) != before
