@@ -43,21 +43,17 @@ class SlowSave(Callback):
         self.clock.pass_by(1000)
 
 
-def test_speed_is_tokens_by_the_time_of_steps(clock: Clock) -> None:
-    counter = Throughput(window=10, peak_tflops=None)
-    tiny_trainer(4, [counter]).fit(TinyModule(on_step=lambda: clock.pass_by(2.0)), loader(4))
-    assert counter.tokens_per_second == pytest.approx(15.0)
-    assert counter.fill == pytest.approx(0.75)
-    assert counter.metrics() == pytest.approx({"perf/tokens_per_second": 15.0, "perf/fill": 0.75})
-    assert counter.total_tokens == 120
-
-
-def test_utilisation_is_against_the_peak_of_all_devices(clock: Clock) -> None:
+def test_speed_is_by_the_time_of_steps_and_use_by_the_peak_of_all_devices(clock: Clock) -> None:
     counter = Throughput(window=10, peak_tflops=4.0)
     module = TinyModule(on_step=lambda: clock.pass_by(2.0))
     module.counts |= {"flops": 3e12}
     tiny_trainer(4, [counter]).fit(module, loader(4))
-    assert counter.metrics()["perf/mfu"] == pytest.approx(3e12 / 2 / 4e12)
+    speed, fill = counter.tokens_per_second, counter.fill
+    assert (speed, fill) == pytest.approx((15.0, 0.75))
+    assert counter.metrics() == pytest.approx(
+        {"perf/tokens_per_second": speed, "perf/fill": fill, "perf/mfu": 3e12 / 2 / 4e12}
+    )
+    assert counter.total_tokens == 120
 
 
 def test_waiting_for_data_counts(clock: Clock) -> None:

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import math
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -243,10 +242,3 @@ def test_regression_of_a_foreign_model_of_one_label(
     found = entry(capsys, tmp_path / "model", file)
     assert found["metrics"].keys() == {"loss", "pearson", "spearman", "mse"}
     assert found["metrics"]["mse"] == pytest.approx(found["metrics"]["loss"], rel=1e-5)
-
-
-def test_figures_that_are_no_numbers_are_null(runs: Runs, tmp_path: Path, capsys: Any) -> None:
-    """A correlation of equal numbers; JSON has no NaN."""
-    from tiryns.runner.run.command.json_output import plain
-
-    assert plain({"a": [math.nan, 1.0, math.inf], "b": (2, "x")}) == {"a": [None, 1.0, None], "b": [2, "x"]}

@@ -158,9 +158,9 @@ def test_place_that_mlflow_does_not_take_is_named(tmp_path: Path) -> None:
 @with_mlflow
 def test_other_ranks_open_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_zero_only, "rank", 1)
-    for logger in (mlflow_logger("herons", None, None, [], tmp_path),):
-        logger.log_metrics({"a": 1.0}, 1)
-        finish_loggers([logger])
+    logger = mlflow_logger("herons", None, None, [], tmp_path)
+    logger.log_metrics({"a": 1.0}, 1)
+    finish_loggers([logger])
     assert list(tmp_path.iterdir()) == []
 
 
