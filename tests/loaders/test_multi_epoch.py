@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from tests.order.chance import z_score
+from tests.order.test_permutation import z_score
 from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler, MultiEpochDatasetWrapper
 from tiryns.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
 from tiryns.runner.samplers.base import EpochIndex

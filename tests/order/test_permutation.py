@@ -3,16 +3,27 @@
 Bijections, blocks and golden values are in tests/loaders/test_multi_epoch.py.
 """
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.order.chance import z_score
 from tiryns.runner.order.permutation import epoch_seed, locate, permute, permute_many
 
 BILLION = 10**9
 SOME, CELLS = 1 << 18, 1 << 12
+
+
+def z_score(counts: np.ndarray, drawn: float = 0) -> float:
+    """How many standard deviations the chi-square of counts lies above that of equally likely cells.
+
+    `drawn` is the share of all there is that the counts are of, where nothing is drawn twice: then they vary less.
+    """
+    expected, freedom = counts.mean(), counts.size - 1
+    chi_square = ((counts - expected) ** 2 / expected).sum() / (1 - drawn)
+    return float((chi_square - freedom) / math.sqrt(2 * freedom))
 
 
 @given(st.one_of(st.integers(1, 600), st.integers(1, 1 << 60)), st.integers(), st.data())

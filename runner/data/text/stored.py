@@ -4,14 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiryns.runner.data.store.sharded import (
-    FIGURES,
-    OpenedStore,
-    ShardedStore,
-    check_same_documents,
-    open_store,
-    place_at_length,
-)
+from tiryns.runner.data.store import sharded
 from tiryns.runner.data.text.holdout import TRAIN
 from tiryns.runner.data.text.prepare import PreparedText, verify
 from tiryns.runner.data.text.pretraining import PretrainingData
@@ -39,8 +32,8 @@ class StoredPretrainingData(PretrainingData):
     A store under a URL is copied into the cache first.
     """
 
-    train: ShardedStore  # type: ignore[assignment]
-    validation: dict[str, ShardedStore]  # type: ignore[assignment]
+    train: sharded.ShardedStore  # type: ignore[assignment]
+    validation: dict[str, sharded.ShardedStore]  # type: ignore[assignment]
     source: _Place  # type: ignore[assignment]
 
     def prepare_data(self) -> None:
@@ -70,7 +63,7 @@ class StoredPretrainingData(PretrainingData):
             validation=dict.fromkeys(self.validation, opened.folder),
             tokenizer=opened.folder / "tokenizer",
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
-            **{figure: {n: content[figure] for n, content in held_out.items()} for figure in FIGURES},
+            **{figure: {n: content[figure] for n, content in held_out.items()} for figure in sharded.FIGURES},
         )
         self.tokenizer = load_tokenizer(str(self.prepared.tokenizer.absolute()), self.needed_tokens)
         vocabulary = len(self.tokenizer)
@@ -85,20 +78,20 @@ class StoredPretrainingData(PretrainingData):
     def _open(self, source: object) -> Any:
         return _Place(str(source).removeprefix("store:"))
 
-    def _opened(self) -> OpenedStore:
+    def _opened(self) -> sharded.OpenedStore:
         """The store, or the one beside it whose sequences have the length of the settings."""
         place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
-        opened, length = open_store(place, cache), self.settings.max_length
+        opened, length = sharded.open_store(place, cache), self.settings.max_length
         if (first := opened.meta["max_length"]) == length:
             return opened
-        other = place_at_length(place, length)
+        other = sharded.place_at_length(place, length)
         try:
-            found = open_store(other, cache)
+            found = sharded.open_store(other, cache)
         except FileNotFoundError as error:
             raise ValueError(
                 f"data.max_length={length}, but the sequences of {place} were cut with {first}: set "
                 f"data.max_length={first}, or prepare the store with --max-length {first} {length}, which also makes "
                 f"{other} ({error})"
             ) from error
-        check_same_documents(place, other)
+        sharded.check_same_documents(place, other)
         return found

@@ -99,7 +99,7 @@ UNDECODABLE = {
     "program.png": "of no known format",
     "drawn.png": "of no known format",
 }
-MANY = "could be decompression bomb"
+MANY = "Image size ("
 TOO_LARGE = {
     "wide.png": MANY,
     "edge.png": "it has 8193 x 8192 pixels, 67,108,864 are the most",

@@ -73,7 +73,7 @@ SAID: dict[str, list[str]] = {
     "s_index_no_train": ["store s_index_no_train is damaged (KeyError: 'train')"],
     "s_index_no_shards": ["s_index_no_shards is damaged (ValueError: not enough values"],
     "s_index_no_figures": ["s_index_no_figures is damaged (KeyError: 'unigram_entropy')"],
-    "s_index_shard_text": ["s_index_shard_text is damaged (TypeError"],
+    "s_index_shard_text": ["s_index_shard_text is damaged (KeyError: 'folder')"],
     "s_climbs": ["s_climbs is damaged (its shard '../outside' leaves the folder of the store)"],
     "s_absolute": ["s_absolute is damaged (its shard '/nonexistent/outside' leaves the folder"],
     "s_fingerprint": ["s_fingerprint is damaged (shards/00001/train has the fingerprint", "not another"],
