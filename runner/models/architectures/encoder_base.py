@@ -67,21 +67,6 @@ class SelfAttention(nn.Module):
         self.config = config
 
 
-class JointAttention(SelfAttention):
-    """Attention whose queries, keys and values are made by one matrix."""
-
-    def __init__(self, config: EncoderConfig, bias: bool) -> None:
-        super().__init__(config)
-        self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=bias)
-        self.Wo = nn.Linear(config.hidden_size, config.hidden_size, bias=bias)
-
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
-        parts = self.Wqkv(hidden).chunk(3, -1)
-        query, key, value = (heads_of(part, self.config.num_attention_heads) for part in parts)
-        return self.Wo(attend(self, query, key, value, mask, query.shape[-1] ** -0.5, **kwargs))
-
-
 def attend(
     module: SelfAttention,
     query: Tensor,
