@@ -180,7 +180,9 @@ class OrderAudit(Callback):
         if trainer.is_global_zero:
             self._file = open_at(Path(trainer.default_root_dir) / ORDER, trainer.global_step)
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: object
+    ) -> None:
         """Adds a line."""
         if self._file is not None:
             self._file.write(f"{trainer.global_step} {outputs['order']}\n")

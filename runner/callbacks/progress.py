@@ -37,8 +37,10 @@ class Bars:
     def begin(self, name: str, total: int | None, step: int) -> None:
         """Adds a bar."""
         self._totals[name] = "" if total is None else f"/{total:,}"
-        shown: dict[str, Any] = {"steps": f"{step:,}{self._totals[name]}", "figures": "", "left": ""}
-        self._tasks[name] = self._bars.add_task(name, total=total, completed=step, **shown)
+        steps = f"{step:,}{self._totals[name]}"
+        self._tasks[name] = self._bars.add_task(
+            name, total=total, completed=step, steps=steps, figures="", left=""
+        )
         self._bars.start()
         self._bars.refresh()
 

@@ -46,7 +46,9 @@ class Preemption(Callback):
         """Votes for stopping where this rank has received a signal."""
         pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: object
+    ) -> None:
         """Saves and raises Stopped, on every rank, if any rank has voted for it."""
         alone = trainer.world_size == 1 and signals.noted() is not None
         if not (alone or outputs["votes"]["stop"]):

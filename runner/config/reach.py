@@ -140,7 +140,9 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
             yield Reached("hydra/launcher", choice, choice, "submits jobs")
 
 
-def _reached(parent: Any, name: object, value: object, key: str, library: bool = False) -> Iterator[Reached]:
+def _reached(
+    parent: object, name: object, value: object, key: str, library: bool = False
+) -> Iterator[Reached]:
     """What a value reaches, given as it stands, and each value in it."""
     if isinstance(value, DictConfig | ListConfig):
         inside = noted(value)

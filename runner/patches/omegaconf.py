@@ -23,6 +23,9 @@ from yaml.constructor import SafeConstructor
 from yaml.representer import Representer
 from yaml.resolver import Resolver
 
+Part = tuple[Any, Any, Any]
+"""A node, the name of one of its values, and that value."""
+
 
 def full_key(node: Node) -> str:
     """Returns the path of a node from the root of its config, empty for the root.
@@ -52,7 +55,7 @@ def _noted(value: Node) -> Any:
     return value if is_node else value._value()
 
 
-def parts(config: Any) -> Iterator[tuple[Any, Any, Any]]:
+def parts(config: Any) -> Iterator[Part]:
     """Each part of a config at any depth, but for those that are missing: its node, its name, and it as it stands.
 
     Hydra's own nodes are left out.
@@ -72,12 +75,12 @@ def parts(config: Any) -> Iterator[tuple[Any, Any, Any]]:
             yield config, name, value
 
 
-def used_value(node: Any, name: Any, value: Any) -> Any:
+def used_value(node: Any, name: object, value: object) -> Any:
     """A value of a node that stands there as `value`, with what it refers to looked up; an error where it is missing."""
     return node[name] if isinstance(value, str) and ("${" in value or value == MISSING) else value
 
 
-def used_parts(config: Any) -> Iterator[tuple[Any, Any, Any]]:
+def used_parts(config: Any) -> Iterator[Part]:
     """The same parts as they are used, and those of each node that one refers to."""
     for node, name, stated in parts(config):
         value = used_value(node, name, stated)
@@ -109,11 +112,11 @@ def quicken() -> None:
 
 
 @cache
-def _yaml_loader() -> Any:
+def _yaml_loader() -> type[object]:
     from yaml.cyaml import CParser
 
     class Loader(CParser, _python_loader()):  # type: ignore[misc]
-        def __init__(self, stream: Any) -> None:
+        def __init__(self, stream: object) -> None:
             CParser.__init__(self, stream)
             SafeConstructor.__init__(self)
             Resolver.__init__(self)
@@ -122,12 +125,17 @@ def _yaml_loader() -> Any:
 
 
 @cache
-def _yaml_dumper() -> Any:
+def _yaml_dumper() -> type[object]:
     from yaml.cyaml import CEmitter
 
     class Dumper(CEmitter, _python_dumper()):  # type: ignore[misc]
         def __init__(
-            self, stream: Any, default_style: Any, default_flow_style: Any, sort_keys: bool, **layout: Any
+            self,
+            stream: object,
+            default_style: object,
+            default_flow_style: object,
+            sort_keys: bool,
+            **layout: object,
         ) -> None:
             CEmitter.__init__(self, stream, **layout)
             Representer.__init__(self, default_style, default_flow_style, sort_keys)

@@ -10,7 +10,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig
 
@@ -142,7 +141,7 @@ def _numbered(lines: list[str]) -> dict[str, str]:
 
 def choose(config: DictConfig, found: Facts) -> Facts:
     """What a new run of this config would have in `resolved` of its status, with reasons, problems and hints."""
-    chosen: dict[str, tuple[Any, str]] = dict.fromkeys(CHOSEN, (None, ""))
+    chosen: dict[str, tuple[object, str]] = dict.fromkeys(CHOSEN, (None, ""))
     problems = []
     for package in machine.packages():
         if not (package.fits or package.extra):
@@ -160,7 +159,7 @@ def choose(config: DictConfig, found: Facts) -> Facts:
     return {"chosen": values, "reasons": reasons, "problems": problems, "hints": [*_hints(config, found)]}
 
 
-def _choose(config: DictConfig, gpus: list[Facts], problems: list[str]) -> dict[str, tuple[Any, str]]:
+def _choose(config: DictConfig, gpus: list[Facts], problems: list[str]) -> dict[str, tuple[object, str]]:
     import torch
 
     from tiryns.runner.launch.job import nodes_to_join

@@ -152,9 +152,17 @@ class PretrainingData(GlobalBatchDataModule):
         self, source: Source, validation_sources: dict[str, Source], validation_documents: float
     ) -> PreparedText:
         """The stores of a source and its validation sets, made unless the cache has them."""
-        own: dict[str, Any] = {"tokenizer": self.tokenizer_name, "validation_documents": validation_documents}
-        how: dict[str, Any] = {"left_out": self.left_out, "needed": self.needed_tokens, "told": self.told}
-        return prepare_text(source, validation_sources, replace(self.settings, **own), **how)
+        given = replace(
+            self.settings, tokenizer=self.tokenizer_name, validation_documents=validation_documents
+        )
+        return prepare_text(
+            source,
+            validation_sources,
+            given,
+            left_out=self.left_out,
+            needed=self.needed_tokens,
+            told=self.told,
+        )
 
     def divided(self) -> dict[str, Part]:
         """The documents of the training and validation sets, which are read once."""

@@ -29,7 +29,7 @@ def quicken_defaults() -> None:
     collect = getattr(lists, "_create_interpolation_map", None)
     if collect is not None and not hasattr(collect, "of_interpolations"):
 
-        def collect_if_asked(overrides: Any, entries: list[InputDefault], self_added: bool) -> DictConfig:
+        def collect_if_asked(overrides: object, entries: list[InputDefault], self_added: bool) -> DictConfig:
             if any("${" in str(vars(entry)) for entry in entries):
                 return collect(overrides, entries, self_added)  # type: ignore[no-any-return]
             return OmegaConf.create()
