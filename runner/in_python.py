@@ -142,7 +142,9 @@ def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str
 
 
 @contextmanager
-def _composing(config_dir: Folder | None, words: Sequence[str]) -> Iterator[tuple[list[str], Folder | None]]:
+def _composing(
+    config_dir: Folder | None, words: Sequence[str] = ()
+) -> Iterator[tuple[list[str], Folder | None]]:
     """Within it Hydra reads our configs; gives the words with those of the run they resume, and its configs' folder."""
     if line := unread_variables(os.environ):
         warnings.warn(line, stacklevel=5)
