@@ -47,11 +47,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         >>> config.optimizer.lr, config.objective.num_steps
         (0.0001, 1000)
     """
-    with (
-        explained(),
-        _composing(config_dir, overrides) as (replayed, _),
-        on_command_line(overrides),
-    ):
+    with explained(), _composing(config_dir, overrides) as (replayed, _), on_command_line(overrides):
         config = composed(replayed)
         check_permissions(config)
         with flag_override(config, ["struct", "readonly"], [False, False]):
@@ -82,12 +78,11 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
     whole = any(isinstance(given, DictConfig) for given in config)
     resumed = [] if whole else [str(word) for word in config]
     with explained(), _composing(config_dir, resumed) as (replayed, folder):
-        words: list[str] = []
-        for given in config:
-            words += [given] if isinstance(given, str) else overrides_of(given)
+        words = [w for given in config for w in ([given] if isinstance(given, str) else overrides_of(given))]
         flags = [f"--config-dir={folder}"] if folder is not None else []
         _check_words(words)
-        with on_command_line(words), _command([*flags, *words]):
+        sys.argv = ["tiryns", *flags, *words]
+        with on_command_line(words):
             job = composed(words if whole else replayed)
             if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
@@ -126,10 +121,9 @@ def runs(folder: Folder = "outputs") -> list[OpenedRun]:
 
 
 def _check_words(words: Sequence[str]) -> None:
-    if flag := next((word for word in words if word.startswith("-")), None):
-        raise ValueError(
-            f"{flag!r} has no meaning here, as the command alone runs sweeps; give overrides such as seed=1"
-        )
+    for flag in (word for word in words if word.startswith("-")):
+        expected = "as the command alone runs sweeps; give overrides such as seed=1"
+        raise ValueError(f"{flag!r} has no meaning here, {expected}")
 
 
 def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
@@ -151,15 +145,13 @@ def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str
 def _composing(
     config_dir: Folder | None, words: Sequence[str] = ()
 ) -> Iterator[tuple[list[str], Folder | None]]:
-    """A context with Hydra initialized on our configs, which restores the program's own set-up of Hydra.
-
-    It gives the words with those of the run that they resume, and the folder of its configs.
-    """
+    """Within it Hydra reads our configs; gives the words with those of the run they resume, and its configs' folder."""
     if line := unread_variables(os.environ):
         warnings.warn(line, stacklevel=5)
     if config_dir is not None and not Path(config_dir).is_dir():
         raise ValueError(f"config_dir: there is no folder {str(config_dir)!r}")
     app, base, job = GlobalHydra.instance().hydra, version.getbase(), HydraConfig.instance().cfg
+    command = sys.argv
     try:
         with own_options():
             replayed, folder = _replayed(words, config_dir)
@@ -168,15 +160,7 @@ def _composing(
     finally:
         GlobalHydra.instance().hydra, HydraConfig.instance().cfg = app, job
         version.VersionBase.instance().version_base = base
-
-
-@contextmanager
-def _command(words: list[str]) -> Iterator[None]:
-    before, sys.argv = sys.argv, ["tiryns", *words]
-    try:
-        yield
-    finally:
-        sys.argv = before
+        sys.argv = command
 
 
 def _trained(config: DictConfig) -> OpenedRun:

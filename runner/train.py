@@ -240,16 +240,13 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
         check_numbered(data, "callback.divergence.action=rewind")
     if not is_plain(data, module):
         return list(callbacks.values())
+    plain = f"{type(module).__name__} is trained by Lightning's own loop"
     if rewinding:
-        raise ValueError(
-            f"callback.divergence.action=rewind takes back what steps by global batches, and {type(module).__name__} is "
-            "trained by Lightning's own loop: leave it at stop"
-        )
+        what = "callback.divergence.action=rewind takes back what steps by global batches"
+        raise ValueError(f"{what}, and {plain}: leave it at stop")
     if any(isinstance(callback, SuiteEvaluation) for callback in callbacks.values()):
-        raise ValueError(
-            f"callback=suite evaluates weights between global batches, and {type(module).__name__} is trained by "
-            "Lightning's own loop: leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
-        )
+        instead = "leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
+        raise ValueError(f"callback=suite evaluates weights between global batches, and {plain}: {instead}")
     log.warning("%s", limits_of_plain(data, module))
     kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
     return [LightningLoop(), *kept]

@@ -4,7 +4,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from tiryns.runner.run.audit import compare, first_difference, length
+from tiryns.runner.run.audit import compare, length
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 
@@ -17,12 +17,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Prints the number of equal steps, or the first difference."""
     first, second = arguments.runs
-    found, steps = first_difference(first, second), min(length(first), length(second))
+    found, steps = compare(first, second), min(length(first), length(second))
     if arguments.json:
         told = {"runs": [first, second], "same": found is None, "steps": steps}
         print_json({**told, "first_difference": found and found._asdict()})
     elif found:
-        print(f"the runs differ first at {compare(first, second)}", file=sys.stderr)
+        ours, theirs = found.hashes
+        where = f"step {found.step}: {first} trained on {ours}, {second} on {theirs}"
+        print(f"the runs differ first at {where}", file=sys.stderr)
     else:
         print(f"the same samples and masks in all {steps:,} steps that both have")
     if found:

@@ -1,6 +1,6 @@
 """What a config may say.
 
-- `checks`: contradictions in a config, found before anything heavy is imported; `phases`: those of phases.
+- `checks`: contradictions in a config, found before anything heavy is imported.
 - `targets`: classes and functions that a config may name, and whether all of its targets may run.
 - `permissions`: settings that only the user may change; `reach`: those among them that reach outside of a run.
 - `loading`: what transformers loads, without code of others.

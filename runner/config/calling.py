@@ -10,12 +10,12 @@ from tiryns.conf.values import suggest
 from tiryns.runner.config.targets import LIBRARIES, OURS
 from tiryns.runner.run.errors import TrainingFailure
 
-OTHER_NAMES: dict[str | None, dict[str, tuple[str, ...]]] = {
-    "scheduler": {"max_steps": ("total_steps", "num_training_steps", "T_max")},
-    "logger": {"folder": ("save_dir",)},
-    "checkpoint": {"folder": ("dirpath",)},
+OTHER_NAMES: dict[str | None, dict[str, str]] = {
+    "scheduler": dict.fromkeys(("total_steps", "num_training_steps", "T_max"), "max_steps"),
+    "logger": {"save_dir": "folder"},
+    "checkpoint": {"dirpath": "folder"},
 }
-"""Names that classes of torch, Lightning and transformers have for the values that a group's targets are given."""
+"""Names of classes of torch, Lightning and transformers, with ours for the values that a group's targets are given."""
 
 INSTEAD = {"total_steps": ("epochs", "steps_per_epoch"), "num_training_steps": ("num_stable_steps",)}
 """Settings that replace a value known at run time: where the config has one of them, the value is not given."""
@@ -49,14 +49,9 @@ class Call:
     def __call__(self, *args: object, **given: object) -> Any:
         """Makes the target; raises ValueError where it takes no such setting, lacks one, or refuses these."""
         names, takes_any = parameters(self.func)
-        for name, others in OTHER_NAMES.get(self.group, {}).items():
-            for other in others:
-                if (
-                    name in given
-                    and other in names
-                    and self.keywords.keys().isdisjoint(INSTEAD.get(other, ()))
-                ):
-                    given[other] = given[name]
+        for other, name in OTHER_NAMES.get(self.group, {}).items():
+            if name in given and other in names and not {*INSTEAD.get(other, ())} & {*self.keywords}:
+                given[other] = given[name]
         bound = {*list(names)[: len(self.args)], *self.keywords}
         taken = {n: v for n, v in given.items() if (n in names or takes_any) and n not in bound}
         return self.made(*args, **taken)

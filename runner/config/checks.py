@@ -4,6 +4,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from tiryns.conf.data.pairs import task_of
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.objective.contrastive import Contrastive
 from tiryns.conf.objective.pretraining import Taught, check_teacher
+from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.scheduler import Wsd
 from tiryns.conf.trainer import BUDGETS, check_length
 from tiryns.conf.values import Settings, check_of, checks_of, suggest
 from tiryns.runner.config.completed import EMPTY
 from tiryns.runner.config.permissions import allow_code, is_own
-from tiryns.runner.config.phases import check_phases
 from tiryns.runner.config.targets import check_targets
+from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
 from tiryns.runner.run.errors import explain, wants_traceback
@@ -34,6 +36,8 @@ from tiryns.runner.run.recording import config_hash
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
 
+EVALUATED = ("validation_mlm_probability", "evaluation_copies")
+"""Settings of objectives that count in validation alone."""
 
 BROUGHT = ("source", "mixture")
 """Settings of `data` that a plan does without; of images and text also `train`."""
@@ -120,10 +124,7 @@ def _check_sizes(key: str, value: object) -> None:
 
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:
-    """Checks every setting of a registered option by the rule of its field; a user's own component has no rules.
-
-    Returns each chosen option with its settings, that of the whole config first.
-    """
+    """Returns each registered option that is chosen with its settings, once the rules of its fields hold for them."""
     chosen: list[tuple[type, Settings]] = [(Config, _resolved(config, "", values))]
     check_fields(Config, "", chosen[0][1])
     groups = [name for name in OPTIONS if "/" not in name and name != "model"]
@@ -162,9 +163,6 @@ def _check_groups(values: Settings) -> None:
             fields = (field for option in own for field in fields_of(option, group))
             doc = next((field.doc for field in fields if field.key == key), "")
             raise ValueError(f"{key} has no value. {doc}".rstrip())
-
-
-check_of(Config, "phases")(check_phases)
 
 
 @check_of(Wsd)
@@ -209,3 +207,67 @@ def _check_task(values: Settings) -> None:
         )
     if task is not None and objective is not None and objective != task:
         raise ValueError(f"objective={objective} does not train on this data; choose objective={task}")
+
+
+@check_of(Config, "phases")
+def _check_phases(settings: Settings, config: Settings) -> None:
+    """Checks phases beside the groups of a config; the trainer has the length of the run from here on."""
+    trainer, phases, optimizer = config["trainer"], phases_of(config["phases"]), config["optimizer"]
+    lengths = lengths_of(phases, trainer)
+    if config["data"].get("mixture") != MISSING:  # as in a plan without data
+        check_data(phases, config["data"])
+    for number, phase in enumerate(phases):
+        where = place_of(number, phase.name)
+        check_fields(OPTIONS["sampler"]["growing"], f"{where}.sampler", phase.sampler)
+        grows = [name for name in phase.sampler if name.startswith("warmup_")]
+        if grows and phase.sampler.get("warmup_from") is None:
+            raise ValueError(
+                f"{where}.sampler.{grows[0]}: give warmup_from too, the sequences of its first batches"
+            )
+        _check_objective(where, phase, config)
+        longest, length = config["model"].get("max_position_embeddings"), phase.data.get("max_length")
+        if isinstance(longest, int) and isinstance(length, int) and length > longest:
+            takes = f"more than the model can take: model.max_position_embeddings={longest}"
+            raise ValueError(f"{where}.data.max_length={length} is {takes}")
+    if phases[0].share is None:
+        tokens = sum(phase.tokens or 0 for phase in phases)
+        counted = {"max_steps": -1, "max_tokens": tokens}
+        whole = counted if None in lengths else {"max_steps": sum(length or 0 for length in lengths)}
+        trainer = config["trainer"] = {**trainer, **whole}
+    decays_of(phases, optimizer)
+    scheduler, steps = config["scheduler"], trainer.get("max_steps", -1)
+    if steps <= 0 or not option_of("scheduler", scheduler):
+        return
+    lengths = lengths_of(phases, trainer)
+    phases = [replace(phase, steps=length) for phase, length in zip(phases, lengths, strict=True)]
+    for number, phase in enumerate(phases):
+        where = f"{place_of(number, phase.name)}.scheduler"
+        check_fields(OPTIONS["scheduler"]["wsd"], where, phase.scheduler)
+    own = {name: value for name, value in scheduler.items() if name != "_target_"}
+    try:
+        schedule_of(own, steps, phases, optimizer.get("lr"))
+    except ValueError as error:
+        raise ValueError(f"{error}" if has_own_schedules(phases) else f"scheduler: {error}") from error
+
+
+def _check_objective(where: str, phase: Phase, config: Settings) -> None:
+    objective = config["objective"]
+    option = option_of("objective", objective)
+    known = (
+        [field.name for field in fields_of(OPTIONS["objective"][option], "")] if option else list(objective)
+    )
+    for name in phase.objective:
+        if name in EVALUATED:
+            raise ValueError(
+                f"{where}.objective.{name}: validation is as the run's own settings say; leave it out"
+            )
+        if name == "_target_" or name not in known:
+            raise ValueError(
+                f"{where}.objective.{name}: the objective of a run has {', '.join(n for n in known if n != '_target_')}"
+                + suggest(name, known)
+            )
+    if option:
+        check_fields(OPTIONS["objective"][option], f"{where}.objective", phase.objective)
+        changed = {**objective, **phase.objective}
+        for check in checks_of(OPTIONS["objective"][option], changed):
+            check(changed, config)

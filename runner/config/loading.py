@@ -92,8 +92,7 @@ class CustomCodeRefused(ValueError):
 def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
     """The files of a model, here or on the hub, that choose what transformers does with it.
 
-    Asks the hub once for a model that the cache has: `options` are given the commit of its first file as the revision to
-    load, for which no file is asked for again, nor can another one be put there after the check.
+    `options` get the commit of the first as the revision to load, so that none is changed, or asked for, after the check.
     """
     if (folder := Path(name_or_path)).is_dir():
         for pattern in ("config*.json", "tokenizer*.json", "*/tokenizer*.json"):
@@ -125,7 +124,7 @@ def check_files(file: Path, changed: int) -> None:
     """Raises CustomCodeRefused for a file of a model, `changed` then, that would load code or fill the memory."""
     values = read_json(file, {})
     if file.name.startswith("config"):
-        for key, value in choices_of(values):
+        for key, value in (choice for node in mappings_in(values) for choice in node.items()):
             if problem := kernel_problem(key, value):
                 raise CustomCodeRefused(
                     f"{key}={value!r} in {str(file)!r} is refused: {problem}; take the entry away"
@@ -137,16 +136,15 @@ def check_files(file: Path, changed: int) -> None:
         )
 
 
-def choices_of(values: object) -> Iterator[tuple[str, Any]]:
-    """Each key of a config with its value, at any depth."""
+def mappings_in(values: object) -> Iterator[Mapping[str, Any]]:
+    """Each mapping in a value of JSON, at any depth, in their order."""
     left = [values]
     while left:
         node = left.pop()
         if isinstance(node, Mapping):
-            yield from node.items()
-            left += node.values()
-        elif isinstance(node, list):
-            left += node
+            yield node
+        if isinstance(node, list | Mapping):
+            left += reversed([*(node.values() if isinstance(node, Mapping) else node)])
 
 
 def kernel_problem(key: str, value: object) -> str | None:
@@ -177,21 +175,21 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
         >>> growth_of({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "    "}})
         4.0
     """
-    padded = [value for _, value in choices_of(tokenizer.get("padding")) if isinstance(value, int)]
-    added = [len(part) for _, part in choices_of(tokenizer.get("post_processor")) if isinstance(part, list)]
+    padding, added = (
+        [value for node in mappings_in(tokenizer.get(name)) for value in node.values()]
+        for name in ("padding", "post_processor")
+    )
+    padded = [value for value in padding if isinstance(value, int)]
+    parts = [len(part) for part in added if isinstance(part, list)]
     read, written = (_growth_of_steps([tokenizer.get(name) for name in names]) for names in STEPS)
-    return max(read, written, *added, max(padded, default=0) / MOST_PADDED * MOST_GROWTH)
+    return max(read, written, *parts, max(padded, default=0) / MOST_PADDED * MOST_GROWTH)
 
 
 def _growth_of_steps(parts: object) -> float:
-    """How many times longer steps make a text, one after the other.
-
-    A replacement multiplies the growth of those before it alone that write a character which it reads: rules for other
-    characters grow other places of a text.
-    """
+    """How many times longer steps make a text: a replacement what those before it write of its characters alone."""
     floor = most = 1.0
     of_written: dict[str, float] = {}
-    for step in _steps(parts):
+    for step in (node for node in mappings_in(parts) if "type" in node):
         if step.get("type") != "Replace" or not isinstance(content := step.get("content"), str):
             most = floor = most * _growth_of_step(step)
             continue
@@ -209,17 +207,6 @@ def _growth_of_steps(parts: object) -> float:
         of_written |= {one: max(grown, of_written.get(one, 1.0)) for one in {*content}}
         most = max(most, grown)
     return most
-
-
-def _steps(parts: object) -> Iterator[Mapping[str, Any]]:
-    """The steps of parts of a tokenizer in their order, those of sequences one by one."""
-    left = [parts]
-    while left:
-        node = left.pop()
-        if isinstance(node, Mapping) and "type" in node:
-            yield node
-        if isinstance(node, list | Mapping):
-            left += reversed([*(node.values() if isinstance(node, Mapping) else node)])
 
 
 def _growth_of_step(step: Mapping[str, Any]) -> float:

@@ -18,15 +18,7 @@ class Difference(NamedTuple):
     hashes: tuple[str, str]
 
 
-def compare(first: Path, second: Path) -> str | None:
-    """The first step where two runs differ, in words, or None; raises ValueError where a folder has no order log."""
-    if (found := first_difference(first, second)) is None:
-        return None
-    our, their = found.hashes
-    return f"step {found.step}: {first} trained on {our}, {second} on {their}"
-
-
-def first_difference(first: Path, second: Path) -> Difference | None:
+def compare(first: Path, second: Path) -> Difference | None:
     """The first step where two runs differ, or None; raises ValueError where a folder has no order log."""
     for folder in (first, second):
         if not (folder / FILE_NAME).is_file():
@@ -58,11 +50,8 @@ def whole_lines(path: Path) -> list[str]:
 
 def open_at(path: Path, step: int) -> TextIO:
     """A log with a line per step, which each begins with, cut behind `step` and opened to append whole lines."""
-    kept = [
-        line
-        for line in whole_lines(path)
-        if line.split(" ")[0].isdecimal() and int(line.split(" ")[0]) <= step
-    ]
+    numbered = ((line.partition(" ")[0], line) for line in whole_lines(path))
+    kept = [f"{line}\n" for number, line in numbered if number.isdecimal() and int(number) <= step]
     with replacing(path) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in kept))
+        temporary.write_text("".join(kept))
     return path.open("a", buffering=1)  # one line, one write

@@ -1,12 +1,11 @@
 """Versions, machine and git state that a run used. Imports nothing heavy."""
 
-import contextlib
 import os
 import platform
 import subprocess
 import sys
 from functools import cache
-from importlib.metadata import Distribution, PackageNotFoundError, distributions, version
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,7 @@ def environment() -> dict[str, str | bool | None]:
     here = checkout()
     git = ("git", "-C", str(here))
     status = output_of(*git, "status", "--porcelain", "--untracked-files=no") if here else None
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    names = _told_of_cores("model name")
     cpu = f"{names[0]} x {len(names)}" if names else platform.processor()
     return {
         "python": platform.python_version(),
@@ -93,10 +90,11 @@ def machine() -> dict[str, Any]:
     """Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
+    flags = next(iter(_told_of_cores("flags", "features")), "").split()
     return {
         **kept,
         "processor": platform.machine(),
-        "features": _features(),
+        "features": [name for name in FEATURES if name in flags],
         "caches": " ".join(file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))),
         "cores": os.cpu_count(),
         **{name: os.environ[name] for name in KERNEL_VARIABLES if name in os.environ},
@@ -107,22 +105,17 @@ def machine() -> dict[str, Any]:
 def packages() -> dict[str, str]:
     """Every installed distribution with its version; not the copies that setuptools shows once it is imported."""
     places = [place for place in sys.path if Path(place).name != "_vendor"]
-    found = [_name_and_version(one) for one in distributions(path=places)]
-    return {name.lower(): version for name, version in sorted(found, key=str) if name}
-
-
-def _name_and_version(distribution: Distribution) -> tuple[str, str]:
-    """Read from the head of its metadata, which is much faster than to parse all of that."""
-    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-    head = dict(line.partition(": ")[::2] for line in text.partition("\n\n")[0].splitlines())
-    return head.get("Name", ""), head.get("Version", "")
+    found = []
+    for one in distributions(path=places):  # to parse all of their metadata takes much longer
+        text = one.read_text("METADATA") or one.read_text("PKG-INFO") or ""
+        head = dict(line.partition(": ")[::2] for line in text.partition("\n\n")[0].splitlines())
+        found.append((head.get("Name", ""), head.get("Version", "")))
+    return {name.lower(): version for name, version in sorted(found) if name}
 
 
 @cache
-def _features() -> list[str]:
-    flags: set[str] = set()
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        first = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
-        flags = set(first.partition(":")[2].split())
-    return [name for name in FEATURES if name in flags]
+def _told_of_cores(*names: str) -> list[str]:
+    """What Linux tells of each core under one of these names; nothing on other systems."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return [line.partition(":")[2].strip() for line in lines if line.lower().startswith(names)]

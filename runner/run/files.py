@@ -205,11 +205,17 @@ os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 
 @contextlib.contextmanager
-def locked(file: Path, wait: bool = True) -> Iterator[None]:
-    """Holds a lock file within the block, waiting for it first; without `wait` BlockingIOError where another holds it."""
+def locked(file: Path, patience: float | None = None, busy: Exception | None = None) -> Iterator[None]:
+    """Holds a lock file within the block, waiting for it first.
+
+    Raises `busy`, by default BlockingIOError, where another process holds it after `patience` seconds.
+    """
+    deadline = time.monotonic() + (patience or 0.0)
     with open(file, "w") as handle:
-        if not takes_lock(handle, wait):
-            raise BlockingIOError(f"another process holds {str(file)!r}")
+        while not takes_lock(handle, patience is None):
+            if time.monotonic() >= deadline:
+                raise busy or BlockingIOError(f"another process holds {str(file)!r}")
+            time.sleep(0.2)
         _LOCKS.add(handle)
         try:
             yield
@@ -234,32 +240,13 @@ def takes_lock(file: IO[str], wait: bool = False) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def held(file: Path, patience: float) -> Iterator[None]:
-    """Holds the lock file of a folder; raises ValueError where another process holds it after `patience` seconds."""
-    deadline = time.monotonic() + patience
-    with contextlib.ExitStack() as stack:
-        while True:
-            try:
-                stack.enter_context(locked(file, wait=False))
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise ValueError(
-                        f"a process is training in {str(file.parent)!r} at this moment"
-                    ) from None
-            time.sleep(0.2)
-        yield
-
-
 def own_cache() -> Path:
     """The folder of what this user's runs keep: that of TIRYNS_CACHE, else ~/.cache/tiryns."""
     return Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """
-    Copies the files of a folder, without their modes, which some disks refuse to set.
+    """Copies the files of a folder, without their modes, which some disks refuse to set.
 
     OSError if `target` is there, or where a file cannot be read: a link to nothing is such a file.
     """

@@ -98,16 +98,14 @@ def _numbers(path: Path) -> tuple[list[str], list[NDArray[Any]], list[NDArray[np
     """The columns of a metrics file, their numbers, NaN where a cell has none, and whether a cell has one."""
     blocks = _blocks(path)
     columns = next(blocks, FIXED_COLUMNS)
-    parsed = [[_parsed(cells) for cells in block] for block in blocks]
-    numbers: list[NDArray[Any]] = [np.zeros(0) for _ in columns]
-    are_numbers: list[NDArray[np.bool_]] = [np.zeros(0, np.bool_) for _ in columns]
-    for column in range(len(columns)) if parsed else ():
-        numbers[column] = np.concatenate([block[column][0] for block in parsed])
-        are_numbers[column] = np.concatenate([block[column][1] for block in parsed])
-        for block in parsed:
-            block[column] = (np.zeros(0), np.zeros(0, np.bool_))  # or all of it would be there twice
-    numbers[0] = numbers[0].astype(np.int64)
-    return columns, numbers, are_numbers
+    parsed = [[_parsed([]) for _ in columns], *([_parsed(cells) for cells in block] for block in blocks)]
+    numbers: list[NDArray[Any]] = []
+    are_numbers: list[NDArray[np.bool_]] = []
+    for _ in columns:
+        parts = [block.pop(0) for block in parsed]  # or all of it would be there twice
+        numbers.append(np.concatenate([part for part, _ in parts]))
+        are_numbers.append(np.concatenate([part for _, part in parts]))
+    return columns, [numbers[0].astype(np.int64), *numbers[1:]], are_numbers
 
 
 def _parsed(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

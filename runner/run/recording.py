@@ -21,7 +21,7 @@ from tiryns.runner.run.command.words import command_line, flags, public_override
 from tiryns.runner.run.environment import environment
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import (
-    held,
+    locked,
     meant_run,
     read_json,
     read_status,
@@ -251,4 +251,5 @@ class Recording:
 
     def lock(self, patience: float = 0.0) -> contextlib.AbstractContextManager[None]:
         """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
-        return held(self.path / ".lock", patience)
+        busy = ValueError(f"a process is training in {str(self.path)!r} at this moment")
+        return locked(self.path / ".lock", patience, busy)

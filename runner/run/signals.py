@@ -63,11 +63,11 @@ def shielded() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def handlers_kept() -> Iterator[None]:
-    """Puts this process's handlers of the stopping signals back, which torch replaces when it starts ranks."""
-    kept = {number: signal.getsignal(number) for number in STOPPING}
+def handlers_kept(*numbers: int) -> Iterator[dict[int, Any]]:
+    """Yields this process's handlers of signals, by default all that stop, and puts them back after the block."""
+    kept = {number: signal.getsignal(number) for number in numbers or STOPPING}
     try:
-        yield
+        yield kept
     finally:
         for number, handler in kept.items():
             if handler is not None:
@@ -77,15 +77,11 @@ def handlers_kept() -> Iterator[None]:
 @contextlib.contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[dict[int, Any]]:
     """Gives signals a handler inside the block, and yields those before; ignored signals (`nohup`) stay ignored."""
-    before = {number: signal.getsignal(number) for number in numbers}
-    handled = {n: earlier for n, earlier in before.items() if earlier not in (signal.SIG_IGN, None)}
-    for number in handled:
-        signal.signal(number, handler)
-    try:
+    with handlers_kept(*numbers) as before:
+        for number, earlier in before.items():
+            if earlier not in (signal.SIG_IGN, None):
+                signal.signal(number, handler)
         yield before
-    finally:
-        for number, earlier in handled.items():
-            signal.signal(number, earlier)
 
 
 @contextlib.contextmanager

@@ -104,26 +104,22 @@ def _too_deep(file: Path, mark: yaml.Mark) -> ValueError:
 
 
 def _check(text: str, file: Path) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise _too_deep(file, event.start_mark)
     root = yaml.compose(text, Loader=LOADER)
-    if root is None:
-        return
-    if not isinstance(root, yaml.MappingNode):
+    if not isinstance(root, yaml.MappingNode | None):
         raise ValueError(f"{file}: expected settings with names, as in `seed: 1`, found {root.value!s:.40}")
-    _size(root, file, {})
+    if root:
+        _size(root, file, {}, 1)
 
 
-def _size(node: yaml.Node, file: Path, known: dict[int, int]) -> int:
+def _size(node: yaml.Node, file: Path, known: dict[int, int], depth: int) -> int:
     place = f"{file}, line {node.start_mark.line + 1}"
     if id(node) in known:
         if not known[id(node)]:
             raise ValueError(f"{place}: an anchor is repeated within itself")
         return known[id(node)]
     known[id(node)] = 0
+    if isinstance(node, yaml.CollectionNode) and depth > DEEPEST:
+        raise _too_deep(file, node.start_mark)
     parts: list[yaml.Node] = []
     if isinstance(node, yaml.MappingNode):
         parts = [part for pair in node.value for part in pair]
@@ -133,7 +129,7 @@ def _size(node: yaml.Node, file: Path, known: dict[int, int]) -> int:
         parts = node.value
     elif len(node.value) > MOST_DIGITS and node.tag.endswith(":int"):
         raise ValueError(f"{place}: a number of {len(node.value):,} digits, which no setting takes")
-    found = 1 + sum(_size(part, file, known) for part in parts)
+    found = 1 + sum(_size(part, file, known, depth + 1) for part in parts)
     if found > MOST_VALUES:
         raise ValueError(f"{place}: its anchors repeat more than {MOST_VALUES:,} values")
     known[id(node)] = found

@@ -100,15 +100,11 @@ def test_folder_that_is_there_is_no_secret_but_a_file_is_named(
     (tmp_path / "corpus.txt").write_text("text")
     monkeypatch.setenv("SCRATCH", str(tmp_path))
     monkeypatch.setenv("CORPUS", str(tmp_path / "corpus.txt"))
-    known({"x": "${oc.env:SCRATCH}", "y": "${oc.env:CORPUS}"})
+    monkeypatch.setenv("TIRYNS_CACHE", "/nowhere/at/all")
+    known({"x": "${oc.env:SCRATCH}", "y": "${oc.env:CORPUS}", "z": "${oc.env:TIRYNS_CACHE}"})
+    assert redacted("/nowhere/at/all") == "/nowhere/at/all", "a setting like others"
     assert redacted(f"in {tmp_path}/run") == f"in {tmp_path}/run"
     assert redacted(f"{tmp_path / 'corpus.txt'} is empty") == "${oc.env:CORPUS} is empty"
-
-
-def test_own_variables_are_settings_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIRYNS_CACHE", "/nowhere/at/all")
-    known({"x": "${oc.env:TIRYNS_CACHE}"})
-    assert redacted("/nowhere/at/all") == "/nowhere/at/all"
 
 
 def test_password_in_an_address_is_left_out() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, TINY, run_program
+from tests.conftest import ROOT, TINY
 from tests.support.in_process import Done, tiryns_here
 from tests.support.malformed.configs import CONFIGS, FILES, INPUTS, write
 
@@ -22,10 +22,6 @@ def assert_one_message(done: Done | subprocess.CompletedProcess[str], words: lis
     assert len(done.stderr.partition("error: ")[2].splitlines()) == 1, done.stderr
     for word in words:
         assert word in done.stderr, done.stderr
-
-
-def test_there_are_a_hundred() -> None:
-    assert len(CONFIGS) + len(INPUTS) >= 100
 
 
 @pytest.mark.rows(6)
@@ -63,14 +59,6 @@ def test_wrong_input_is_named_and_left_alone(folder: Path, command: list[str], w
     assert {name for name in made if not name.startswith("outputs/")} == set(FILES)
     for name, content in FILES.items():
         assert (folder / name).read_bytes() == (content if isinstance(content, bytes) else content.encode())
-
-
-@pytest.mark.rows(1)
-@pytest.mark.parametrize("command", [["optimizer=lionn"], ["optimizer.lr=-1"]])
-def test_a_process_says_it_as_well(tmp_path: Path, command: list[str]) -> None:
-    done = run_program(*command, cwd=tmp_path, check=False)
-    assert_one_message(done, [])
-    assert done.stderr.startswith("error: ")
 
 
 def test_a_wrong_config_is_told_without_importing_torch(tmp_path: Path) -> None:

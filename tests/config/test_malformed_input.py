@@ -139,6 +139,14 @@ def test_a_stream_with_a_damaged_record(folder: Path, tokenizer: Path, name: str
     assert_said(folder, recipe, [*streamed, "data.validation_documents=2"], text_messages.SAID[name])
 
 
+@pytest.mark.slow
+def test_token_ids_beyond_the_vocabulary_are_named(tmp_path: Path, tokenizer: Path) -> None:
+    source = tmp_path / "ids.jsonl"
+    source.write_text('{"input_ids": [2, 7, 3]}\n' * 40 + '{"input_ids": [2, 999999, 3]}\n')
+    done = tiryns_here(tmp_path, *TINY, f"data.source={source}", f"data.tokenizer={tokenizer}")
+    assert_one_message(done, ["999999", "vocabulary"])
+
+
 @pytest.mark.rows(5)
 @pytest.mark.parametrize("name", labelled_messages.SAID)
 def test_labelled_rows_that_cannot_be_used(folder: Path, name: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.config.plain_runs import PLAIN, Options, Tiryns, assert_one_line, own, run_in
+from tests.config.conftest import PLAIN, Options, Tiryns, assert_one_line, own, run_in
 from tiryns.runner.build import bind
 from tiryns.runner.config.targets import allow_targets, locate
 from tiryns.runner.run.errors import explain

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
-from tests.config.plain_runs import PLAIN, Tiryns, assert_one_line, assert_same, last_weights, own, run_in
+from tests.config.conftest import PLAIN, Tiryns, assert_one_line, assert_same, last_weights, own, run_in
 from tiryns.runner.cli.models.consolidate import consolidate
 
 
@@ -26,6 +26,8 @@ def test_module_and_data_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     assert not (run.path / "model").exists()
     assert not (run.path / "order.txt").exists()
     assert (run.checkpoint_dir / "best.ckpt").exists()
+    with pytest.raises(ValueError, match="Line: load its checkpoint with load_from_checkpoint"):
+        consolidate(run.path, tmp_path / "model", [PLAIN])
     longer = tiny({"data": own("Points"), "module": own("Line")}, *words, "trainer.max_steps=30",
                   "resume=out", text=False, outputs="longer")  # fmt: skip
     assert run_in(tmp_path, longer, "longer").status["step"] == 30
@@ -94,10 +96,3 @@ def test_plan_of_an_own_module_trains_nothing(tiny: Tiryns, tmp_path: Path) -> N
     done = tiny({"scheduler": cycle}, "mode=inspect", outputs="other")
     assert "learning rate: OneCycleLR tells it only step by step" in done.stdout
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_checkpoint_of_an_own_module_is_left_to_it(tiny: Tiryns, tmp_path: Path) -> None:
-    run = run_in(tmp_path, tiny({"data": own("Points"), "module": own("Line")}, PLAIN, text=False))
-    with pytest.raises(ValueError, match="Line: load its checkpoint with load_from_checkpoint"):
-        consolidate(run.path, tmp_path / "model", [PLAIN])

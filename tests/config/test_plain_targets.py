@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from tests.config.plain_runs import HOME, PLAIN, Options, Tiryns, assert_same, last_weights, rates_of, run_in
+from tests.config.conftest import HOME, PLAIN, Options, Tiryns, assert_same, last_weights, rates_of, run_in
 from tests.support.in_process import Done
 
 
@@ -44,11 +44,8 @@ SCHEDULERS: list[Options] = [
 @pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("node", SCHEDULERS, ids=lambda node: node["_target_"].rpartition(".")[2])
-@pytest.mark.parametrize("optimizer", ["adamw", pytest.param("plain", marks=pytest.mark.slow)])
-def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options, optimizer: str) -> None:
-    options = {"scheduler": node}
-    if optimizer == "plain":
-        options["optimizer"] = {"_target_": "torch.optim.AdamW", "lr": 3e-3}
+def test_scheduler_resumes_exactly(tiny: Tiryns, tmp_path: Path, node: Options) -> None:
+    options = {"scheduler": node, "optimizer": {"_target_": "torch.optim.AdamW", "lr": 3e-3}}
     words = ["trainer.max_steps=8", "trainer.validate_every=0", "checkpoint.every_steps=3"]
     whole = run_in(tmp_path, tiny(options, *words, "checkpoint.keep_last=9", outputs="whole"), "whole")
     rates = rates_of(whole)
@@ -157,18 +154,10 @@ def test_trainer_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
 
 def test_model_of_transformers(tiny: Tiryns, tmp_path: Path) -> None:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    run = run_in(
-        tmp_path,
-        tiny({"model": {"_target_": "transformers.BertForMaskedLM", "config": sizes}}, outputs="a"),
-        "a",
-    )
-    made = AutoModelForMaskedLM.from_pretrained(run.path / "model")
-    assert made.config.hidden_size == 16
-    assert made.config.vocab_size == len(AutoTokenizer.from_pretrained(run.path / "model"))
-    node = {"_target_": "transformers.BertConfig", "vocab_size": 320, **sizes}
-    run = run_in(
-        tmp_path,
-        tiny({"model": {"_target_": "transformers.BertForMaskedLM", "config": node}}, outputs="b"),
-        "b",
-    )
-    assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.vocab_size == 320
+    whole = {"_target_": "transformers.BertConfig", "vocab_size": 320, **sizes}
+    for outputs, config in (("a", sizes), ("b", whole)):
+        node = {"_target_": "transformers.BertForMaskedLM", "config": config}
+        folder = run_in(tmp_path, tiny({"model": node}, outputs=outputs), outputs).path / "model"
+        made = AutoModelForMaskedLM.from_pretrained(folder).config
+        tokens = 320 if config is whole else len(AutoTokenizer.from_pretrained(folder))
+        assert (made.hidden_size, made.vocab_size) == (16, tokens)

@@ -26,7 +26,6 @@ with signals.stoppable():
 os._exit(7)
 """
 
-
 SAVING = """
 import os, signal, threading, time
 from tiryns.runner.run import signals
@@ -44,15 +43,11 @@ os._exit(7)
 """
 
 
-def test_rank_that_saves_answers_every_signal() -> None:
+@pytest.mark.parametrize(
+    ("script", "status"), [([SAVING], 7), ([WAITING, "blocked"], 143), ([WAITING, "working"], 7)]
+)
+def test_rank_that_no_handler_reaches_is_ended(script: list[str], status: int) -> None:
     """A cluster signals ranks and agent at once, and the agent signals the ranks again and waits for an answer."""
-    command = [sys.executable, "-c", SAVING]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
-    assert done.returncode == 7
-
-
-@pytest.mark.parametrize(("how", "status"), [("blocked", 143), ("working", 7)])
-def test_rank_that_no_handler_reaches_is_ended(how: str, status: int) -> None:
-    command = [sys.executable, "-c", WAITING, how]
+    command = [sys.executable, "-c", *script]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=60, check=False)
     assert done.returncode == status

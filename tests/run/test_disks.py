@@ -62,7 +62,7 @@ def kept_run(tmp_path: Path) -> Run:
     return Run(status.parent)
 
 
-@pytest.mark.parametrize("name", few_of(FULL, ["375 kB"]))
+@pytest.mark.parametrize("name", few_of(FULL, ["375 kB", "quota at 41"]))
 def test_full_disk_ends_a_run_in_one_line_and_room_lets_it_go_on(
     tmp_path: Path, arguments: list[str], undisturbed: Run, name: str
 ) -> None:

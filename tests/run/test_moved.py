@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,7 @@ def test_run_goes_on_from_any_folder_without_its_configs(moved: Path) -> None:
 @pytest.mark.slow
 def test_moved_data_is_noted_in_every_file(moved: Path) -> None:
     run = Run(moved / "runs" / "o")
-    renamed(moved)
+    (moved / "a.txt").rename(moved / "b.txt")
     done = tiryns_here(moved, f"resume={run.path}", "data.source=b.txt")
     assert done.returncode == 0, done.stderr
     assert "data.source=b.txt" in run.overrides()
@@ -157,28 +156,16 @@ def test_python_goes_on_with_the_configs_of_a_run_and_without_them(
     assert tiryns.run(f"resume={run}").path == run
 
 
-def changed_words(moved: Path) -> None:
-    (moved / "a.txt").rename(moved / "b.txt")
-    (moved / "b.txt").write_text((moved / "b.txt").read_text() + "\n\nOne more.")
-
-
-def renamed(moved: Path) -> None:
-    (moved / "a.txt").rename(moved / "b.txt")
-
-
-def kept(moved: Path) -> None:
-    """Leaves all as it is."""
-
-
-PLACES: dict[str, tuple[Callable[[Path], None], list[str], bool]] = {
-    "the same": (kept, [], True),
-    "by its whole path": (kept, ["data.source={moved}/a.txt"], True),
-    "by another relative path": (kept, ["data.source=../moved/a.txt"], True),
-    "under another name": (renamed, ["data.source={moved}/b.txt"], True),
-    "other words": (changed_words, ["data.source={moved}/b.txt"], False),
-    "other settings": (kept, ["data.source={moved}/a.txt", "seed=9"], False),
-    "nothing there": (kept, ["data.source={moved}/c.txt"], False),
+PLACES: dict[str, tuple[str, str, list[str], bool]] = {
+    "the same": ("a.txt", "", [], True),
+    "by its whole path": ("a.txt", "", ["data.source={moved}/a.txt"], True),
+    "by another relative path": ("a.txt", "", ["data.source=../moved/a.txt"], True),
+    "under another name": ("b.txt", "", ["data.source={moved}/b.txt"], True),
+    "other words": ("b.txt", "\n\nOne more.", ["data.source={moved}/b.txt"], False),
+    "other settings": ("a.txt", "", ["data.source={moved}/a.txt", "seed=9"], False),
+    "nothing there": ("a.txt", "", ["data.source={moved}/c.txt"], False),
 }
+"""What the text is now named, what was added to it, the words of the command, and whether it is the same run."""
 
 
 @pytest.mark.rows(2)
@@ -186,8 +173,9 @@ PLACES: dict[str, tuple[Callable[[Path], None], list[str], bool]] = {
 def test_same_data_at_another_place_is_no_branch(
     moved: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    change, words, same = PLACES[place]
-    change(moved)
+    name, added, words, same = PLACES[place]
+    text = (moved / "a.txt").rename(moved / name)
+    text.write_text(text.read_text() + added)
     run, elsewhere = moved / "runs" / "o", moved.parent / "elsewhere"
     words = [word.format(moved=moved) for word in words]
     found = folder_of(elsewhere, monkeypatch, f"resume={run}", *words)

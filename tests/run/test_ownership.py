@@ -98,10 +98,3 @@ def test_folder_of_a_run_is_written_again_also_a_damaged_one(left: dict[str, str
     else:
         with pytest.raises(ValueError, match="no run was begun there"):
             check_free(below)
-
-
-def test_run_in_a_named_folder_goes_on_there(tmp_path: Path, text_file: Path) -> None:
-    words = [*TINY, f"data.source={text_file}", "trainer.validate_every=0", "hydra.run.dir=mine"]
-    assert tiryns_here(tmp_path, *words, "trainer.max_steps=1").returncode == 0
-    done = tiryns_here(tmp_path, "resume=mine", "trainer.max_steps=2", "hydra.run.dir=mine")
-    assert "no run was begun" not in done.stderr

@@ -10,7 +10,7 @@ from tiryns.runner.manifest.differences import LEVELS, NUMERIC, Difference, diff
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.manifest.steps import Step
 from tiryns.runner.run.audit import FILE_NAME as ORDER
-from tiryns.runner.run.audit import first_difference
+from tiryns.runner.run.audit import compare as compare_orders
 
 IDENTICAL, TO_ROUNDING, DIFFERENT = "identical", "equal to rounding", "different"
 
@@ -102,7 +102,7 @@ def _first_difference(
             what = what or ("weights" if then.states[:1] != now.states[:1] else "optimizer state")
             step = then.step
             with suppress(ValueError):  # a run without an order log
-                if what == "order" and old and new and (very_first := first_difference(old, new)):
+                if what == "order" and old and new and (very_first := compare_orders(old, new)):
                     step = very_first.step
             return {"step": step, "what": what, "after": min(after, step - 1)}
         after = then.step

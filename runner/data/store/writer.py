@@ -37,7 +37,7 @@ def cache_folder(named: str | None = None) -> Path:
 def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
     """A lock of `path` over processes; without `wait` it raises BlockingIOError where another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return files.locked(path.parent / f".{path.name}.lock", wait)
+    return files.locked(path.parent / f".{path.name}.lock", None if wait else 0.0)
 
 
 @contextmanager

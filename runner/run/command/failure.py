@@ -54,9 +54,6 @@ PACKAGES = {
 }
 """The code of an error by the package that raised it, where its type tells nothing."""
 
-SAME_COMMAND = ("interrupted", "preempted")
-"""Codes after which the same command goes on."""
-
 _FIXES = (
     re.compile(r"\bAdd: (.+)$"),
     re.compile(r"`(tiryns \w+ [^`]+)`"),
@@ -147,23 +144,15 @@ def _code(chain: list[BaseException], message: str) -> str:
         return "unexpected"
     if message.startswith("the memory of the "):
         return "out_of_memory"
-    own = [cause for cause in chain if not is_of_hydra(cause)]
-    for cause in own:
-        if found := getattr(cause, "failure_code", None) or next(
-            (c for k, c in kinds if isinstance(cause, k)), None
-        ):
+    for cause in (cause for cause in chain if not is_of_hydra(cause)):
+        of_kind = next((code for kind, code in kinds if isinstance(cause, kind)), None)
+        if found := getattr(cause, "failure_code", of_kind):
             return str(found)
         if isinstance(cause, ValueError | KeyError):
-            return _code_of_package(cause)
+            names = [f.f_globals.get("__name__", "") for f, _ in traceback.walk_tb(cause.__traceback__)]
+            ours = next((f"{name}." for name in reversed(names) if name.startswith("tiryns.")), "")
+            return next((code for name, code in PACKAGES.items() if ours.startswith(f"{name}.")), "refused")
     return "bad_setting"
-
-
-def _code_of_package(error: BaseException) -> str:
-    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
-    ours = next((name for name in reversed(frames) if name.startswith("tiryns.")), "")
-    return next(
-        (code for package, code in PACKAGES.items() if f"{ours}.".startswith(f"{package}.")), "refused"
-    )
 
 
 def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) -> str | None:
@@ -180,7 +169,7 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
         return typed
     if found := next(filter(None, (pattern.search(message) for pattern in _FIXES)), None):
         return found[1].rstrip(" .")
-    if code in SAME_COMMAND:
+    if code in ("interrupted", "preempted"):  # the same command goes on
         return shlex.join(["tiryns", *words])
     if code == "bad_setting" and (setting := re.search(r"\b([a-z_]+)\.[a-z_.]+", message)):
         return f"tiryns info {setting[1]}"

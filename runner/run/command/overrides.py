@@ -56,30 +56,12 @@ def message_of(composing: Sequence[BaseException]) -> str:
         line for line in every if line and "$VALUE" not in line and not line.startswith(_NOISE)
     )
     message = "\n".join(lines)
-    for pattern, explain in EXPLAINED.items():
-        if (found := re.search(pattern, message)) and (explained := explain(found, composing)):
-            return explained
+    for pattern, answer in EXPLAINED.items():
+        if found := re.search(pattern, message):
+            told = answer.format(*found.groups()) if isinstance(answer, str) else answer(found, composing)
+            if told:
+                return told
     return "; ".join(lines) + _what_to_do(message)
-
-
-def _no_folds(found: Found, _: Errors) -> str:
-    return "folds are for labelled data, such as data=classification: text and images are not cut into folds"
-
-
-def _no_scale(found: Found, _: Errors) -> str:
-    return (
-        f"scale={found[1]}: experiment={found[2]} has no such size; `tiryns info scale` lists the recipes that "
-        f"have, and a file experiment/{found[1]}/{found[2]}.yaml of your own gives it one"
-    )
-
-
-def _no_list(found: Found, _: Errors) -> str:
-    return f"{found[1]}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
-
-
-def _several(found: Found, _: Errors) -> str:
-    name, values = found.groups()
-    return f"{name}={values} has several values: add -m for a sweep of them; a list is '{name}=[{values}]'"
 
 
 def _unreadable(found: Found, composing: Errors) -> str:
@@ -176,12 +158,21 @@ def _config_keys() -> dict[str, list[str]]:
     return keys
 
 
-EXPLAINED: dict[str, Callable[[Found, Errors], str]] = {
-    r"^Could not override 'data.folds?'": _no_folds,
-    r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'": _no_scale,
+EXPLAINED: dict[str, str | Callable[[Found, Errors], str]] = {
+    r"^Could not override 'data.folds?'": (
+        "folds are for labelled data, such as data=classification: text and images are not cut into folds"
+    ),
+    r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'": (
+        "scale={0}: experiment={1} has no such size; `tiryns info scale` lists the recipes that have, and a file "
+        "experiment/{0}/{1}.yaml of your own gives it one"
+    ),
     r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'": _foreign_key,
-    r"Error merging override (phases=.*)\nCannot merge (?:DictConfig with|incompatible container)": _no_list,
-    r"Ambiguous value for argument '([^=]+)=(.*)'": _several,
+    r"Error merging override (phases=.*)\nCannot merge (?:DictConfig with|incompatible container)": (
+        "{0}: expected a list such as phases=[{{name: stable, steps: 90}}, ...]"
+    ),
+    r"Ambiguous value for argument '([^=]+)=(.*)'": (
+        "{0}={1} has several values: add -m for a sweep of them; a list is '{0}=[{1}]'"
+    ),
     rf".*(?:{_MISSPELT}).*": _unreadable,
     r"Could not (?:find|load) '(\S+)/([^/']+)'": _other_option,
     r"Could not override '([^']+)'": _other_key,
