@@ -17,13 +17,7 @@ from tiryns.runner.data.replicas import Replica, gathered
 from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
 from tiryns.runner.loop.assembly import preprocessor_of
 from tiryns.runner.manifest.digests import value_digest
-from tiryns.runner.manifest.inputs import (
-    checkpoint_of,
-    data_files,
-    naming_files,
-    read_manifest,
-    weights_of,
-)
+from tiryns.runner.manifest.inputs import NAMING, checkpoint_of, data_files, read_manifest, weights_of
 from tiryns.runner.manifest.record import begin_manifest, update_session
 from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
 from tiryns.runner.protocols import RunData, State
@@ -70,10 +64,11 @@ class Manifest(Callback):
             }
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
             config = parsed((folder.path / "config.yaml").read_text())
-            groups = {name: naming_files(config.get(name)) for name in GROUPS}
+            groups = [config.get(name) or {} for name in GROUPS]
+            named = [part.get(name) for part in groups for name in NAMING]
             # Short runs notice what an object of all settings takes, which only a lookup or another folder needs.
-            whole = "${" in str(groups) or begun_in(folder.path)
-            here = from_begin(DictConfig(config), folder.path) if whole else groups
+            whole = "${" in str(named) or begun_in(folder.path)
+            here = from_begin(DictConfig(config), folder.path) if whole else config
             point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
             branch = point if point and not folder.is_same(point) else None
             # what the run began with in its first session, a later one leaves out
@@ -130,8 +125,8 @@ class Manifest(Callback):
 def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
     """Fingerprints of data, order and tokenizer, digests of local files of data, and what training begins with.
 
-    `data` is connected, `config` as in `config.yaml`, or what of its `GROUPS` may name files. With `weights` pretrained
-    ones count; `checkpoint` is that of another run.
+    `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
+    another run.
     """
     inputs: dict[str, object] = {**data.lineage()}
     settings, model, objective = map(config.get, GROUPS)

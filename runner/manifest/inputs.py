@@ -42,11 +42,6 @@ def model_digests(folder: Path) -> dict[str, str]:
     return {name: digest for name, digest in folder_digests(folder).items() if name not in ABOUT}
 
 
-def naming_files(settings: Settings | None) -> Settings:
-    """Those settings of data, a model or an objective that may name files."""
-    return {name: settings[name] for name in NAMING if name in settings} if settings else {}
-
-
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
     """The digest of each local file that settings of data name: by setting, then by its path below what that names."""
     parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}

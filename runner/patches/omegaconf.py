@@ -9,7 +9,7 @@ and write YAML in Python: slowly, and a text with a sign such as U+0085 comes ba
 
 import copy
 from collections.abc import Iterator
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import omegaconf.base
@@ -19,9 +19,6 @@ from omegaconf._utils import get_omega_conf_dumper as _python_dumper
 from omegaconf._utils import get_yaml_loader as _python_loader
 from omegaconf.base import Metadata
 from omegaconf.grammar_parser import parse
-from yaml.constructor import SafeConstructor
-from yaml.representer import Representer
-from yaml.resolver import Resolver
 
 Part = tuple[Any, Any, Any]
 """A node, the name of one of its values, and that value."""
@@ -37,7 +34,7 @@ def full_key(node: Node) -> str:
     return str(node._get_full_key(None))
 
 
-def noted(node: Any) -> dict[Any, Any] | list[Any]:
+def noted(node: Any) -> Any:
     """The values of a node as they stand: `${seed}` where one refers to another, and nodes as themselves.
 
     Example:
@@ -45,14 +42,11 @@ def noted(node: Any) -> dict[Any, Any] | list[Any]:
         {'seed': 1, 'data': {'seed': '${seed}'}, 'model': '${data}'}
     """
     content = node._content
-    if isinstance(content, dict):
-        return {name: _noted(value) for name, value in content.items()}
-    return [_noted(value) for value in content or ()]
-
-
-def _noted(value: Node) -> Any:
-    is_node = isinstance(value, DictConfig | ListConfig) and isinstance(value._content, dict | list)
-    return value if is_node else value._value()
+    values: Any = content.copy() if content else []
+    for name, value in values.items() if isinstance(values, dict) else enumerate(values):
+        if not (isinstance(value, DictConfig | ListConfig) and isinstance(value._content, dict | list)):
+            values[name] = value._value()
+    return values
 
 
 def parts(config: Any) -> Iterator[Part]:
@@ -101,47 +95,16 @@ def quicken() -> None:
         (None, {'seeds': [1, 2]})
     """
     base: Any = omegaconf.base
-    utils, facade = omegaconf._utils, vars(omegaconf.omegaconf)
     if yaml.__with_libyaml__:
-        vars(utils)["get_yaml_loader"], facade["get_omega_conf_dumper"] = _yaml_loader, _yaml_dumper
+        loader = type("Loader", (yaml.CSafeLoader, _python_loader()), {})
+        dumper = type("Dumper", (yaml.CDumper, _python_dumper()), {})
+        vars(omegaconf._utils)["get_yaml_loader"] = lambda: loader
+        vars(omegaconf.omegaconf)["get_omega_conf_dumper"] = lambda: dumper
     if base.parse is parse:
         base.parse = lru_cache(4096)(parse)
     copies: tuple[Any, ...] = (Metadata, _metadata), (DictConfig, _node), (ListConfig, _node)
     for kind, function in copies:
         kind.__deepcopy__ = function
-
-
-@cache
-def _yaml_loader() -> type[object]:
-    from yaml.cyaml import CParser
-
-    class Loader(CParser, _python_loader()):  # type: ignore[misc]
-        def __init__(self, stream: object) -> None:
-            CParser.__init__(self, stream)
-            SafeConstructor.__init__(self)
-            Resolver.__init__(self)
-
-    return Loader
-
-
-@cache
-def _yaml_dumper() -> type[object]:
-    from yaml.cyaml import CEmitter
-
-    class Dumper(CEmitter, _python_dumper()):  # type: ignore[misc]
-        def __init__(
-            self,
-            stream: object,
-            default_style: object,
-            default_flow_style: object,
-            sort_keys: bool,
-            **layout: object,
-        ) -> None:
-            CEmitter.__init__(self, stream, **layout)
-            Representer.__init__(self, default_style, default_flow_style, sort_keys)
-            Resolver.__init__(self)
-
-    return Dumper
 
 
 def _metadata(noted: Metadata, memo: object) -> Metadata:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,10 +25,8 @@ MOST_DIGITS = 1000
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@lru_cache(4)  # a run reads what it has written at its start, at its end and for its page
-def parsed(text: str) -> Any:
-    """The plain values of a `config.yaml`, which are not to be changed."""
-    return yaml.load(text, Loader=LOADER)
+parsed = lru_cache(4)(partial(yaml.load, Loader=LOADER))
+"""Gives the values in the text of a `config.yaml`, not to be changed; a run reads what it has written several times."""
 
 
 def read_config(file: Path) -> DictConfig:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from omegaconf import Node, OmegaConf, base, errors
+from omegaconf import Node, OmegaConf, _utils, base, errors
 from omegaconf import nodes as omegaconf_nodes
 from omegaconf.grammar_parser import parse
 
@@ -105,7 +105,8 @@ text: |
 
 
 def test_omegaconf_reads_yaml_in_python_and_the_quick_loader_reads_alike(tmp_path: Path) -> None:
-    python, quick = omegaconf._python_loader(), omegaconf._yaml_loader()
+    omegaconf.quicken()
+    python, quick = omegaconf._python_loader(), _utils.get_yaml_loader()
     assert "CParser" not in str(python.__mro__), "omegaconf.py"
     ours, theirs = (yaml.load(TEXT, Loader=loader) for loader in (quick, python))
     assert repr(ours) == repr(theirs)
@@ -116,7 +117,6 @@ def test_omegaconf_reads_yaml_in_python_and_the_quick_loader_reads_alike(tmp_pat
         "nothing": None,
         "quoted": "1e-3",
     }
-    omegaconf.quicken()
     (tmp_path / "twice.yaml").write_text("a: 1\nb: 2\na: 3\n")
     with pytest.raises(yaml.constructor.ConstructorError, match="found duplicate key a"):
         OmegaConf.load(tmp_path / "twice.yaml")

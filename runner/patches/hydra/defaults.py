@@ -30,7 +30,7 @@ def quicken_defaults() -> None:
     if collect is not None and not hasattr(collect, "of_interpolations"):
 
         def collect_if_asked(overrides: object, entries: list[InputDefault], self_added: bool) -> DictConfig:
-            if any("${" in str(vars(entry)) for entry in entries):
+            if "${" in str([*map(vars, entries)]):
                 return collect(overrides, entries, self_added)  # type: ignore[no-any-return]
             return OmegaConf.create()
 
