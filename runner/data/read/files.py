@@ -21,7 +21,15 @@ SPLIT_NAMES = {
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
-_ADVICE = "Set data.format where its name does not tell, or convert it"
+_ADVICE = {
+    ".spacy": "Convert spaCy's DocBin to json, a list of [text, {'entities': [[start, end, label], ...]}]",
+    ".ann": "Convert brat's annotations to jsonl, {'text': ..., 'entities': [[start, end, label], ...]}; an entity of "
+    "several parts has no such form",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "Save the sheet as csv in UTF-8"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z"), "Unpack it, and name the files or their folder"),
+    ".txt": "Set data.format to what it holds, such as conll or tsv",
+}
+"""What to do with files that are not read, by their endings."""
 
 
 class Found(NamedTuple):
@@ -106,37 +114,51 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
     known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        raise ValueError(f"{path} has an unknown format; known are: {known}. {_ADVICE}")
-    splits = splits_in(path, formats)
-    wanted = chosen or (split if _has_several(path, splits) else None)
-    if files := _of_split(path, splits, wanted):
+        raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
+    wanted = chosen or (split if _has_splits(path, formats) else None)
+    if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
-        raise ValueError(f"the folder {path} holds no file of a known format: {known}. {_ADVICE}")
+        advice = _advice(sorted(path.rglob("*")))
+        raise ValueError(f"the folder {path} holds no file of a known format: {known}. {advice}")
+    splits = splits_in(path, formats)
     if wanted in splits:
         raise ValueError(f"{path / wanted} holds no data set: a split that {path} names is missing")
     there = ", ".join(splits) or "no file"
     raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
 
 
-def _has_several(path: Path, splits: Mapping[str, list[Path]]) -> bool:
+def _advice(paths: Sequence[Path]) -> str:
+    """What to do with files that are not read; `.tar.gz` counts as `.tar`."""
+    endings = [ending for path in paths for ending in path.suffixes[-2:] if ending in _ADVICE]
+    return _ADVICE[min(endings)] if endings else "Set data.format where its name does not tell"
+
+
+def _has_splits(path: Path, formats: Sequence[str]) -> bool:
     """Whether a path has several splits: a saved data set, or a folder of which every file is named as one."""
-    parts = [_of_split(path, splits, name) for name in SPLIT_NAMES]
-    named = {file for part in parts for file in part}
-    all_named = named == {*_of_split(path, splits, None)} and sum(map(bool, parts)) > 1
-    return all_named or (path / "dataset_dict.json").is_file()
+    if (path / "dataset_dict.json").is_file():
+        return True
+    if path.is_file() or is_saved(path):
+        return False
+    words = [_words(path, file) for file in _visible(path, formats)]
+    found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
+    return None not in found and len({*found}) > 1
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
-    """The files of a split, or with None of all splits."""
-    return _of_split(path, splits_in(path, formats), split)
+    """The files of a split, or with None of all splits.
 
-
-def _of_split(path: Path, splits: Mapping[str, list[Path]], split: str | None) -> list[Path]:
-    """The files of a split of a path, or with None of all, by path; a saved data set has no other names of splits."""
-    others = {} if is_saved(path) else SPLIT_NAMES
-    names = splits if split is None else others.get(split, (split,))
-    return sorted({file for name in names for file in splits.get(name, ())})
+    Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file,
+    and a data set saved without splits, are the split `train`.
+    """
+    if split is not None and (path / "dataset_dict.json").is_file():
+        return split_files(path / split, None, formats) if split in splits_in(path, formats) else []
+    if path.is_file():
+        return [path] if split in (None, "train") else []
+    if (path / "state.json").is_file():
+        return _data_files(path) if split in (None, "train") else []
+    names = SPLIT_NAMES.get(split or "", (split,))
+    return [file for file in _visible(path, formats) if split is None or _words(path, file) & {*names}]
 
 
 def _data_files(folder: Path) -> list[Path]:
@@ -151,29 +173,31 @@ def _data_files(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def splits_in(path: Path, formats: Sequence[str]) -> dict[str, list[Path]]:
-    """The files of the splits that a path has, by name.
-
-    Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file,
-    and a data set saved without splits, are the split `train`.
-    """
+def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
+    """The names of the splits that a path has."""
     if (path / "dataset_dict.json").is_file():
-        names = json_object(path / "dataset_dict.json").get("splits")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        splits = json_object(path / "dataset_dict.json").get("splits")
+        if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
             raise ValueError(f"{path / 'dataset_dict.json'} names no splits, as `datasets` writes them")
-        return {name: split_files(path / name, None, formats) for name in names}
+        return splits
     if path.is_file() or (path / "state.json").is_file():
-        return {"train": [path] if path.is_file() else _data_files(path)}
-    found: dict[str, list[Path]] = {}
-    for file in _visible(path, formats):
-        for name in dict.fromkeys([re.split(r"[-_.]", file.name)[0], *file.relative_to(path).parts[:-1]]):
-            found.setdefault(name, []).append(file)
-    return found
+        return ["train"]
+    return sorted({_first_word(file) for file in _visible(path, formats)})
 
 
 def is_saved(folder: Path) -> bool:
     """Whether `datasets` has saved a data set, or several splits of one, in the folder."""
     return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+
+
+def _words(folder: Path, file: Path) -> set[str]:
+    """The words that may name the split of a file: the first of its name, and the folders between."""
+    return {_first_word(file), *file.relative_to(folder).parts[:-1]}
+
+
+def _first_word(file: Path) -> str:
+    """The part of a file's name before the first dot, dash or underscore."""
+    return re.split(r"[-_.]", file.name)[0]
 
 
 def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
