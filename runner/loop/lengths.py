@@ -19,7 +19,7 @@ from tiryns.runner.models.positions import RotaryPhases
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of, timeline_of
 from tiryns.runner.optim.schedule.phases import TOKENS
-from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
+from tiryns.runner.optim.schedule.schedulers import PhasedScheduler, ThreePhaseScheduler
 from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
@@ -124,7 +124,9 @@ class CountedLengths(Lengths):
         schedule = schedule_of(settings, timeline.ends[-1], found, optimizer.get("lr"))
 
         def made(optimizer: Optimizer, max_steps: int) -> ThreePhaseScheduler:
-            return ThreePhaseScheduler(optimizer, schedule, timeline, decays)
+            if decays is None:
+                return ThreePhaseScheduler(optimizer, schedule)
+            return PhasedScheduler(optimizer, schedule, timeline, decays)
 
         return made
 

@@ -9,7 +9,7 @@ and write YAML in Python: slowly, and a text with a sign such as U+0085 comes ba
 
 import copy
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import omegaconf.base
@@ -96,10 +96,10 @@ def quicken() -> None:
     """
     base: Any = omegaconf.base
     if yaml.__with_libyaml__:
-        loader = type("Loader", (yaml.CSafeLoader, _python_loader()), {})
-        dumper = type("Dumper", (yaml.CDumper, _python_dumper()), {})
-        vars(omegaconf._utils)["get_yaml_loader"] = lambda: loader
-        vars(omegaconf.omegaconf)["get_omega_conf_dumper"] = lambda: dumper
+        loader = partial(type, "Loader", (yaml.CSafeLoader, _python_loader()), {})
+        dumper = partial(type, "Dumper", (yaml.CDumper, _python_dumper()), {})
+        vars(omegaconf._utils)["get_yaml_loader"] = cache(loader)
+        vars(omegaconf.omegaconf)["get_omega_conf_dumper"] = cache(dumper)
     if base.parse is parse:
         base.parse = lru_cache(4096)(parse)
     copies: tuple[Any, ...] = (Metadata, _metadata), (DictConfig, _node), (ListConfig, _node)

@@ -49,21 +49,34 @@ class ClosedFormScheduler(LambdaLR):
 
 
 class ThreePhaseScheduler(ClosedFormScheduler):
-    """Follows a three-phase schedule, or those of the phases of a run, kept in `schedule`; `get_scheduler` makes one.
+    """Follows a three-phase schedule, or those of the phases of a run, kept in `schedule`; `get_scheduler` makes one."""
 
-    With `decays` it also sets each group's weight decay, to its own times that of the step's phase on the `timeline`.
+    def __init__(self, optimizer: Optimizer, schedule: Schedule) -> None:
+        self.schedule = schedule
+        super().__init__(optimizer, schedule.factor)
+
+
+class PhasedScheduler(ThreePhaseScheduler):
+    """Also sets the weight decay of each group, to its own times that of the step's phase in units of the run's.
+
+    Example:
+        >>> import torch
+        >>> from tiryns.runner.order.timeline import Timeline
+        >>> optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0, weight_decay=0.1)
+        >>> timeline = Timeline(["stable", "decay"], [1, 1])
+        >>> scheduler = PhasedScheduler(optimizer, ThreePhaseSchedule(), timeline, [1.0, 0.5])
+        >>> optimizer.step()
+        >>> scheduler.step()
+        >>> optimizer.param_groups[0]["weight_decay"]
+        0.05
     """
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        schedule: Schedule,
-        timeline: Timeline | None = None,
-        decays: Sequence[float] | None = None,
+        self, optimizer: Optimizer, schedule: Schedule, timeline: Timeline, decays: Sequence[float]
     ) -> None:
-        self.schedule, self.timeline, self.decays = schedule, timeline, decays
+        self.timeline, self.decays = timeline, decays
         self.base_decays = [group.get("weight_decay") for group in optimizer.param_groups]
-        super().__init__(optimizer, schedule.factor)
+        super().__init__(optimizer, schedule)
 
     def step(self, epoch: int | None = None) -> None:
         """Goes on to the next step."""
@@ -76,11 +89,10 @@ class ThreePhaseScheduler(ClosedFormScheduler):
         self._set_decays()
 
     def _set_decays(self) -> None:
-        if self.timeline is not None and self.decays is not None:
-            decay = self.decays[self.timeline.at(self.last_epoch)]
-            for group, base in zip(self.optimizer.param_groups, self.base_decays, strict=True):
-                if base is not None:
-                    group["weight_decay"] = base * decay
+        decay = self.decays[self.timeline.at(self.last_epoch)]
+        for group, base in zip(self.optimizer.param_groups, self.base_decays, strict=True):
+            if base is not None:
+                group["weight_decay"] = base * decay
 
 
 class InverseSqrtScheduler(ClosedFormScheduler):
