@@ -10,7 +10,7 @@ from tests.optim.tiny import QUICK, VARIANTS, make, tiny_bert, train
 from tiryns.conf.phases import Phase
 from tiryns.runner.optim import ThreePhaseSchedule, loop_needs
 from tiryns.runner.optim.schedule.chain import decays_of, schedule_of, timeline_of
-from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
+from tiryns.runner.optim.schedule.schedulers import PhasedScheduler
 from tiryns.runner.optim.table import defaults
 
 DECOUPLED = (
@@ -27,13 +27,13 @@ def rates_of(name: str, factor: float) -> dict[str, float]:
     return {key: factor * known[key] for key in ("lr", "adamw_lr") if key in known}
 
 
-def phased(phases: list[Phase], optimizer: Any, name: str, **settings: Any) -> ThreePhaseScheduler:
+def phased(phases: list[Phase], optimizer: Any, name: str, **settings: Any) -> PhasedScheduler:
     """The scheduler of a run with a constant rate."""
     given = {"weight_decay": 0.1, **rates_of(name, 1.0), **settings}
     decays = decays_of(phases, given)
     assert decays is not None
     schedule = schedule_of({}, 4, phases, given["lr"])
-    return ThreePhaseScheduler(optimizer, schedule, timeline_of(phases), decays)
+    return PhasedScheduler(optimizer, schedule, timeline_of(phases), decays)
 
 
 def weights(model: torch.nn.Module) -> Weights:
