@@ -22,7 +22,7 @@ register_task("token_classification", "tiryns.runner.tasks.token_classification.
 register_task("question_answering", "tiryns.runner.tasks.question_answering.QuestionAnswering")
 register_task("vision_language", "tiryns.runner.tasks.vision_language.VisionLanguage")
 register_task("multiple_choice", "tiryns.runner.tasks.multiple_choice.task.MultipleChoice")
-register_task("joint_tagging", "tiryns.runner.tasks.joint_tagging.JointTagging")
+register_task("joint_tagging", "tiryns.runner.tasks.token_classification.JointTagging")
 register_task("late_interaction", "tiryns.runner.tasks.late_interaction.LateInteraction")
 register_task("ranking", "tiryns.runner.tasks.ranking.task.Ranking")
 register_task("sparse", "tiryns.runner.tasks.sparse.Sparse")

@@ -1,16 +1,15 @@
 """Finetuning tasks: one object each, which names the parts of the task.
 
-- `base`: the base classes; `registry`: tasks by name.
-- One task each: `classification`, `token_classification`, `question_answering`, `vision_language`, `contrastive`,
-  `joint_tagging`; in folders of their own, with all that is theirs alone, `ranking`, `multiple_choice`, which is a
-  case of it, `sparse` and `late_interaction`.
+- `base`: the base classes, and tasks by name.
+- One task each: `classification`, `token_classification` (of words, by one label or several), `question_answering`,
+  `vision_language`, `contrastive`; in folders of their own, with all that is theirs alone, `ranking`,
+  `multiple_choice`, which is a case of it, `sparse` and `late_interaction`.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """
 
 from tiryns.conf.registry import register_metric, register_task
-from tiryns.runner.tasks.base import Task, TrainerTask
-from tiryns.runner.tasks.registry import get_task, get_trainer_task, import_modules
+from tiryns.runner.tasks.base import Task, TrainerTask, get_task, get_trainer_task, import_modules
 
 __all__ = [
     "Task",

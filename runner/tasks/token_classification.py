@@ -1,4 +1,4 @@
-"""Classification of words: a label for each word of a sentence, such as the tags of entities."""
+"""Classification of words: a label for each word of a sentence, such as the tags of entities, or several."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,16 +8,17 @@ from transformers import AutoModelForTokenClassification, PretrainedConfig
 
 from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
+from tiryns.runner.data.labelled.words.joint_tagging import JointTaggingReader
 from tiryns.runner.data.labelled.words.tags import tagging_of
 from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
-from tiryns.runner.evaluation.kinds.words import TokenPredictions
+from tiryns.runner.evaluation.kinds.words import JointPredictions, TokenPredictions
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import TokenClassifier
-from tiryns.runner.objectives import Collator, TokenClassificationCollator
+from tiryns.runner.objectives import Collator, JointTaggingCollator, TokenClassificationCollator
 from tiryns.runner.objectives.rows import IGNORED
-from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, Task, TrainerTask, label_names, labelled_head
 
 
 class TokenClassification(TrainerTask):
@@ -68,3 +69,17 @@ class TokenClassification(TrainerTask):
             yield Compared(self.name, ours, theirs, only=ENTITY_FIGURES)
         else:
             yield Compared("classification", predicted, targets, only=["macro_f1"])
+
+
+class JointTagging(Task):
+    """A label for each word in each of several columns, by as many heads on one encoder."""
+
+    name = "joint_tagging"
+    reader = JointTaggingReader
+    objective = JointTaggingCollator
+    evaluation = JointPredictions
+
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+        """Predictions with the objective's kind of decoding, and its weights."""
+        assert isinstance(objective, JointTaggingCollator)
+        return JointPredictions(sequences, objective.options.constrained_decoding, objective.weights)

@@ -108,6 +108,9 @@ class ExampleReader(ABC, Generic[Example]):
     joins_rows: ClassVar[bool] = False
     """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
 
+    learnt: ClassVar[tuple[str, ...]] = ()
+    """The attributes that `learn` takes, of plain values."""
+
     by_characters = False
     """Whether offsets count characters, whatever the annotated texts tell."""
 
@@ -185,10 +188,12 @@ class ExampleReader(ABC, Generic[Example]):
 
     def state_dict(self) -> Learnt:
         """The results of `learn` in plain values, which are exported with the model."""
-        return {}
+        return {name: getattr(self, name) for name in self.learnt}
 
     def restore(self, state: Learnt) -> None:
         """Restores the results of an earlier `learn`; the reader then tokenises examples, with labels or without."""
+        for name in self.learnt:
+            setattr(self, name, state[name])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """Figures of a set that need no model, for comparison."""

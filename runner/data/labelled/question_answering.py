@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import (
     ExampleReader,
-    Learnt,
     TaskSequences,
     column,
     concatenated,
@@ -79,6 +78,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     """
 
     rows_hold: ClassVar[str] = "answers"
+    learnt: ClassVar[tuple[str, ...]] = ("may_be_empty",)
 
     text_column: str
     context_column: str
@@ -156,14 +156,6 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     def collator_arguments(self) -> TaskArguments:
         """The column of the context, and the tokens that windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
-
-    def state_dict(self) -> Learnt:
-        """Whether a question may have no answer."""
-        return {"may_be_empty": self.may_be_empty}
-
-    def restore(self, state: Learnt) -> None:
-        """Restores whether a question may have no answer."""
-        self.may_be_empty = bool(state["may_be_empty"])
 
     def describe(self) -> dict[str, str]:
         """The tokens that windows share."""

@@ -127,22 +127,16 @@ def _numbers_of(given: str, data: RunData) -> Iterator[int]:
     if text and all(word.isdecimal() for word in text.split()):
         yield from map(int, text.split())
     elif path.suffix == ".json" and text:
-        yield from _found_in(path, text)
+        try:
+            found = [holder for one in json.loads(text)["texts"] for holder in one["found"]]
+            yield from [number for holder in found for number in holder["sequences"]]
+        except (ValueError, KeyError, TypeError) as error:
+            expected = "expected numbers of samples, or what `tiryns order RUN --find TEXT --json` writes"
+            raise ValueError(f"data.without={path}: {expected}") from error
     else:
         for _, holders in holders_of(data, given, "data.without"):
             for holder in holders:
                 yield from holder.sequences
-
-
-def _found_in(path: Path, text: str) -> Iterator[int]:
-    """The samples that `tiryns order RUN --find TEXT --json` has found."""
-    try:
-        for holder in [holder for one in json.loads(text)["texts"] for holder in one["found"]]:
-            yield from holder["sequences"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"data.without={path}: expected numbers of samples, or what `tiryns order RUN --find TEXT --json` writes"
-        ) from error
 
 
 def substitutes_of(left_out: NDArray[np.int64], data: RunData) -> NDArray[np.int64]:

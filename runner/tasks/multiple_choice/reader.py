@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import Learnt, TaskSequences
+from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences
 from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
@@ -26,6 +26,8 @@ class MultipleChoiceReader(ListReader):
     training labels tell the choice in one way: by its text, its name or letter, or its number, from 0, or from 1 if no
     number is 0 and one is that of the last choice.
     """
+
+    learnt = ("told_by", "first")
 
     context_column: str | None = None
     told_by: str = field(default="number", init=False)
@@ -67,14 +69,6 @@ class MultipleChoiceReader(ListReader):
     def strata(self, examples: list[Candidates]) -> list[str]:
         """The number of the choice that is right."""
         return [str(self.target(e)) for e in examples]
-
-    def state_dict(self) -> Learnt:
-        """How labels tell the choice that is right."""
-        return {"told_by": self.told_by, "first": self.first}
-
-    def restore(self, state: Learnt) -> None:
-        """Restores how labels tell the choice that is right."""
-        self.told_by, self.first = state["told_by"], int(state["first"])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """The accuracy of guessing, and of always taking the place that is most often right."""
