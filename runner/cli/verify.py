@@ -9,8 +9,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from tiryns.runner.manifest.signing import check_signature, sign
-from tiryns.runner.manifest.verification import verify
+from tiryns.runner.manifest.verification import check_signature, sign, verify
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 

@@ -25,7 +25,7 @@ Steps = int | float
 """A number of optimizer steps, or a fraction of max_steps strictly between 0 and 1."""
 
 
-def shape(kind: str, step: float, num_steps: int, decay: float) -> float:
+def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
     """The falling shape g(step) of a phase of num_steps (> 0) steps."""
     if kind == "constant":
         return decay
@@ -102,7 +102,7 @@ class Phase:
         if self.num_steps is not None:
             inside = min(inside, self.num_steps)
             inside = self.num_steps - inside if self.name == "warmup" else inside
-        return self.level * shape(self.kind, inside, self.num_steps or 1, self.decay)
+        return self.level * curve(self.kind, inside, self.num_steps or 1, self.decay)
 
     @property
     def end(self) -> int | None:

@@ -14,7 +14,7 @@ from tiryns.runner.optim.schedule.phases import (
     ThreePhaseSchedule,
     check_decay,
     check_kind,
-    shape,
+    curve,
 )
 from tiryns.runner.order.timeline import Timeline
 
@@ -114,7 +114,7 @@ class InverseSqrtScheduler(ClosedFormScheduler):
 
     def lr_lambda(self, current_step: int) -> float:
         """The factor of the base rate at a step (0 is the first)."""
-        return shape("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
+        return curve("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
 
 
 def get_scheduler(

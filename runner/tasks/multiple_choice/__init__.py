@@ -1,6 +1,5 @@
 """Multiple choice: lists of candidates in one row, of which one is right.
 
-- `reader`: how labels tell the choice that is right.
 - `model`: ranking, of which this is a case with the listwise loss, for heads that read all choices at once as well.
-- `task`: the task, and its predictions.
+- `task`: the task, how labels tell the choice that is right, and its predictions.
 """

@@ -1,18 +1,119 @@
-"""The task of multiple choice, and its predictions."""
+"""The task of multiple choice, as in SWAG, RACE and COPA: texts with choices, of which one is right."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from transformers import PretrainedConfig, PreTrainedModel
 
-from tiryns.runner.data.labelled.examples import Learnt
-from tiryns.runner.data.labelled.lists import ListSequences
+from tiryns.runner.data.labelled.examples import Learnt, TaskSequences
+from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
+from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences
+from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.evaluation.kinds.labels import OfLabels
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.tasks.base import Task
 from tiryns.runner.tasks.multiple_choice.model import AutoModelForMultipleChoice, MultipleChoiceCollator
-from tiryns.runner.tasks.multiple_choice.reader import MultipleChoiceReader
+
+KINDS = ("text", "name", "number")
+"""How labels tell the choice that is right: by its text, by its name (a letter), or by its number."""
+
+
+@dataclass(eq=False)
+class MultipleChoiceReader(ListReader):
+    """Columns of multiple choice data.
+
+    Without a context each choice is read behind the text; with one, text and choice are read behind the context. All
+    training labels tell the choice in one way: by its text, its name or letter, or its number, from 0, or from 1 if no
+    number is 0 and one is that of the last choice.
+    """
+
+    learnt = ("told_by", "first")
+
+    context_column: str | None = None
+    told_by: str = field(default="number", init=False)
+    first: int = field(default=0, init=False)
+
+    def label(self, row: Row, count: int, labelled: bool) -> object:
+        """What tells the choice that is right."""
+        label = unwrapped(row.values.get(self.label_column))
+        if not is_missing(label):
+            return label
+        if labelled:
+            raise BadRow(row.where, f"there is no label in column {self.label_column!r}", "no label")
+        return None
+
+    def learn(self, examples: list[Candidates], rows: Rows) -> None:
+        """Takes how labels tell the choice that is right, the first way in which all of them do."""
+        labelled = [e for e in examples if e.label is not None]
+        numbers = [_number(e.label) for e in labelled]
+        last = any(number == len(e.candidates) for e, number in zip(labelled, numbers, strict=True))
+        self.first = int(last and 0 not in numbers)
+        problems = {}
+        for self.told_by in KINDS:
+            wrong = next((e for e in labelled if self._place(e) is None), None)
+            if wrong is None:
+                return
+            problems[self.told_by] = wrong
+        where = "; ".join(
+            f"no {kind} of a choice is {e.label!r:.40} ({e.where})" for kind, e in problems.items()
+        )
+        raise ValueError(
+            f"data.label_column={self.label_column}: the labels do not tell the right choice in one way: {where}. "
+            "Expected all to be texts of choices, or letters, or numbers"
+        )
+
+    def labels(self, examples: list[Candidates]) -> NDArray[np.int64]:
+        """The number of the choice that is right [E], from 0; -100 for unknown."""
+        return np.array(list(map(self.target, examples)), dtype=np.int64)
+
+    def strata(self, examples: list[Candidates]) -> list[str]:
+        """The number of the choice that is right."""
+        return [str(self.target(e)) for e in examples]
+
+    def baselines(self, sequences: TaskSequences) -> dict[str, float]:
+        """The accuracy of guessing, and of always taking the place that is most often right."""
+        assert isinstance(sequences, ListSequences)
+        known = sequences.counts[sequences.labels != UNLABELLED]
+        chance = {"chance_accuracy": float((1 / known).mean())} if len(known) else {}
+        return {**chance, **majority_accuracy(sequences.labels)}
+
+    def describe(self) -> dict[str, str]:
+        """How labels tell the choice that is right."""
+        from_one = ", from 1" if self.told_by == "number" and self.first == 1 else ""
+        return {"labels": f"the {self.told_by} of the choice{from_one}"}
+
+    def target(self, example: Candidates) -> int:
+        """The number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
+        if example.label is None:
+            return UNLABELLED
+        if (found := self._place(example)) is None:
+            among = f"none of the {len(example.candidates)} choices"
+            problem = f"the label {example.label!r:.60} is the {self.told_by} of {among}"
+            raise BadRow(example.where, problem, "label of no choice")
+        return found
+
+    def _place(self, example: Candidates) -> int | None:
+        """The number of the choice that the label tells, from 0; None where it is none."""
+        if self.told_by == "number":
+            place = (_number(example.label) or 0) - self.first
+            known = _number(example.label) is not None and 0 <= place < len(example.candidates)
+            return place if known else None
+        told = example.candidates if self.told_by == "text" else example.names
+        label = str(example.label).strip() if isinstance(example.label, str) else None
+        return told.index(label) if label in told else None
+
+
+def _number(label: Any) -> int | None:
+    """A label as a whole number; None for another."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return whole_number(label)
+    return None
 
 
 class ChoicePredictions(OfLabels[ListSequences]):

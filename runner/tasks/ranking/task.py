@@ -1,6 +1,8 @@
-"""The task of ranking, its predictions and its data module."""
+"""The task of ranking: its rows of a query and candidates with grades, its predictions and its data module."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,110 @@ from torch.nn.functional import pad
 
 from tiryns.conf.data import pairs as options
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.labelled.examples import READER_SETTINGS
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences, column, text_of
 from tiryns.runner.data.labelled.finetuning import FinetuningData
-from tiryns.runner.data.labelled.lists import Candidates, ListSequences
+from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences, of_json
+from tiryns.runner.data.labelled.spelling import is_missing
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.read.rows import Rows
-from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.data.pairs.reader import finite_number, texts_in
+from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row, Rows
+from tiryns.runner.evaluation.predictions import Compared, Predictions, measured
 from tiryns.runner.tasks.base import Task
 from tiryns.runner.tasks.ranking.objective import RankingCollator
-from tiryns.runner.tasks.ranking.reader import RankingReader
+
+
+@dataclass(eq=False)
+class RankingReader(ListReader):
+    """Lists of candidates with grades; `arranged` makes them of relevant and other texts, or of rows of a text each."""
+
+    pair_column: str | None
+    negative_columns: Sequence[str] | str | None
+
+    rows_hold = "lists"
+    joins_rows = True
+    noun = "candidate"
+    fewest = 1
+
+    def __post_init__(self) -> None:
+        given = self.negative_columns
+        self.negatives = [given] if isinstance(given, str) else list(given or ())
+
+    def columns(self) -> tuple[str, ...]:
+        """Those of query, candidates and grades."""
+        pair = (self.text_column, self.pair_column, *self.negatives) if self.pair_column else ()
+        return pair or super().columns()
+
+    def label_names(self) -> tuple[str, ...]:
+        """The column of grades, or of the relevant candidates."""
+        return (self.label_column, *([self.pair_column] if self.pair_column else []))
+
+    def arranged(self, rows: Rows) -> Rows:
+        """One row for each list: rows of a text each are joined where they share the id or else the query."""
+        lists: dict[int | str, tuple[str, dict[str, Any]]] = {}
+        for number, row in enumerate(rows.rows):
+            with rows.bad.row():
+                key, values = self._list(row)
+                _, first = lists.setdefault(number if key is None else key, (row.where, values))
+                if first is not values:
+                    for name in {self.choices_column, self.label_column} & values.keys():
+                        first.setdefault(name, []).extend(values[name])
+        return rows._replace(rows=[Row(where, values) for where, values in lists.values()])
+
+    def _list(self, row: Row) -> tuple[str | None, dict[str, Any]]:
+        """A row with a list of candidates and a list of grades, and what it shares with the rows of the same list."""
+        values, pair = dict(row.values), self.pair_column
+        if pair in values:
+            columns, setting = (pair, *self.negatives), "data.pair_column and data.negative_columns"
+            relevant, *others = (texts_in(row, name, setting) for name in columns)
+            values = {name: value for name, value in values.items() if name not in columns}
+            values[self.choices_column] = candidates = list(chain(relevant, *others))
+            values[self.label_column] = [float(n < len(relevant)) for n in range(len(candidates))]
+            return None, values
+        is_list = isinstance(self.given(row), list | Mapping)
+        if is_list or not isinstance(values.get(self.choices_column), str):
+            return None, values
+        query = text_of(row, self.text_column, "data.text_column")
+        key = str(column(row, self.id_column, "data.id_column")) if self.id_column else query
+        own = {self.choices_column, self.label_column} & values.keys()
+        return key, values | {name: [values[name]] for name in own}
+
+    def label(self, row: Row, count: int, labelled: bool) -> list[float] | None:
+        """The grades of a row's candidates, 0 or more, above 0 for the relevant ones."""
+        given = of_json(row.values.get(self.label_column))
+        some = given if isinstance(given, list) else [] if is_missing(given) else [given]
+        if not labelled and (not some or any(map(is_missing, some))):
+            return None
+        if len(some) != count:
+            problem = f"there are {len(some)} grades for {count} candidates"
+            raise BadRow(row.where, f"{problem}: expected one for each", "grades of another number")
+        grades = list(map(finite_number, some))
+        for number, (grade, text) in enumerate(zip(grades, some, strict=True), 1):
+            if not grade >= 0:  # or NaN
+                problem = f"the grade of candidate {number} is {text!r:.40}, expected a number from 0"
+                raise BadRow(row.where, problem, "no grade")
+        return grades
+
+    def check(self, example: Candidates) -> None:
+        """Raises BadRow for a list with grades of which nothing can be learnt."""
+        grades, where = example.label, example.where
+        if grades is not None and len(grades) < 2:
+            raise BadRow(where, "there is one candidate only, expected two or more", "one candidate")
+        if grades is not None and not any(grades):
+            raise BadRow(where, "no candidate is relevant, expected a grade above 0", "no relevant candidate")
+
+    def labels(self, examples: list[Candidates]) -> NDArray[np.float32]:
+        """The grade of each candidate [X]."""
+        grades = [e.label or [np.nan] * len(e.candidates) for e in examples]
+        return np.concatenate([np.empty(0), *grades]).astype(np.float32)
+
+    def baselines(self, sequences: TaskSequences) -> dict[str, float]:
+        """The figures of guessing, which are those of equal scores."""
+        assert isinstance(sequences, ListSequences)
+        every = np.split(sequences.labels, np.cumsum(sequences.counts)[:-1])
+        known = [grades for grades in every if not np.isnan(grades).any()]
+        figures = measured([Compared("ranking", [np.zeros_like(one) for one in known], known)], 1)
+        return {f"chance_{name}": value for name, value in figures.items()}
 
 
 class RankingPredictions(Predictions[ListSequences]):

@@ -15,7 +15,7 @@ from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.tasks.late_interaction.model import PROJECTION
-from tiryns.runner.tasks.late_interaction.similarity import MaxSim
+from tiryns.runner.tasks.late_interaction.task import MaxSim
 
 WORDS = ["objective=late_interaction", "objective.token_dimensions=8"]
 MARKED = [f"{text}. {text[:9]}!" for text in TEXTS]

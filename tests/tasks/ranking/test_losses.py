@@ -15,7 +15,7 @@ from tests.objectives.labelled.test_finetuning import collated, model, parts
 from tests.support import needs
 from tiryns.runner.data.batches import GlobalBatches
 from tiryns.runner.samplers import Sequential
-from tiryns.runner.tasks.ranking.losses import LOSSES, list_losses, list_weights
+from tiryns.runner.tasks.ranking.objective import LOSSES, list_losses, list_weights
 from tiryns.runner.tasks.ranking.task import RankingPredictions
 
 COUNTS = [4, 2, 3, 5]
