@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -72,7 +72,7 @@ def run_rank(folder: Path, train: Train) -> None:
         signals.end_where_blocked(heartbeat.touch)
         try:
             text = zlib.decompress(base64.b85decode(os.environ.pop(RANK_CONFIG))).decode()
-            config: Any = OmegaConf.create(text)
+            config = cast(DictConfig, OmegaConf.create(text))
             know_secrets(config)
             train(config, Run(folder))
         except signals.Stopped as stopped:

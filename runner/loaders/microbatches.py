@@ -72,7 +72,11 @@ def prepare_finetuning_batch(
     if sequences is None:
         lengths = {default_seq_length}
     else:
-        lengths = {*sequences.shape[1:2]} if hasattr(sequences, "shape") else {*map(len, sequences)}
+        lengths = (
+            {*sequences.shape[1:2]}
+            if isinstance(sequences, torch.Tensor | np.ndarray)
+            else {*map(len, sequences)}
+        )
     if len(lengths) != 1:
         what = f"batch['{seq_key}'] has sequences of lengths {sorted(lengths)}"
         raise ValueError(f"{what}: expected [batch, sequence], padded to one length.")

@@ -20,7 +20,7 @@ from omegaconf._utils import get_yaml_loader as _python_loader
 from omegaconf.base import Metadata
 from omegaconf.grammar_parser import parse
 
-Part = tuple[Any, Any, Any]
+Part = tuple[Any, str | int, Any]
 """A node, the name of one of its values, and that value."""
 
 
@@ -69,7 +69,7 @@ def parts(config: Any) -> Iterator[Part]:
             yield config, name, value
 
 
-def used_value(node: Any, name: object, value: object) -> Any:
+def used_value(node: Any, name: str | int, value: object) -> Any:
     """A value of a node that stands there as `value`, with what it refers to looked up; an error where it is missing."""
     return node[name] if isinstance(value, str) and ("${" in value or value == MISSING) else value
 

@@ -3,7 +3,7 @@
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, H hidden.
 """
 
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -28,14 +28,15 @@ class DistilledVectors(Taught, ContrastiveModel):
     widen: nn.Module | None
     """The map between widths; None where they are equal."""
 
-    def learn_from(self, teacher: Teacher, options: Any) -> Self:
+    def learn_from(self, teacher: Teacher, options: object) -> Self:
         """As `Taught.learn_from`, with the map between widths."""
+        super().learn_from(teacher, options)
         both = (self.pretrained, teacher.model.pretrained)
         self.width, theirs = (int(model.config.get_text_config().hidden_size) for model in both)
         self.widen = None
-        if options.teacher_weight and self.width != theirs:
+        if self.options.teacher_weight and self.width != theirs:
             self.widen = nn.Linear(self.width, theirs, bias=False)
-        return super().learn_from(teacher, options)
+        return self
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         """The vectors [X, H], in training with the teacher's behind them, which are computed once."""

@@ -25,18 +25,16 @@ _ENTRY = "_entry_"
 
 def quicken_defaults() -> None:
     """Has Hydra look at the chosen options for lists with an interpolation alone, and keeps the versions it asks for."""
-    lists: Any = defaults_list
-    collect = getattr(lists, "_create_interpolation_map", None)
-    if collect is not None and not hasattr(collect, "of_interpolations"):
+    lists, kept = vars(defaults_list), "_create_interpolation_map"
+    if kept in lists and not hasattr(collect := lists[kept], "of_interpolations"):
 
         def collect_if_asked(overrides: object, entries: list[InputDefault], self_added: bool) -> DictConfig:
             if "${" in str([*map(vars, entries)]):
                 return collect(overrides, entries, self_added)  # type: ignore[no-any-return]
             return OmegaConf.create()
 
-        made: Any = collect_if_asked
-        made.of_interpolations = collect
-        lists._create_interpolation_map = made
+        vars(collect_if_asked)["of_interpolations"] = collect
+        lists[kept] = collect_if_asked
         version._get_version = cache(version._get_version)
 
 
@@ -57,6 +55,5 @@ def register_in_defaults(name: str, resolver: Callable[..., object]) -> None:
             default.path = str(choices[_ENTRY])
         resolve(default, known_choices)
 
-    replaced: Any = resolve_first
-    replaced.of_resolvers = True
-    ConfigDefault.resolve_interpolation = replaced  # type: ignore[method-assign]
+    vars(resolve_first)["of_resolvers"] = True
+    ConfigDefault.resolve_interpolation = resolve_first  # type: ignore[assignment, method-assign]
