@@ -84,12 +84,16 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
 def check_alike(template: Source, sources: Sequence[Source]) -> None:
     """Raises ValueError, naming the first difference, unless all have the tensors of the template, in their shapes.
 
-    A checkpoint may hold more: a tied weight under each of its names. A shape is None where there is no such tensor.
+    A checkpoint may hold more: a tied weight under each of its names.
     """
     for source in sources:
         for name in [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]:
-            both = (one.tensors.get(name) for one in (template, source))
-            ours, theirs = (None if tensor is None else tuple(tensor.shape) for tensor in both)
+            for one, other in ((source, template), (template, source)):
+                if name not in one.tensors:
+                    raise ValueError(
+                        f"{str(one.path)!r} has no {name!r}, which {str(other.path)!r} has; all must be one model"
+                    )
+            ours, theirs = (tuple(one.tensors[name].shape) for one in (template, source))
             if ours != theirs:
                 raise ValueError(
                     f"{name!r} has shape {ours} in {str(template.path)!r}, {theirs} in {str(source.path)!r}; "

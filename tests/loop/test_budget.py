@@ -130,7 +130,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     by_tokens: Run, tmp_path: Path, text: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("tiryns.runner.loop.lengths.steps_within", never)
+    monkeypatch.setattr("tiryns.runner.loop.budget.steps_within", never)
     cut = continued(by_tokens, 5, "cut")
     resumed = train_here(cut.path, text, *SAVING, BY_BUDGET, f"trainer.max_tokens={TOKENS}")
     assert re.search(r"steps +12 \(max_tokens 4,000\), continuing at step 5\n", capsys.readouterr().out)
@@ -181,7 +181,7 @@ def test_plan_shows_the_steps_of_a_budget(
     done = tiryns_here(tmp_path, "plan", *words, f"trainer.max_tokens={TOKENS}", "trainer.devices=2")
     assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
     assert re.search(r"steps +12, ", done.stdout)
-    monkeypatch.setattr("tiryns.runner.loop.lengths.steps_within", never)
+    monkeypatch.setattr("tiryns.runner.loop.budget.steps_within", never)
     done = tiryns_here(tmp_path, "plan", f"resume={by_tokens.path}")
     assert re.search(r"budget +max_tokens 4,000, 12 steps\n", done.stdout), done.stderr
 

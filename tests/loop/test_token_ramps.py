@@ -121,7 +121,7 @@ def test_resumed_run_takes_the_steps_that_were_counted(
         ),
         ("{warmup_tokens: -1}", r"phases\[0\] \(a\).scheduler.warmup_tokens=-1: it must be"),
         ("{warmup: 1}", r"phases\[0\] \(a\).scheduler.warmup: a schedule has .* 'warmup_kind'"),
-        ("{warmup_steps: 5}", r"phases\[0\] \(a\).scheduler: a warm-up of 5 and .* do not fit"),
+        ("{warmup_steps: 5}", r"phases\[0\] \(a\).scheduler: a warm-up of 5, .* do not fit"),
     ],
 )
 def test_ramp_that_cannot_be_is_named(text_file: Path, words: str, message: str) -> None:

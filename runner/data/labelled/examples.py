@@ -108,8 +108,7 @@ class ExampleReader(ABC, Generic[Example]):
     joins_rows: ClassVar[bool] = False
     """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
 
-    learnt: ClassVar[tuple[str, ...]] = ()
-    """The attributes that `learn` takes, of plain values."""
+    learnt: ClassVar[tuple[str, ...]] = ()  # attributes of plain values, which `learn` takes
 
     by_characters = False
     """Whether offsets count characters, whatever the annotated texts tell."""

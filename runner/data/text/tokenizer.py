@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner import log
-from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
+from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 from tiryns.runner.data.sequences.characters import ALPHABETS, ESM2_TOKENS, train_characters
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        check_config_of(name_or_folder)
         where = f"the folder {name_or_folder} holds" if Path(name_or_folder).is_dir() else "there is"
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
@@ -139,6 +140,17 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
 def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Returns whether padding is the token that ends texts, as `load_tokenizer` sets it if the tokenizer has none."""
     return tokenizer.pad_token_id is not None and tokenizer.pad_token_id == tokenizer.eos_token_id
+
+
+def check_config_of(name_or_folder: str) -> None:
+    """Raises ValueError for a folder whose config.json, which a tokenizer is found by, cannot be read."""
+    from transformers import AutoConfig
+
+    if (Path(name_or_folder) / "config.json").is_file():
+        try:
+            from_pretrained(AutoConfig, name_or_folder)
+        except Exception as error:
+            raise cannot_load(name_or_folder, error) from error
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:

@@ -14,12 +14,12 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class DistilledMaskedLM(Taught, SparseMaskedLM):
-    """Trains on the sum over the targets of `label` CE + `teacher` T^2 KL + `hidden` (1 - cos).
+    """Trains on the sum over the targets of `label_weight` CE + `teacher_weight` T^2 KL + `hidden_weight` (1 - cos).
 
-    The factors are its `weights` (DistilBERT, arXiv 1910.01108, section 3). Hidden states are the last ones, or with
-    `every_layer` those of each of the student's layers, beside the teacher's at the same relative depth; their distances
-    are averaged. Where the widths differ, a learned linear map without a bias leads from the student's to the teacher's
-    (TinyBERT, arXiv 1909.10351, equation 8); it is not exported. Both models read the same masked tokens.
+    The factors are settings of the objective (DistilBERT, arXiv 1910.01108, section 3). Hidden states are the last ones,
+    or with `hidden_layers=uniform` those of each of the student's layers, beside the teacher's at the same relative
+    depth; their distances are averaged. Where the widths differ, a learned linear map without a bias leads from the
+    student's to the teacher's (TinyBERT, arXiv 1909.10351, equation 8); it is not exported.
 
     Letters in shapes: N targets, H width.
 
@@ -27,8 +27,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         >>> from transformers import BertConfig, BertForMaskedLM
         >>> sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "vocab_size": 20}
         >>> deep, flat = (BertForMaskedLM(BertConfig(num_hidden_layers=n, **sizes)) for n in (3, 1))
-        >>> weights = Weights(label=0.5, teacher=0.5, temperature=2.0)
-        >>> student = DistilledMaskedLM(flat, SparseMaskedLM(deep), weights)
+        >>> student = DistilledMaskedLM(flat, SparseMaskedLM(deep), MaskedLanguageModeling())
         >>> sum(p.numel() for p in student.parameters()) == sum(p.numel() for p in flat.parameters())
         True
     """

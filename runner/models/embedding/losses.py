@@ -44,8 +44,11 @@ class Pairs(NamedTuple):
 
 
 class PairLoss(NamedTuple):
-    """The loss of a batch of pairs, of one kind: see `info_nce`, `cosent`, `squared_errors`, `margin_errors` and
-    `margin_divergences`.
+    """The loss of a batch of pairs, of one kind; scores are of rows, and rows without one do not count.
+
+    `infonce`, `cosent`, `margin_kl`: see `info_nce`, `cosent` and `margin_divergences`. `cosine`: the sum of
+    (cos_i - score_i)^2. `margin_mse`: the sum of (margin_i - score_i)^2, the margin being how far the similarity puts the
+    passage above the first hard negative, and the score how far a teacher does (MarginMSE, arXiv 2010.02666).
 
     With `dimensions` it is the sum of the losses of vectors cut to each size, by their weights (Matryoshka representation
     learning, arXiv 2205.13147, equation 1).

@@ -127,10 +127,5 @@ def _files(path: str) -> list[str]:
 
 
 def names_of(dtypes: set[torch.dtype]) -> str:
-    """The names of columns, with commas between them, also in brackets as those of `data.header`.
-
-    Example:
-        >>> names_of("text,label") == names_of("[text, label]") == ["text", "label"]
-        True
-    """
+    """Returns the names of types, such as `bfloat16 and float32`."""
     return " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in dtypes))

@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 
 class Chosen:
-    """Queries at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
+    """Queries of an attention that are read afterwards, so that a CPU leaves out the others.
+
+    They are at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
 
     Example:
         >>> chosen = Chosen(torch.tensor([1, 4, 5]))

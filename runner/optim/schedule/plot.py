@@ -11,14 +11,7 @@ NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 
 def drawn(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
-    """Scores [V] with Gumbel noise of (seed, step, token): the largest is a draw from their softmax.
-
-    Example:
-        >>> scores = np.log([0.5, 0.25, 0.25])
-        >>> found = [int(np.argmax(drawn(scores, seed, step=0))) for seed in range(2000)]
-        >>> np.round(np.bincount(found) / 2000, 1).tolist()
-        [0.5, 0.2, 0.3]
-    """
+    """The rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
     return in_characters(numbers(schedule, max_steps, base_lr))
 
 

@@ -120,13 +120,7 @@ def _spaced(text: str) -> str:
 
 
 class Chosen(NamedTuple):
-    """Queries at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
-
-    Example:
-        >>> chosen = Chosen(torch.tensor([1, 4, 5]))
-        >>> chosen.counts(torch.tensor([0, 3, 4, 8]))
-        [1, 0, 2]
-    """
+    """The text and the set of labels of tasks; None where all have one."""
 
     text: str | None = None
     labels: str | None = None
