@@ -63,8 +63,7 @@ def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[An
         for name, value in stated.items()
         if name not in INSTRUCTIONS
     }
-    given = used_value(node, "_args_", stated.get("_args_"))
-    return [_value(item, *how) for item in given or []], values
+    return [_value(item, *how) for item in used_value(node, "_args_", stated.get("_args_")) or []], values
 
 
 def _value(value: Any, convert: str, recursive: bool) -> Any:

@@ -23,24 +23,8 @@ from omegaconf.errors import OmegaConfBaseException
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, SEARCHED
 from tiryns.conf.values import Settings, rules_of
+from tiryns.runner.config import reach
 from tiryns.runner.config.loading import allow_custom_code
-from tiryns.runner.config.reach import (
-    FETCHES,
-    LOOKS_UP,
-    RUNS,
-    Reached,
-    addresses_in,
-    allow_addresses,
-    covers,
-    given_by,
-    is_swept,
-    keys_that_run_code,
-    plain,
-    reached,
-    reaches,
-    value_at,
-    variables_in,
-)
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.patches.hydra.composed import checking
 from tiryns.runner.run.command.words import literal, trusting
@@ -76,11 +60,16 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
     global _typed
     before, _typed = _typed, trusted_words(words)
     overrides = "hydra.sweeper.overrides"  # in which a suite that goes on has the words of its jobs
-    noted = [given for word in _typed if word.startswith(f"{overrides}=") for given in given_by(word)]
-    _typed += [str(word).replace("\\${", "${") for given in noted for word in value_at(given, overrides)]
+    noted = [given for word in _typed if word.startswith(f"{overrides}=") for given in reach.given_by(word)]
+    _typed += [
+        str(word).replace("\\${", "${") for given in noted for word in reach.value_at(given, overrides)
+    ]
     known = {redacted(word) for word in _typed}
     try:
-        with checking(check_hydra), trusting(lambda word: word in known or is_swept(word, _typed or ())):
+        with (
+            checking(check_hydra),
+            trusting(lambda word: word in known or reach.is_swept(word, _typed or ())),
+        ):
             yield
     finally:
         _typed = before
@@ -91,7 +80,7 @@ def allow_code(config: DictConfig) -> None:
     check_permissions(config)
     allow_targets([*config.allowed_targets, *config.imports])
     allow_custom_code(bool(config.get("trust_remote_code", False)))
-    allow_addresses(config.get("allowed_addresses") or ())
+    reach.allow_addresses(config.get("allowed_addresses") or ())
 
 
 def check_permissions(config: DictConfig, words: Sequence[str] | None = None) -> None:
@@ -107,23 +96,25 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
         raise _refusal(refused)
 
 
-def _refused(config: DictConfig, typed: Sequence[str]) -> list[Reached]:
+def _refused(config: DictConfig, typed: Sequence[str]) -> list[reach.Reached]:
     running = (
-        Reached(key, value, "", RUNS)
-        for key in sorted(keys_that_run_code())
-        if (value := value_at(config, key)) and not _is_own(key, value, typed)
+        reach.Reached(key, value, "", reach.RUNS)
+        for key in sorted(reach.keys_that_run_code())
+        if (value := reach.value_at(config, key)) and not _is_own(key, value, typed)
     )
-    return [*running, *_not_own(config, reached(config), typed)]
+    return [*running, *_not_own(config, reach.reached(config), typed)]
 
 
-def _not_own(config: DictConfig, found: Iterable[Reached], typed: Sequence[str]) -> Iterator[Reached]:
+def _not_own(
+    config: DictConfig, found: Iterable[reach.Reached], typed: Sequence[str]
+) -> Iterator[reach.Reached]:
     for one in found:
         key, value, used, why = one
-        if why == FETCHES:
-            starts = [*(config.get("allowed_addresses") or ()), *addresses_in(_own_texts(typed))]
-            is_own = covers(starts, used) or _is_own(key, value, typed)
-        elif why == LOOKS_UP:
-            is_own = used in variables_in(_own_texts(typed)) or _is_own(key, value, typed)
+        if why == reach.FETCHES:
+            starts = [*(config.get("allowed_addresses") or ()), *reach.addresses_in(_own_texts(typed))]
+            is_own = reach.covers(starts, used) or _is_own(key, value, typed)
+        elif why == reach.LOOKS_UP:
+            is_own = used in reach.variables_in(_own_texts(typed)) or _is_own(key, value, typed)
         elif key == "hydra/launcher":
             is_own = f"{key}={value}" in typed or any(
                 f"'{name}{key}': '{value}'" in str(content.get("defaults"))
@@ -136,10 +127,10 @@ def _not_own(config: DictConfig, found: Iterable[Reached], typed: Sequence[str])
             yield one
 
 
-def _refusal(refused: Sequence[Reached]) -> ValueError:
+def _refusal(refused: Sequence[reach.Reached]) -> ValueError:
     """The error for settings that are not the user's own: what is wrong with the first, and what to type for all."""
     key, _, used, why = refused[0]
-    counts = "it counts on the command line" + " alone" * (why == RUNS)
+    counts = "it counts on the command line" + " alone" * (why == reach.RUNS)
     words = {one.key: shlex.quote(f"{one.key}={_typeable(one.value)}") for one in refused}
     return ValueError(
         f"{key} {why}{f' ({used})' if used else ''}: {counts}, not in a recipe, nor in the overrides of a run that is "
@@ -163,14 +154,16 @@ def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[st
     typed = (_typed or ()) if words is None else words
     by_key = {word.partition("=")[0].lstrip("+"): word for word in typed}
     return [
-        word for key, word in by_key.items() if key not in ("resume", "hydra.sweep.dir") and reaches(word)
+        word
+        for key, word in by_key.items()
+        if key not in ("resume", "hydra.sweep.dir") and reach.reaches(word)
     ]
 
 
 def words_of(config: DictConfig) -> list[str]:
     """The words that give another command the permissions of the run of a config, which has been checked."""
     names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
-    return [f"{name}={literal(plain(config[name]))}" for name in names if config.get(name)]
+    return [f"{name}={literal(reach.plain(config[name]))}" for name in names if config.get(name)]
 
 
 def check_hydra(config: DictConfig) -> Iterable[str]:
@@ -179,14 +172,14 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
     Raises ValueError for objects or environment variables of Hydra's that the user has not allowed.
     """
     key = "hydra.job.env_set"  # such as a search path
-    variables = plain(OmegaConf.select(config, key))
+    variables = reach.plain(OmegaConf.select(config, key))
     if variables and _typed is not None and not _is_own(key, variables, _typed):
         raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
-    settings = plain(config.hydra)
+    settings = reach.plain(config.hydra)
     targets = list(_checked_targets(config.hydra, settings, "hydra"))
     for name in ("job_logging", "hydra_logging"):
         _check_logging(settings.get(name), f"hydra.{name}")
-    if _typed is not None and (refused := [*_not_own(config, reached(config, of_hydra=True), _typed)]):
+    if _typed is not None and (refused := [*_not_own(config, reach.reached(config, of_hydra=True), _typed)]):
         raise _refusal([*refused, *_refused(config, _typed)])
     return [*targets, *chain(*NAMING.values())]
 
@@ -230,7 +223,7 @@ def _check_logging(value: object, key: str) -> None:
 
 def is_own(config: DictConfig, key: str) -> bool:
     """Whether the value of a setting is the user's own, as all are outside of `on_command_line`."""
-    return _typed is None or _is_own(key, value_at(config, key), _typed)
+    return _typed is None or _is_own(key, reach.value_at(config, key), _typed)
 
 
 def _is_own(key: str, value: object, words: Sequence[str]) -> bool:
@@ -241,15 +234,15 @@ def _is_own(key: str, value: object, words: Sequence[str]) -> bool:
         if name in OPTIONS:  # a choice of an option gives no value
             continue
         if name == key or key.startswith((f"{name}.", f"{name}[")) or name.startswith(f"{key}."):
-            values = given_by(word)
+            values = reach.given_by(word)
             if len(values) == 1:
                 given.merge_with(values[0])
-            elif any(value_at(swept, key) == value for swept in values):
+            elif any(reach.value_at(swept, key) == value for swept in values):
                 return True
     parts = key.split(".")  # a file of a group has the last of them
     names = [".".join(parts[i:]) for i in range(len(parts))]
-    return value_at(given, key) == value or any(
-        value == value_at(content, name) for content in _own_contents() for name in names
+    return reach.value_at(given, key) == value or any(
+        value == reach.value_at(content, name) for content in _own_contents() for name in names
     )
 
 
@@ -267,7 +260,7 @@ def _own_contents() -> Iterator[Settings]:
 def _content(file: Path, changed: int) -> Settings:
     """What a file says, as it stood when it was `changed`; nothing where it is no config."""
     try:
-        return plain(read_config(file))  # type: ignore[no-any-return]
+        return reach.plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):
         return {}
 

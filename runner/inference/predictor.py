@@ -13,13 +13,7 @@ from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.answering import Answers, sees_images
 from tiryns.runner.inference.kinds import PLAIN, Kept, Kind, PredictOptions, check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
-from tiryns.runner.inference.language.infill import (
-    Continuations,
-    Masks,
-    generates,
-    is_language_model,
-    open_model,
-)
+from tiryns.runner.inference.language import infill
 from tiryns.runner.inference.vectors import Encoded, Vectors, encoding_task
 from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.pretraining.objective_field import objective_of
@@ -41,21 +35,21 @@ class Predictor:
     """
 
     def __init__(self, run: str | Path, settings: Mapping[str, object] | None = None) -> None:
-        config, tokenizer = opened = open_model(str(run))
+        config, tokenizer = opened = infill.open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
         """What makes predictions."""
         if sees_images(config):
             self.kind = Answers(str(run), changes)
-        elif generates(config):
+        elif infill.generates(config):
             fills = str(objective_of(config)).startswith("hybrid")
-            self.kind = Continuations(str(run), tokenizer, changes, fills)
+            self.kind = infill.Continuations(str(run), tokenizer, changes, fills)
         elif (encoding := encoding_task(str(run))) is not None:
             self.kind = Encoded(str(run), encoding, opened, changes)
-        elif not is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
+        elif not infill.is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
             self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
-            self.kind = Masks(str(run), changes)
+            self.kind = infill.Masks(str(run), changes)
         else:
             check_settings(changes, (*CHANGEABLE, *Reading._fields))
             self.kind = Labels(str(run), task, opened, changes)

@@ -13,15 +13,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tiryns.conf.logger import check_packages
 from tiryns.runner import log
-from tiryns.runner.logging.resumable import (
-    Resumable,
-    Row,
-    config_of,
-    earlier_rows,
-    group_of,
-    keep_id,
-    kept_id,
-)
+from tiryns.runner.logging import resumable
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.yaml_files import flatten
 
@@ -51,7 +43,10 @@ def mlflow_logger(
     place = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if place is None:
         own.mkdir(parents=True, exist_ok=True)
-    named = {**dict.fromkeys(tags, "true"), **({"group": of} if (of := group_of(folder, group)) else {})}
+    named = {
+        **dict.fromkeys(tags, "true"),
+        **({"group": of} if (of := resumable.group_of(folder, group)) else {}),
+    }
     from mlflow.exceptions import MlflowException
 
     try:
@@ -67,7 +62,7 @@ def mlflow_logger(
         raise ValueError(f"logger.mlflow.tracking_uri={place}: {error.message}") from error
 
 
-class ResumableMlflowLogger(Resumable, MLFlowLogger):
+class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
     """Lightning's logger for a run that may be stopped at any step and resumed.
 
     MLflow deletes no rows. Where a killed run has logged other rows than those up to its checkpoint, a new run gets these
@@ -84,7 +79,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
     @rank_zero_only
     def resume(self, step: int) -> None:
         """Goes on with the run where it has the rows up to `step` and no others, else begins a new one with them."""
-        rows = earlier_rows(self.folder, step)
+        rows = resumable.earlier_rows(self.folder, step)
         self.keep(rows, step)
         client = self._mlflow_client
         try:
@@ -102,7 +97,8 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
                 client.set_tag(self._run_id, name, value)
             known = client.get_run(self._run_id).data.params  # which MLflow does not change
             values = {
-                re.sub(r"[^/\w.\- :]", "_", name): value for name, value in flatten(config_of(self.folder))
+                re.sub(r"[^/\w.\- :]", "_", name): value
+                for name, value in flatten(resumable.config_of(self.folder))
             }
             self.log_hyperparams({name: value for name, value in values.items() if name not in known})
         except self.ends_service() as error:
@@ -141,7 +137,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
     def _before(self) -> "MlflowRun | None":
         from mlflow.exceptions import MlflowException
 
-        run_id = kept_id(self.folder, "mlflow")
+        run_id = resumable.kept_id(self.folder, "mlflow")
         try:
             found = self._mlflow_client.get_run(run_id) if run_id else None
         except MlflowException as error:
@@ -150,7 +146,7 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
             return None
         return found if found and found.info.lifecycle_stage == "active" else None
 
-    def _replace(self, before: "MlflowRun | None", rows: list[Row]) -> None:
+    def _replace(self, before: "MlflowRun | None", rows: list[resumable.Row]) -> None:
         """Begins a run with these rows; what the user has noted at the one before is kept."""
         from mlflow.entities import Metric
         from mlflow.tracking.context.registry import resolve_tags
@@ -167,6 +163,6 @@ class ResumableMlflowLogger(Resumable, MLFlowLogger):
         ]
         for begin in range(0, len(points), PER_CALL):
             client.log_batch(self._run_id, metrics=points[begin : begin + PER_CALL])
-        keep_id(self.folder, "mlflow", self._run_id)
+        resumable.keep_id(self.folder, "mlflow", self._run_id)
         if before is not None:
             client.delete_run(before.info.run_id)

@@ -31,8 +31,6 @@ CHANGING = (FILE_NAME, "status.json", "train.log", "report.html")
 """Files of a run folder that may change after its end."""
 
 
-_FILES = "the files of the program"
-
 KEPT = ("weights", "checkpoint")
 """Inputs of a run's first session, which later ones no longer read."""
 
@@ -148,10 +146,10 @@ def _seconds_since(began: str) -> float:
 
 def _text_of(manifest: Manifest) -> str:
     """JSON in lines; the program's files, most of it and the same for all runs of a process, are encoded once."""
-    code = {**manifest.get("code", {}), "files": _FILES}
-    files = _text_of_files(tuple(manifest.get("code", {}).get("files", {}).items()))
-    text = json.dumps({**manifest, "code": code}, indent=1, default=str)
-    return text.replace(json.dumps(_FILES), files.replace("\n", "\n  "), 1) + "\n"
+    code = manifest.get("code", {})
+    files = _text_of_files(tuple(code.get("files", {}).items())).replace("\n", "\n  ")
+    text = json.dumps({**manifest, "code": {**code, "files": None}}, indent=1, default=str)
+    return text.replace('\n  "files": null', f'\n  "files": {files}', 1) + "\n"
 
 
 @lru_cache(1)

@@ -27,15 +27,7 @@ from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
 from tiryns.runner.models.quick.allowed import quick_gradients
 from tiryns.runner.models.quick.embedding import clip
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.modules.base import (
-    FIXED_MODELS,
-    ModelModule,
-    SourceLosses,
-    check_fixed_models,
-    check_same_model,
-    seed_generators,
-    step_seed,
-)
+from tiryns.runner.modules import base
 from tiryns.runner.modules.two_passes import Compute, in_two_passes
 from tiryns.runner.optim import LoopNeeds, loop_needs
 from tiryns.runner.optim.compiled import Compiled, compile_step, on_gpu, scaled_to_limit
@@ -48,7 +40,7 @@ from tiryns.runner.run.errors import Diverged
 from tiryns.runner.run.folder import Run
 
 
-class TrainingModule(ModelModule):
+class TrainingModule(base.ModelModule):
     """Trains a model, which maps a micro-batch to the *sum* of its losses, on global batches.
 
     Each loss is scaled by `ranks / weight of the global batch` and gradients are synchronised once, so the update does
@@ -78,7 +70,7 @@ class TrainingModule(ModelModule):
         self.votes = {"stop": 0.0, "save": 0.0}
         """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
         self._saved_groups: Groups | None = None
-        self._of_sources: SourceLosses | None = None
+        self._of_sources: base.SourceLosses | None = None
         self._compiled_clip: Compiled | None = None
         self._grad_norm = torch.zeros(())
         self.last_metrics: dict[str, float] = {}
@@ -164,8 +156,8 @@ class TrainingModule(ModelModule):
     ) -> Tensor:
         """Adds up the gradients of the share; returns the mean loss of the global batch, 0-dim."""
         rank, size, group = replica = replica_of(self.trainer)
-        seeds = step_seed(self.seed, step, rank), (dropout_seed := step_seed(self.seed, step, 0))
-        seed_generators(seeds[0], self.device)
+        seeds = base.step_seed(self.seed, step, rank), (dropout_seed := base.step_seed(self.seed, step, 0))
+        base.seed_generators(seeds[0], self.device)
         scale = size / max(weight, 1e-12)
         total = torch.zeros((), device=self.device)
         compute: Compute = self.model
@@ -175,7 +167,7 @@ class TrainingModule(ModelModule):
             compute = in_two_passes(self.model, micro_batches, needs, seeds, replica)
         names = getattr(self.datamodule.train, "source_names", None) if self._is_logged(step) else None
         self.model.by_row = names is not None
-        self._of_sources = SourceLosses(names, self.device) if names else None
+        self._of_sources = base.SourceLosses(names, self.device) if names else None
         kept: set[torch.nn.Parameter] = set()
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
@@ -243,10 +235,10 @@ class TrainingModule(ModelModule):
     def on_load_checkpoint(self, checkpoint: State) -> None:
         """Checks that the weights fit, and tells Lightning's loop how many global batches are consumed."""
         try:
-            check_same_model(self.state_dict(), checkpoint["state_dict"])
+            base.check_same_model(self.state_dict(), checkpoint["state_dict"])
         except ValueError as error:  # of a vocabulary, if not of the model
             raise ValueError(f"{error}{getattr(self.datamodule, 'advice', str)()}") from None
-        check_fixed_models(self._digests, checkpoint, self.datamodule)
+        base.check_fixed_models(self._digests, checkpoint, self.datamodule)
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
         loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
         batches = dict.fromkeys(("ready", "started", "processed", "completed"), step)
@@ -259,7 +251,7 @@ class TrainingModule(ModelModule):
     def on_save_checkpoint(self, checkpoint: State) -> None:
         """Notes which models are asked that are no part of the state."""
         if self._digests:
-            checkpoint[FIXED_MODELS] = self._digests
+            checkpoint[base.FIXED_MODELS] = self._digests
 
     def after_training(self, folder: Run) -> None:
         """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""

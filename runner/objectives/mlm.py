@@ -6,12 +6,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.conf.objective.pretraining import (
-    EnhancedMaskedLanguageModeling,
-    MaskedLanguageModeling,
-    MaskedTargets,
-    ReplacedTokenDetection,
-)
+from tiryns.conf.objective import pretraining
 from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
@@ -31,7 +26,7 @@ class MaskedTargetsCollator(FlatCollator):
     """
 
     packs = True
-    options: MaskedTargets
+    options: pretraining.MaskedTargets
 
     def __init__(self, tokenizer: Any = None, token_counts: TokenCounts | None = None, **shared: Any) -> None:
         super().__init__(**shared)
@@ -78,12 +73,12 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
         [[-100, 11, 12, 13, -100], [-100, 21, -100, -100, -100]]
     """
 
-    options: MaskedLanguageModeling
+    options: pretraining.MaskedLanguageModeling
     built_with: ClassVar[tuple[str, ...]] = (*TAUGHT, "top_k", "hidden_weight", "hidden_layers")
     nats_per_token = True
-    __init__ = takes_options(MaskedLanguageModeling, "text_column", "max_sequence_length", "mlm_probability")(
-        MaskedTargetsCollator.__init__
-    )
+    __init__ = takes_options(
+        pretraining.MaskedLanguageModeling, "text_column", "max_sequence_length", "mlm_probability"
+    )(MaskedTargetsCollator.__init__)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The model with its head on the targets only; with a teacher one that learns from it."""
@@ -116,13 +111,13 @@ class ReplacedTokenDetectionCollator(FlatCollator):
     """
 
     packs = True
-    options: ReplacedTokenDetection
+    options: pretraining.ReplacedTokenDetection
     built_with = (
         "generator_size", "generator_depth", "generator", "shared_embeddings", "discriminator_weight",
         "discriminator_head", "temperature", "export_generator",
     )  # fmt: skip
 
-    @takes_options(ReplacedTokenDetection)
+    @takes_options(pretraining.ReplacedTokenDetection)
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
         super().__init__(**shared)
         chosen, share = self.options, 1 - self.options.kept_share
@@ -177,11 +172,11 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     """
 
     packs = True
-    options: EnhancedMaskedLanguageModeling
+    options: pretraining.EnhancedMaskedLanguageModeling
     built_with = ("decoder_masking", "encoder_loss_weight", "encoder_mlm_probability", "pooling")
     nats_per_token = True
 
-    @takes_options(EnhancedMaskedLanguageModeling)
+    @takes_options(pretraining.EnhancedMaskedLanguageModeling)
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
         super().__init__(**shared)
         self.training_masks = Masking(self, self.options.encoder_masking, tokenizer=tokenizer)

@@ -2,7 +2,7 @@
 
 Its handlers of signals communicate between the ranks at any moment, which can hang (Lightning#21406), and no setting
 leaves them out: `fit_loop.epoch_loop` asks all ranks at each step whether one got SIGTERM. For each Trainer it reads the
-metadata of all installed packages, which takes a thirtieth of a short job of a sweep.
+metadata of all installed packages.
 """
 
 from functools import lru_cache

@@ -1,5 +1,6 @@
 """The code of a run is that of the program, with all that is not committed, wherever one stands."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import ROOT
-from tiryns.runner.manifest import code
+from tiryns.runner.manifest import code, record
 from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.run import environment
 from tiryns.runner.run.environment import packages
@@ -130,6 +131,13 @@ def test_module_in_a_linked_folder_counts_once_by_its_real_place(
         monkeypatch.setitem(sys.modules, name, module)
     own = [path for path in code.own_modules() if path.startswith(str(tmp_path.resolve()))]
     assert own == [str((tmp_path / "real" / "mine.py").resolve())]
+
+
+def test_text_of_a_manifest_is_its_json_wherever_files_are_named() -> None:
+    files = {"conf/config.py": "1", "runner/train.py": "2"}
+    whole = {"config": {"files": None}, "code": {"files": files, "own": {}}, "inputs": {"files": None}}
+    for manifest in (whole, {**whole, "code": {"files": {}}}):
+        assert record._text_of(manifest) == json.dumps(manifest, indent=1) + "\n"
 
 
 def test_packages_have_the_names_and_versions_of_their_metadata(

@@ -17,8 +17,7 @@ from tests.support.composed import composed
 from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.loop.trainer import quiet_libraries
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
-from tiryns.runner.modules.base import check_same_model
-from tiryns.runner.modules.training import seed_generators, step_seed
+from tiryns.runner.modules.base import check_same_model, seed_generators, step_seed
 from tiryns.runner.run.errors import Diverged
 
 

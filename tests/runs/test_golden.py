@@ -29,7 +29,7 @@ from tests.samplers.sequences import Sequences
 from tests.support.processes import warm_process
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, number_modules
-from tiryns.runner.modules.training import step_seed
+from tiryns.runner.modules.base import step_seed
 from tiryns.runner.order.partition import partition
 from tiryns.runner.run.environment import machine
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Shuffled, SplitModality

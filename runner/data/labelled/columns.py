@@ -5,15 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.spelling import (
-    is_hidden,
-    is_missing,
-    is_negative,
-    name_among,
-    spelled,
-    truth_of,
-    unwrapped,
-)
+from tiryns.runner.data.labelled import spelling
 from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
@@ -121,7 +113,7 @@ def meant_columns(
         {'text_column': ['Question'], 'label_column': ['Intent']}
     """
     columns = _columns(rows)
-    flags = [name for name, values in columns.items() if None not in map(truth_of, values)]
+    flags = [name for name, values in columns.items() if None not in map(spelling.truth_of, values)]
     texts = [name for name in _all_of(columns, str) if name != label_column]
     longest = _longest(columns, texts)
     pair: Sequence[str] = next((both for both in PAIRS if {*both} <= {*texts}), ())
@@ -130,15 +122,18 @@ def meant_columns(
         return {}
     others = [name for name in columns if name not in (text, *pair)]
     # most values of it occur several times
-    repeated = [name for name in others if share_repeated([*map(spelled, columns[name])]) > 0.5]
+    repeated = [name for name in others if share_repeated([*map(spelling.spelled, columns[name])]) > 0.5]
     classes = [name for name in repeated if name not in flags and len({*map(str, columns[name])}) > 1]
     classes = [name for name in classes if not any(isinstance(value, Mapping) for value in columns[name])]
     found: Meant = {"text_column": [text]} if text != text_column else {}
     if found and pair:
         found["pair_column"] = [pair[1]]
     if labels is not None:
-        known = {*map(spelled, labels)}
-        flags, classes = [], [n for n in repeated if all(name_among(one, known) for one in columns[n])]
+        known = {*map(spelling.spelled, labels)}
+        flags, classes = (
+            [],
+            [n for n in repeated if all(spelling.name_among(one, known) for one in columns[n])],
+        )
     if label_column not in columns and (labels is None or classes):
         if classes:
             found["label_column"] = sorted(classes, key=lambda name: len({*map(str, columns[name])}))
@@ -188,7 +183,7 @@ def _scores(columns: Columns) -> list[str]:
     """The columns of several values that say how far two texts belong together: by their names, then all of 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
     several = [n for n in plain if len({*columns[n]}) > 1]
-    found = [n for n in several if _SCORE.search(n) or None not in map(truth_of, columns[n])]
+    found = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
     return sorted(found, key=lambda name: not _SCORE.search(name))
 
 
@@ -240,9 +235,9 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[object] 
     can be a real label: a label of training (`learnt`) is negative; or no label of training is known (`learnt` is None)
     and another row has a label other than -1.
     """
-    labels = ([unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
-    hidden = [is_hidden([one for one in some if not is_missing(one)]) for some in labels]
-    if not any(hidden) or (not all(hidden) if learnt is None else any(map(is_negative, learnt))):
+    labels = ([spelling.unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
+    hidden = [spelling.is_hidden([one for one in some if not spelling.is_missing(one)]) for some in labels]
+    if not any(hidden) or (not all(hidden) if learnt is None else any(map(spelling.is_negative, learnt))):
         return rows
     said = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"
     log.info("%s: %s, so these rows are predicted and not measured", rows.description, said)

@@ -10,20 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
+from tiryns.runner.data.labelled import spelling
 from tiryns.runner.data.labelled.examples import first_names
-from tiryns.runner.data.labelled.spelling import (
-    ClassNames,
-    LocatedLabel,
-    check_joined,
-    check_spelling,
-    counting_names,
-    is_whole,
-    name_among,
-    number_of,
-    parsed,
-    spelled,
-    unwrapped,
-)
 from tiryns.runner.data.read.bad_rows import BadRow
 
 Number = TypeVar("Number", bound=np.number)
@@ -62,7 +50,7 @@ class Labels:
 
     def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
         check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
-        self.names = list(map(spelled, names or []))
+        self.names = list(map(spelling.spelled, names or []))
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
@@ -78,21 +66,23 @@ class Labels:
 
     def as_read(self, label: object) -> Any:
         """A label from a row in plain Python: text cut at the separator, None for none."""
-        label = unwrapped(label)
+        label = spelling.unwrapped(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
-    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
+    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
         """The class names of a file with labels, as far as they count."""
-        return ClassNames(self._counting(class_names), labels, self._numbers)
+        return spelling.ClassNames(self._counting(class_names), labels, self._numbers)
 
     def _counting(self, class_names: Sequence[str] | None) -> Sequence[str]:
         """The class names of a file that count (see `counting_names`); none where numbers are regressed."""
         names = None if self.problem_type == REGRESSION else class_names
-        return counting_names(names, self.names, self._are_given)
+        return spelling.counting_names(names, self.names, self._are_given)
 
-    def learn(self, found: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str] | None) -> None:
+    def learn(
+        self, found: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str] | None
+    ) -> None:
         """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
         some = [one for one in found if one.label is not None]
         if not self.problem_type and self.one_hot and all(len(one.label) == 1 for one in some):
@@ -110,14 +100,14 @@ class Labels:
         self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._index_names()
 
-    def target(self, found: LocatedLabel) -> Any:
+    def target(self, found: spelling.LocatedLabel) -> Any:
         """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
         label = found.label
         if self.problem_type == REGRESSION:
             if label is None:
                 return np.nan
             with suppress(TypeError, ValueError, OverflowError):
-                if math.isfinite(number := float(parsed(label))):
+                if math.isfinite(number := float(spelling.parsed(label))):
                     return number
             problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
             raise BadRow(found.where, problem, "no finite number")
@@ -135,25 +125,29 @@ class Labels:
             chosen[self._class(one, found.where)] = 1.0
         return chosen
 
-    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:
+    def _learn(
+        self, some: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str]
+    ) -> None:
         """Takes the kind of problem, and the names unless numbers are regressed."""
         given, textual = self.problem_type, textual and not class_names
         if not (given or self.names or class_names) and self.checked:
-            check_joined(some)
-            check_spelling(some if textual else [])
+            spelling.check_joined(some)
+            spelling.check_spelling(some if textual else [])
         labels = [one.label for one in some]
-        numbers = [None if isinstance(x, str) and not textual else number_of(x) for x in labels]
+        numbers = [None if isinstance(x, str) and not textual else spelling.number_of(x) for x in labels]
         are_numbers = None not in numbers
         read = numbers if are_numbers and not self.names else labels
-        kinds = kinds_of([LocatedLabel(x, one.where) for x, one in zip(read, some, strict=True)])
+        kinds = kinds_of([spelling.LocatedLabel(x, one.where) for x, one in zip(read, some, strict=True)])
         if not given and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
             self.problem_type = SINGLE
         self.problem_type = self.problem_type or problem_type(kinds)
         if self.problem_type == REGRESSION:
             if not given:
-                self.decision = FRACTIONS if "integer" in kinds or not all(map(is_whole, labels)) else WHOLE
+                self.decision = (
+                    FRACTIONS if "integer" in kinds or not all(map(spelling.is_whole, labels)) else WHOLE
+                )
             return
-        whole = are_numbers and self.problem_type == SINGLE and all(map(is_whole, numbers))
+        whole = are_numbers and self.problem_type == SINGLE and all(map(spelling.is_whole, numbers))
         flat = each_label(some)
         kinds = kinds_of(flat)
         if not are_numbers and (len(kinds) > 1 or not set(kinds) <= NAMES):
@@ -161,7 +155,9 @@ class Labels:
         are_integers = whole or set(kinds) == {"integer"}
         self.numbered = are_integers or bool(class_names) or set(kinds) == {"truth value"}
         if not self.names and not class_names:
-            names = {str(int(number)) for number in numbers} if whole else {spelled(x) for x, _ in flat}  # type: ignore[arg-type]
+            names = {spelling.spelled(x) for x, _ in flat}
+            if whole:
+                names = {str(int(number)) for number in numbers}  # type: ignore[arg-type]
             self.names = sorted(names, key=int) if are_integers else sorted(names)
             self.decision = _decision(self.names, len(some), are_integers)
         self.names = self.names or list(class_names)
@@ -172,14 +168,14 @@ class Labels:
     def _index_names(self) -> None:
         """Notes the number of each name, and whether a name is itself a whole number, once for all labels."""
         self._numbers = {name: i for i, name in enumerate(self.names)}
-        self._names_are_numbers = any(isinstance(number_of(name), int) for name in self.names)
+        self._names_are_numbers = any(isinstance(spelling.number_of(name), int) for name in self.names)
 
     def _class(self, label: object, where: str) -> int:
         """The number of a class: its name as it is written, else as other files write it, else its number."""
-        if (name := name_among(label, self._numbers)) is not None:
+        if (name := spelling.name_among(label, self._numbers)) is not None:
             return self._numbers[name]
-        number = int(label) if isinstance(label, bool) else number_of(label)
-        if self.numbered and number is not None and is_whole(number):
+        number = int(label) if isinstance(label, bool) else spelling.number_of(label)
+        if self.numbered and number is not None and spelling.is_whole(number):
             if (name := str(int(number))) in self._numbers:
                 return self._numbers[name]
             if not self._names_are_numbers and 0 <= number < len(self.names):
@@ -188,7 +184,7 @@ class Labels:
 
     def _unknown(self, label: object, where: str) -> BadRow:
         has = f"does not occur in the training data, which has {first_names(self.names)}"
-        advice = suggest(spelled(label), self.names)
+        advice = suggest(spelling.spelled(label), self.names)
         return BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
 
 
@@ -207,25 +203,25 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
         once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
         advice = "data.problem_type=regression regresses them"
         return f"the {len(names):,} whole numbers that occur{once}; {advice}"
-    if not are_integers and any(name.isdecimal() and number_of(name) is None for name in names):
+    if not are_integers and any(name.isdecimal() and spelling.number_of(name) is None for name in names):
         return "as they are written, so that 01 and 1 are two"
     if missing := next(filter(_MISSING.fullmatch, names), None):
         return f"{missing!r} is a class, as it is written; an empty cell is no label"
     return ""
 
 
-def each_label(some: Sequence[LocatedLabel]) -> list[LocatedLabel]:
+def each_label(some: Sequence[spelling.LocatedLabel]) -> list[spelling.LocatedLabel]:
     """The labels, of lists each of their items."""
     lists = ((one if isinstance(one, list) else [one], where) for one, where in some)
-    return [LocatedLabel(label, where) for items, where in lists for label in items]
+    return [spelling.LocatedLabel(label, where) for items, where in lists for label in items]
 
 
-def kinds_of(some: Sequence[LocatedLabel]) -> dict[str, LocatedLabel]:
+def kinds_of(some: Sequence[spelling.LocatedLabel]) -> dict[str, spelling.LocatedLabel]:
     """The kinds of labels in words, each with its first label."""
     return {_KINDS.get(type(one.label), type(one.label).__name__): one for one in reversed(some)}
 
 
-def problem_type(kinds: Mapping[str, LocatedLabel]) -> str:
+def problem_type(kinds: Mapping[str, spelling.LocatedLabel]) -> str:
     """The kind of problem that labels of some kinds make; ValueError if there is none."""
     if set(kinds) == {"list"}:
         return MULTI
@@ -236,7 +232,7 @@ def problem_type(kinds: Mapping[str, LocatedLabel]) -> str:
     raise type_error(kinds)
 
 
-def type_error(kinds: Mapping[str, LocatedLabel]) -> ValueError:
+def type_error(kinds: Mapping[str, spelling.LocatedLabel]) -> ValueError:
     """The error for labels of kinds that make no classes."""
     seen = "; ".join(f"{kind} in {where} ({label!r:.40})" for kind, (label, where) in kinds.items())
     return ValueError(
@@ -278,8 +274,8 @@ def by_label(
         [1.0, 4]
     """
     if isinstance(given, Mapping):
-        known = {name: name_among(name, labels) for name in given}
-        if unknown := [spelled(name) for name in known if known[name] is None]:
+        known = {name: spelling.name_among(name, labels) for name in given}
+        if unknown := [spelling.spelled(name) for name in known if known[name] is None]:
             raise ValueError(
                 f"objective.{setting} names {unknown[0]!r}, which is no {what}; there are: {', '.join(labels)}"
                 + suggest(unknown[0], labels)

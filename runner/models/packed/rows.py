@@ -15,16 +15,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed import trials
 from tiryns.runner.models.packed.attention import NAME
 from tiryns.runner.models.packed.documents import flat_places, padded_places
-from tiryns.runner.models.packed.trials import (
-    TOLERANCE,
-    evaluating,
-    in_one_line,
-    padding_id,
-    relative_difference,
-    trial_documents,
-)
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.widening import at_least_fp32
@@ -59,10 +52,10 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     offset, difference = _TRIED.get(architecture) or _best_offset(pretrained)
     if not math.isnan(difference):  # the jobs of a sweep often share an architecture
         _TRIED[architecture] = (offset, difference)
-    if not difference <= TOLERANCE:
+    if not difference <= trials.TOLERANCE:
         raise ValueError(
             f"{name} cannot be given packed documents: their hidden states differ by {difference:.2g} (relative to the "
-            f"largest) from those of the same documents alone, where {TOLERANCE:g} is allowed; {advice}"
+            f"largest) from those of the same documents alone, where {trials.TOLERANCE:g} is allowed; {advice}"
         )
     pretrained.set_attn_implementation(NAME)
     return offset
@@ -141,7 +134,8 @@ def _why_not_packed(collator: Any, task_model: TaskModel) -> str | None:
     except ValueError as reason:
         return str(reason)
     except Exception as error:  # models raise what they like
-        return f"{type(task_model.pretrained).__name__} cannot be given packed rows: {in_one_line(error)}; {advice}"
+        name, told = type(task_model.pretrained).__name__, trials.in_one_line(error)
+        return f"{name} cannot be given packed rows: {told}; {advice}"
     return None
 
 
@@ -173,25 +167,25 @@ def try_padded_rows(task_model: TaskModel) -> str:
     documents, alone = [], []
     untried, device = "", task_model.pretrained.device
     try:
-        with evaluating(task_model):
-            for document in trial_documents(config):
+        with trials.evaluating(task_model):
+            for document in trials.trial_documents(config):
                 try:
                     alone.append(task_model.tried(padded_rows([document], config, device))[0])
                     documents.append(document)
                 except Exception as error:  # models raise anything, for example where a document lacks a mark
-                    untried = in_one_line(error)
+                    untried = trials.in_one_line(error)
             if not alone:
                 return untried
             together = task_model.tried(padded_rows(documents, config, device))
     except Exception as error:
-        reason = f"{name} cannot be given padded rows: {in_one_line(error)}"
+        reason = f"{name} cannot be given padded rows: {trials.in_one_line(error)}"
         raise ValueError(f"{reason}; set data.layout=single") from error
     found = torch.cat([row[: len(one)] for row, one in zip(together, alone, strict=True)])
-    difference = relative_difference(found, torch.cat(alone))
-    if not difference <= TOLERANCE:
+    difference = trials.relative_difference(found, torch.cat(alone))
+    if not difference <= trials.TOLERANCE:
         raise ValueError(
             f"{name} makes something else of documents in padded rows than of each alone (by {difference:.2g}, relative "
-            f"to the largest, where {TOLERANCE:g} is allowed); set data.layout=single"
+            f"to the largest, where {trials.TOLERANCE:g} is allowed); set data.layout=single"
         )
     return ""
 
@@ -200,7 +194,7 @@ def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
 ) -> MicroBatch:
     """Documents [T] as rows of the longest, as a collator pads them."""
-    ids = pad_sequence(documents, batch_first=True, padding_value=padding_id(config))
+    ids = pad_sequence(documents, batch_first=True, padding_value=trials.padding_id(config))
     mask = pad_sequence([torch.ones_like(document) for document in documents], batch_first=True)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
@@ -211,17 +205,17 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     """The first position, 0 or the one after padding's, and the difference of the hidden states with it."""
     model: Any = copy.deepcopy(pretrained)
     model.to("cpu", at_least_fp32(pretrained.dtype)).eval()
-    documents = trial_documents(model.config)
+    documents = trials.trial_documents(model.config)
     alone = torch.cat([model.base_model(input_ids=document[None])[0][0] for document in documents])
     model.set_attn_implementation(NAME)
     rows = packed_row(documents)
     differences = {}
-    for offset in dict.fromkeys((0, padding_id(model.config) + 1)):
+    for offset in dict.fromkeys((0, trials.padding_id(model.config) + 1)):
         try:
             packed = model.base_model(**encoder_inputs(rows, offset))[0][0]
         except (IndexError, RuntimeError, TypeError, ValueError):
             differences[offset] = float("inf")  # arguments or positions that the model does not know
         else:
-            differences[offset] = relative_difference(packed, alone)
+            differences[offset] = trials.relative_difference(packed, alone)
     offset = min(differences, key=differences.__getitem__)
     return offset, differences[offset]

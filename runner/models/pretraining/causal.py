@@ -11,23 +11,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.packed import trials
 from tiryns.runner.models.packed.causal import Direction
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
-from tiryns.runner.models.packed.trials import (
-    TOLERANCE,
-    evaluating,
-    in_one_line,
-    relative_difference,
-    trial_documents,
-)
+from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.models.pretraining.objective_field import OBJECTIVE
-from tiryns.runner.models.pretraining.sparse_head import (
-    CLM,
-    HYBRID,
-    SHIFTED,
-    SparseMaskedLM,
-    rows_at,
-)
 from tiryns.runner.models.task_model import Output
 
 PARTS = ("mlm", "clm")
@@ -40,14 +28,14 @@ config.json): `tiryns predict <this folder> "a text"` continues texts with it.
 """
 
 
-class CausalLM(SparseMaskedLM):
+class CausalLM(sparse_head.SparseMaskedLM):
     """A language model whose tokens guess the next one: a decoder, or an encoder that is read causally.
 
     In training `z_loss` times the square of log Z is added to the loss of each target, Z being the sum that softmax
     divides by (PaLM, arXiv 2204.02311, section 5).
     """
 
-    trained_as = CLM
+    trained_as = sparse_head.CLM
     causal, way = True, "causally"
     """Whether documents are read causally where a micro-batch does not say which, and that in a word."""
 
@@ -114,20 +102,20 @@ class CausalLM(SparseMaskedLM):
     def _sees_ahead(self, packed: bool) -> bool:
         """Whether hidden states of the first half of random documents change with the tokens of the second half."""
         config, device = self.pretrained.config, self.pretrained.device
-        documents = [document for document in trial_documents(config) if len(document) > 3]
+        documents = [document for document in trials.trial_documents(config) if len(document) > 3]
         others = [torch.cat([ids[: len(ids) // 2], ids[len(ids) // 2 :].roll(1)]) for ids in documents]
         found = []
-        with evaluating(self.pretrained):
+        with trials.evaluating(self.pretrained):
             for some in (documents, others):
                 rows = packed_row(some) if packed else padded_rows(some, config)
                 moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in rows.items()}
                 try:
                     states = self.tried(cast(MicroBatch, {**moved, "causal": True}))
                 except Exception as error:  # models raise what they like
-                    raise ValueError(f"{self._name} cannot be tried: {in_one_line(error)}") from error
+                    raise ValueError(f"{self._name} cannot be tried: {trials.in_one_line(error)}") from error
                 split = states[0].split([len(ids) for ids in some]) if packed else states
                 found.append(torch.cat([row[: len(ids) // 2] for row, ids in zip(split, some, strict=True)]))
-        return not relative_difference(*found) <= TOLERANCE
+        return not trials.relative_difference(*found) <= trials.TOLERANCE
 
 
 class HybridLM(CausalLM):
@@ -143,7 +131,7 @@ class HybridLM(CausalLM):
     def __init__(
         self, pretrained: PreTrainedModel, causal_share: float, shifted: bool, z_loss: float = 0.0
     ) -> None:
-        self.trained_as = SHIFTED if shifted else HYBRID
+        self.trained_as = sparse_head.SHIFTED if shifted else sparse_head.HYBRID
         super().__init__(pretrained, z_loss)
         self.causal_share, self.shifted = causal_share, shifted
 
@@ -158,7 +146,7 @@ class HybridLM(CausalLM):
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: the weighted `loss`, `correct`, and both of each part apart."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
-        chosen = rows_at(self.encode(micro_batch, positions), positions)
+        chosen = sparse_head.rows_at(self.encode(micro_batch, positions), positions)
         scored = self.scored(chosen, micro_batch["targets"], None, positions)
         losses, correct = (torch.cat(list(each)) for each in scored)
         share, weighted = micro_batch["causal_share"], []

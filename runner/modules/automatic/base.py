@@ -15,8 +15,7 @@ from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.sharding import check_shardable, whole
 from tiryns.runner.models.task_model import Output, TaskModel
-from tiryns.runner.modules.base import ModelModule
-from tiryns.runner.modules.training import seed_generators, step_seed
+from tiryns.runner.modules.base import ModelModule, seed_generators, step_seed
 from tiryns.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
 from tiryns.runner.protocols import State
 from tiryns.runner.widening import at_least_fp32

@@ -3,8 +3,7 @@
 Hydra 1.3 resolves an entry as OmegaConf does. Hydra 1.4 puts in the names of chosen options alone
 (`InputDefault._resolve_interpolation_impl`), and refuses any other interpolation and those of groups without an option.
 
-Hydra 1.3 makes an object of all chosen options for each file, and answers 400 questions about its own version from the
-text anew: together a third of composing.
+Hydra 1.3 makes an object of all chosen options for each file, and parses its version 400 times: a third of composing.
 """
 
 import re

@@ -7,18 +7,7 @@ from typing import Any, NamedTuple
 
 from tiryns.conf.values import count_of
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
-from tiryns.runner.report.comparison.comparable import (
-    PER_BYTE,
-    Goal,
-    Kinds,
-    goal_of,
-    is_test,
-    keys_of,
-    kinds_of,
-    losses_of,
-    tests_of,
-    titles_of,
-)
+from tiryns.runner.report.comparison import comparable
 from tiryns.runner.report.comparison.differences import Values, differences, label_of
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.summary import noted_plateau, plateau_note
@@ -90,7 +79,7 @@ class Comparison:
         self.runs, self.differences = runs, differences(runs)
         self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
         self.goal, kinds, self.notes = _ranked_by(runs)
-        self.tests = tests_of([runs[i] for i in kinds])
+        self.tests = comparable.tests_of([runs[i] for i in kinds])
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
@@ -138,7 +127,9 @@ class Comparison:
 
     def columns(self) -> list[str]:
         """The figures in the tables, that which ranks first."""
-        keys = [key for key in keys_of(self.runs) if key.startswith("val/") or is_test(key)]
+        keys = [
+            key for key in comparable.keys_of(self.runs) if key.startswith("val/") or comparable.is_test(key)
+        ]
         baselines = (
             "/unigram_entropy",
             "/tokens_per_byte",
@@ -179,7 +170,7 @@ class Comparison:
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
-        titles = titles_of(self.tests)
+        titles = comparable.titles_of(self.tests)
         tests = [f"mean {in_words(titles[key].lower())}" for key in self.tests]
         tests = [head for test in tests for head in (test, "its deviation")]
         heads = [title, count, "standard deviation", "95 % interval", *tests, *["kind"] * several, *names]
@@ -265,28 +256,30 @@ class Comparison:
         return text, f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."
 
 
-def _ranked_by(runs: Sequence[Run]) -> tuple[Goal, dict[int, int], list[str]]:
+def _ranked_by(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], list[str]]:
     """The figure to rank by, the kind of each run that has it, and a sentence where runs cannot be compared by it.
 
     Runs that are not done count only where none is.
     """
-    goal = goal_of(runs)
+    goal = comparable.goal_of(runs)
     have = [i for i, r in enumerate(runs) if (v := r.final(goal.key)) is not None and math.isfinite(v)]
     scored = [i for i in have if runs[i].state == "done"] or have
-    kinds = kinds_of([runs[i] for i in scored], goal.key)
+    kinds = comparable.kinds_of([runs[i] for i in scored], goal.key)
     if "tokenizer" in kinds.differ_in:
         names = [run.monitor if goal.key == "objective" else goal.key for run in (runs[i] for i in scored)]
-        loss = next((key for key in [*names, *losses_of(runs)] if key and key.count("/") > 1), "")
-        per_byte = f"{loss.rpartition('/')[0]}/{PER_BYTE}"
+        loss = next((key for key in [*names, *comparable.losses_of(runs)] if key and key.count("/") > 1), "")
+        per_byte = f"{loss.rpartition('/')[0]}/{comparable.PER_BYTE}"
         if all(runs[i].final(per_byte) is not None for i in scored):
-            goal = Goal(per_byte, titles_of(keys_of(runs))[per_byte].lower(), False)
-            by_byte = kinds_of([runs[i] for i in scored], per_byte)
+            goal = comparable.Goal(
+                per_byte, comparable.titles_of(comparable.keys_of(runs))[per_byte].lower(), False
+            )
+            by_byte = comparable.kinds_of([runs[i] for i in scored], per_byte)
             note = "The tokenizers differ, so bits per byte are compared, not losses per token."
             return goal, dict(zip(scored, by_byte.numbers, strict=True)), [note, *_apart(by_byte)]
     return goal, dict(zip(scored, kinds.numbers, strict=True)), _apart(kinds)
 
 
-def _apart(kinds: Kinds) -> list[str]:
+def _apart(kinds: comparable.Kinds) -> list[str]:
     count = len(set(kinds.numbers))
     differ = " and ".join(kinds.differ_in)
     return [f"Not all runs can be compared: {count} kinds differ in their {differ}."] if count > 1 else []

@@ -2,7 +2,6 @@
 
 - `definition`: the YAML of a suite; `fields`: what its fields may say.
 - `words`: the command `tiryns suite=NAME model=A,B` as that of a sweep, and what `model=` may name.
-- `choosing`: which setting of a grid is chosen, and which get no more seeds.
 - `in_training`: checks the suites that a run evaluates its weights with.
-- `sweep`: launches the jobs stage by stage, and writes the table.
+- `sweep`: launches the jobs stage by stage, chooses the setting of each grid, and writes the table.
 """

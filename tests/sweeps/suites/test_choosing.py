@@ -8,14 +8,14 @@ from scipy import stats
 
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.suite.figures import mean_over_tasks, measured, summed_up
-from tiryns.runner.sweeps.suite.choosing import Place, Standing, standing
+from tiryns.runner.sweeps.suite.sweep import Cell, Standing, standing
 
-Figures = dict[Place, float | None]
+Figures = dict[Cell, float | None]
 
 
 def play(
     truth: Figures, settings: int, seeds: int, keep: float, larger: bool = True
-) -> tuple[Standing, list[list[Place]]]:
+) -> tuple[Standing, list[list[Cell]]]:
     """Runs what is wanted, stage by stage, until nothing is."""
     figures: Figures = {}
     stages = []
