@@ -148,8 +148,8 @@ def _text_of(manifest: Manifest) -> str:
     """JSON in lines; the program's files, most of it and the same for all runs of a process, are encoded once."""
     code = manifest.get("code", {})
     files = _text_of_files(tuple(code.get("files", {}).items())).replace("\n", "\n  ")
-    text = json.dumps({**manifest, "code": {**code, "files": None}}, indent=1, default=str)
-    return text.replace('\n  "files": null', f'\n  "files": {files}', 1) + "\n"
+    text = json.dumps({**manifest, "code": {**code, "files": "\0"}}, indent=1, default=str)
+    return text.replace(json.dumps("\0"), files) + "\n"  # which no text in a manifest is
 
 
 @lru_cache(1)
