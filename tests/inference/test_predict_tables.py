@@ -129,7 +129,7 @@ def test_flags_take_the_place_of_settings(
 ) -> None:
     file = tmp_path / "a.csv"
     file.write_text("body text|class\n" + "".join(f"{text}|birds\n" for text in TEXTS))
-    with pytest.raises(SystemExit, match=r"set 'data\.text_column=body text' data\.label_column=class$"):
+    with pytest.raises(SystemExit, match=r"set data\.text_column='body text' data\.label_column=class$"):
         main(["predict", str(run), str(file)])
     words = ("--text-column", "body text", "--label-column", "class")
     shown, told = printed(capsys, run, file, *words, "--out", tmp_path / "out.csv")

@@ -191,10 +191,8 @@ COMMANDS: dict[str, list[str]] = {
     "runs --outputs gone": ["there is no folder 'gone'", "--outputs FOLDER"],
     "reproduce herons.txt": ["'herons.txt' is damaged, or no manifest"],
     "reproduce run --steps many": ["--steps: invalid int value: 'many'"],
-    "--config-dir . reproduce run": [
-        "`tiryns reproduce` reads no configs from a folder: leave out --config-dir"
-    ],
-    "runs list -cd .": ["`tiryns runs` reads no configs from a folder: leave out --config-dir"],
+    "--config-dir . reproduce run": ["`tiryns reproduce` reads no folder of configs: leave out --config-dir"],
+    "runs list -cd .": ["`tiryns runs` reads no folder of configs: leave out --config-dir"],
     "schema frobnicate": ["invalid choice: 'frobnicate' (choose from"],
     "version 3": ["unrecognized arguments: 3"],
     "prepare corpus": [f"the following arguments are required: {GIVEN_SOURCE}--tokenizer"],

@@ -42,7 +42,7 @@ SAID: dict[str, list[str]] = {
     "nullkey": ["nullkey.yaml", "line 2: a setting without a"],
     "bomb": ["bomb.yaml", "its anchors repeat more"],
     "deep": ["deep.yaml", "line 2: nested more than 64"],
-    "deepmap": ["deepmap.yaml", "line 66: nested more than 64"],
+    "deepmap": ["deepmap.yaml", "line 1001: nested more than 64"],
     "python": ["python.yaml", "line 2, column 7: no valid"],
     "tag": ["tag.yaml", "line 2, column 7: no valid"],
     "cycle": ["cycle.yaml", "line 2: an anchor is repeated"],

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import cache
+from glob import glob
 from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import Popen
@@ -66,7 +67,10 @@ def _ended(
 
 def steps_done(cwd: Path) -> int:
     """Steps in the order logs of the runs below `cwd`."""
-    return sum(sum(1 for _ in open(file)) for file in cwd.glob("outputs/**/order.txt"))
+    files = glob(
+        "outputs/**/order.txt", root_dir=cwd, recursive=True
+    )  # passes over folders that go meanwhile
+    return sum(sum(1 for _ in open(cwd / file)) for file in files)
 
 
 def killed_at_random(
