@@ -58,7 +58,12 @@ NEAREST: dict[str, tuple[str, ...]] = {
         *REFUSED,
         DIFFERS,
     ),
-    "runner/models/packed/dropout_keys.py": (GOLDEN, "tests/models/packed/test_dropout_keys.py", DIFFERS),
+    "runner/models/packed/dropout_keys.py": (
+        GOLDEN,
+        "tests/models/packed/test_dropout_keys.py",
+        "tests/models/packed/test_embedding_noise.py",
+        DIFFERS,
+    ),
     "runner/launch/resume.py": ("tests/launch/test_resume.py",),
     "runner/checkpoints/callback.py": ("tests/checkpoints/test_callback.py", *RUNS, *REFUSED),
     "runner/run/audit.py": (
