@@ -101,11 +101,7 @@ def as_given(config: DictConfig) -> list[Settings]:
 
 
 def connect_phases(
-    config: DictConfig,
-    data: Any,
-    objective: Any,
-    model: TaskModel | None,
-    connect: Callable[..., int],
+    config: DictConfig, data: Any, objective: Any, model: TaskModel | None, connect: Callable[..., int]
 ) -> int:
     """Connects prepared data with the phases of a run, and settles their lengths; returns the steps of the run.
 

@@ -25,10 +25,4 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = [
-    "FinetuningModule",
-    "FinetuningRun",
-    "PretrainingModule",
-    "PretrainingRun",
-    "VisionLanguageModule",
-]
+__all__ = ["FinetuningModule", "FinetuningRun", "PretrainingModule", "PretrainingRun", "VisionLanguageModule"]

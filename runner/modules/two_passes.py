@@ -54,11 +54,7 @@ class SecondPass:
     """
 
     def __init__(
-        self,
-        model: PairsModel,
-        micro_batches: Sequence[MicroBatch],
-        seeds: tuple[int, int],
-        replica: Replica,
+        self, model: PairsModel, micro_batches: Sequence[MicroBatch], seeds: tuple[int, int], replica: Replica
     ) -> None:
         self.model, self.replica, self._seeds = model, replica, seeds
         self._number, self._count = 0, len(micro_batches)

@@ -159,11 +159,7 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
 
 
 def groups_as_given(
-    given: Sequence[Group],
-    lr: float,
-    weight_decay: float,
-    matrices_apart: bool,
-    lr_of_others: float | None,
+    given: Sequence[Group], lr: float, weight_decay: float, matrices_apart: bool, lr_of_others: float | None
 ) -> Groups:
     """The given groups with names, and with the rate and the decay where they have none.
 

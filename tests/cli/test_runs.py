@@ -206,10 +206,7 @@ def test_seconds_are_those_of_the_sessions_and_not_between_them(
 
 
 def test_folder_or_run_in_the_place_of_an_action_is_one_hint(outputs: Path) -> None:
-    hints = {
-        "sweep/1": "; for a run: tiryns runs show sweep/1",
-        "shwo": ". Did you mean 'show'?",
-    }
+    hints = {"sweep/1": "; for a run: tiryns runs show sweep/1", "shwo": ". Did you mean 'show'?"}
     for word, hint in hints.items():
         done = tiryns_here(outputs, "runs", word)
         assert done.returncode == 1

@@ -40,11 +40,7 @@ def tiny(architecture: str = "bert", seed: int = 0, **sizes: object) -> PreTrain
 
 
 def taught(
-    label: float,
-    teacher: float,
-    temperature: float = 2.0,
-    kind: Any = MaskedLanguageModeling,
-    **more: object,
+    label: float, teacher: float, temperature: float = 2.0, kind: Any = MaskedLanguageModeling, **more: object
 ) -> Any:
     """The settings of an objective with a teacher."""
     weights = {"label_weight": label, "teacher_weight": teacher, "teacher_temperature": temperature}

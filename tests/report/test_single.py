@@ -83,13 +83,7 @@ def test_missing_files_are_left_out(tmp_path: Path, kept: tuple[str, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    "metrics",
-    [
-        "",
-        "step,time,train/loss\n",
-        "\0\0\0",
-        "step,time,train/loss\n1,2\n3,4,5,6\n",
-    ],
+    "metrics", ["", "step,time,train/loss\n", "\0\0\0", "step,time,train/loss\n1,2\n3,4,5,6\n"]
 )
 def test_metrics_without_rows_make_a_page(tmp_path: Path, metrics: str) -> None:
     run = make_run(tmp_path / "a")

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tiryns.runner.report.summary import (
-    clock,
-    end_summary,
-    resume_command,
-    show,
-)
+from tiryns.runner.report.summary import clock, end_summary, resume_command, show
 from tiryns.runner.run.folder import Run
 
 FACTS = {

@@ -196,10 +196,7 @@ class StoreWriter:
 
 
 def write_store(
-    folder: Path,
-    vocab_size: int,
-    attributes: Mapping[str, object],
-    batches: Callable[[int], Iterator[Batch]],
+    folder: Path, vocab_size: int, attributes: Mapping[str, object], batches: Callable[[int], Iterator[Batch]]
 ) -> TokenStore:
     """The store in a folder, made of `batches(position)`, the input from that position on, unless it exists.
 

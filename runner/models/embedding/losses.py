@@ -92,11 +92,7 @@ class PairLoss(NamedTuple):
 
 
 def info_nce(
-    pairs: Pairs,
-    temperature: Tensor,
-    symmetric: bool,
-    margin: float | None,
-    similarity: DotProduct = COSINE,
+    pairs: Pairs, temperature: Tensor, symmetric: bool, margin: float | None, similarity: DotProduct = COSINE
 ) -> Tensor:
     """The sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s being the similarity.
 

@@ -28,19 +28,13 @@ class Place(NamedTuple):
 
 
 PLACES = (
-    Place(
-        "encoder.layer",
-        (("attention.self.query",) * 2, ("attention.output", "output")),
-        "attention.self",
-    ),
+    Place("encoder.layer", (("attention.self.query",) * 2, ("attention.output", "output")), "attention.self"),
     Place("encoder.layer", (("intermediate", "output.dense"),)),
     Place("layers", (("self_attn.q_proj",) * 2, ("self_attn.o_proj",) * 2, ("mlp",) * 2), "self_attn"),
     Place("layers", (("attn.Wo",) * 2, ("mlp",) * 2), "attn"),
     Place("layers", (("mlp",) * 2,)),
     Place(
-        "transformer.layer",
-        (("attention.q_lin",) * 2, ("attention.out_lin",) * 2, ("ffn",) * 2),
-        "attention",
+        "transformer.layer", (("attention.q_lin",) * 2, ("attention.out_lin",) * 2, ("ffn",) * 2), "attention"
     ),
     Place("transformer.layer", (("ffn",) * 2,)),
 )

@@ -57,10 +57,7 @@ Schedule = ThreePhaseSchedule | ScheduleChain
 
 
 def schedule_of(
-    settings: Settings,
-    max_steps: int | None,
-    phases: Sequence[RunPhase] = (),
-    lr: float | None = None,
+    settings: Settings, max_steps: int | None, phases: Sequence[RunPhase] = (), lr: float | None = None
 ) -> Schedule:
     """The schedule of a run from the settings of `scheduler`: one, or that of its phases where one has its own.
 

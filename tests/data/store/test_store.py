@@ -91,10 +91,7 @@ def test_the_fingerprint_is_of_content_and_attributes_not_of_batches(tmp_path: P
     content = [[1, 2, 3], [4], [5, 6]]
     whole = write(tmp_path / "a", content, tokenizer="x")
     pieces = write_store(
-        tmp_path / "b",
-        300,
-        {"tokenizer": "x"},
-        lambda _: iter([batch(content[:1]), batch(content[1:])]),
+        tmp_path / "b", 300, {"tokenizer": "x"}, lambda _: iter([batch(content[:1]), batch(content[1:])])
     )
     assert whole.fingerprint == pieces.fingerprint
     others = [
