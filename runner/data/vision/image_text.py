@@ -190,11 +190,14 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         if given.train is None:
             problem = "data.train names no training data: give a jsonl file of conversations about images"
             raise ValueError(problem)
+        sources = {"train": self.sources["train"]}
+        for part in ("validation", "test"):
+            sources |= {f"{part}/{n}": source for n, source in by_name(self.sources[part], part).items()}
         sets = {}
-        for part in ("train", "validation", "test"):
-            for name, source in by_name(self.sources[part], part).items():
-                how = (self.reading, part, f"data.{part}", self.read_row, given.images)
-                sets[part if part == "train" else f"{part}/{name}"] = read_conversations(source, *how)
+        for name, source in sources.items():
+            part = name.partition("/")[0]
+            how = (self.reading, part, f"data.{part}", self.read_row, given.images)
+            sets[name] = read_conversations(source, *how)
         train, images, self.description = sets["train"]
         if given.validation is None and given.validation_documents:
             keys = [conversation.image_key() for conversation in train]
@@ -203,9 +206,9 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
                 sets[name] = FoundConversations(list(compress(train, some)), images, self.description)
             train = sets["train"].conversations
         self.vision = find_processor(given, texts=lambda: conversation_texts(train))
-        self._encoder = self.make_encoder()
+        encoder = self.make_encoder()
         encoded = {
-            name: encode_conversations(*found[:2], self._encoder, given.max_undecodable, f"data.{name}")
+            name: encode_conversations(*found[:2], encoder, given.max_undecodable, f"data.{name}")
             for name, found in sets.items()
         }
         self.train_set = self.train = encoded.pop("train")

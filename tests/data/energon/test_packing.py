@@ -20,7 +20,7 @@ def vision() -> TinyVision:
 
 def task(vision: TinyVision, packed: bool, **settings: Any) -> ConversationTaskEncoder:
     return ConversationTaskEncoder(
-        encoder=vision.data._encoder,
+        encoder=vision.data.make_encoder(),
         reader=vision.data.read_row,
         collate=vision.objective,
         row_length=150,

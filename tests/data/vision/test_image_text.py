@@ -102,6 +102,11 @@ def test_bad_row_is_named(
         made("data.max_length=128")
 
 
+def test_training_sets_with_names_are_refused(made: Make, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^row 0 is a str; expected a mapping"):
+        made(f"data.train={{a: {tmp_path}/train.jsonl, b: {tmp_path}/train.jsonl}}")
+
+
 @pytest.mark.parametrize("too_long", ["skip", "truncate"])
 def test_long_samples_are_left_out_or_cut_and_counted(
     made: Make, rows: list[dict[str, Any]], too_long: str, caplog: Any
