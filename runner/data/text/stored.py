@@ -65,7 +65,13 @@ class StoredPretrainingData(PretrainingData):
             documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
             **{figure: {n: content[figure] for n, content in held_out.items()} for figure in sharded.FIGURES},
         )
-        self.tokenizer = load_tokenizer(str(self.prepared.tokenizer.absolute()), self.needed_tokens)
+        try:
+            self.tokenizer = load_tokenizer(str(self.prepared.tokenizer.absolute()), self.needed_tokens)
+        except FileNotFoundError as error:
+            raise ValueError(
+                f"the store {self.source.place} has no tokenizer that can be loaded in {self.prepared.tokenizer}: "
+                "prepare it again in another folder"
+            ) from error
         vocabulary = len(self.tokenizer)
         for shard in shards:
             if shard.max_token_id >= vocabulary:

@@ -61,6 +61,7 @@ STORES: dict[str, Damage] = {
     "s_meta_count": changed(f"{TRAIN}/meta.json", num_sequences=10**12),
     "s_ids": foreign_ids,
     "s_tokenizer_gone": lambda folder: shutil.rmtree(folder / "tokenizer"),
+    "s_tokenizer_cut": cut("tokenizer/tokenizer.json", 100),
 }  # fmt: skip
 SAID: dict[str, list[str]] = {
     "s_index_gone": ["no sharded store in s_index_gone: it has no store.json"],
@@ -87,7 +88,8 @@ SAID: dict[str, list[str]] = {
     "s_meta_wrong_type": ["s_meta_wrong_type/shards/00001/train is damaged (meta.json lacks or garbles"],
     "s_meta_count": ["s_meta_count/shards/00001/train is damaged (offsets.bin has 24 bytes where"],
     "s_ids": ["s_ids/shards/00001/train has token id 200, but the tokenizer of the store s_ids has"],
-    "s_tokenizer_gone": ["s_tokenizer_gone/tokenizer': there is no tokenizer that can be loaded"],
+    "s_tokenizer_gone": ["the store s_tokenizer_gone has no tokenizer that can be loaded in "],
+    "s_tokenizer_cut": ["the store s_tokenizer_cut has no tokenizer that can be loaded in "],
 }
 
 
