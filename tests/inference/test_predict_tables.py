@@ -119,7 +119,7 @@ def test_txt_and_standard_input_are_texts_by_line(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
     assert len(printed(capsys, run, "-", "--input-format", "csv")[0]) == len(TEXTS)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Question,b\nonly\n")))
-    with pytest.raises(SystemExit, match=r"stdin\.csv, line 2: 1 fields .*--on-bad-row skip leaves"):
+    with pytest.raises(SystemExit, match=r"^error: stdin\.csv, line 2: 1 fields .*--on-bad-row skip leaves"):
         main(["predict", str(run), "-", "--input-format", "csv"])
 
 

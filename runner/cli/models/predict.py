@@ -128,7 +128,7 @@ def main(arguments: Namespace) -> None:
     if replaced:
         print(f"columns of the input that the predictions replace: {', '.join(replaced)}", file=sys.stderr)
     if bad.places:
-        print(bad.described(), file=sys.stderr)
+        print(reading.as_typed(bad.described()), file=sys.stderr)
     if arguments.out is None or arguments.json or chosen == "npy":
         return
     print(f"predictions for {count_of(count, 'row')}: {arguments.out}")

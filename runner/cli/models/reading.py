@@ -47,6 +47,7 @@ LISTS = ("label_columns", "tag_columns", "header")
 OWN = ("words", "predicted", "probability", "predicted_entities", "embedding")
 """What a prediction adds to the columns of a table."""
 
+_SPOOLED = "tiryns-stdin-"
 _CHOICES = {"quoting": ("true", "false"), "on_bad_row": ("error", "skip")}
 _METAVARS = {"format": "FORMAT", "label_columns": "NAME,...", "tag_columns": "NAME,..."}
 
@@ -218,11 +219,20 @@ def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
             progress.advance(task, len(batch.rows))
 
 
+def as_typed(text: str) -> str:
+    """A message without the folder of `spooled`: its file stands for standard input."""
+    return re.sub(rf"[^\s'(]*/{_SPOOLED}\w+/", "", text)
+
+
 @contextmanager
 def spooled(stream: TextIO, file_format: str) -> Iterator[Path]:
     """A file with all that a stream holds, for formats that are read twice."""
-    with tempfile.TemporaryDirectory(prefix="tiryns-stdin-") as folder:
+    with tempfile.TemporaryDirectory(prefix=_SPOOLED) as folder:
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as file:
             shutil.copyfileobj(stream.buffer, file)
-        yield path
+        try:
+            yield path
+        except ValueError as error:
+            error.args = tuple(as_typed(str(part)) for part in error.args)
+            raise
