@@ -158,7 +158,8 @@ def _metadata_of(base: str) -> dict[str, object]:
     with suppress(NoModel, ValueError, yaml.YAMLError, OSError):  # of a run whose model is gone by now, too
         card = Path(model_folder(base), "README.md") if base else Path()
         if HUB_NAME.fullmatch(base) and not card.parent.is_dir():
-            card = Path(str(try_to_load_from_cache(base, "README.md")))
+            cached = try_to_load_from_cache(base, "README.md")
+            card = Path(cached) if isinstance(cached, str) else card
         found = metadata_load(card) if card.is_file() else None
     return found if isinstance(found, dict) else {}
 

@@ -43,13 +43,13 @@ class Predictor:
             self.kind = Answers(str(run), changes)
         elif infill.generates(config):
             fills = str(objective_of(config)).startswith("hybrid")
-            self.kind = infill.Continuations(str(run), tokenizer, changes, fills)
+            self.kind = infill.Continuations(str(run), opened, changes, fills)
         elif (encoding := encoding_task(str(run))) is not None:
             self.kind = Encoded(str(run), encoding, opened, changes)
         elif not infill.is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
             self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
-            self.kind = infill.Masks(str(run), changes)
+            self.kind = infill.Masks(str(run), opened, changes)
         else:
             check_settings(changes, (*CHANGEABLE, *Reading._fields))
             self.kind = Labels(str(run), task, opened, changes)

@@ -100,9 +100,9 @@ class Masks(OfTexts):
 
     name, at_once = "infill", 256
 
-    def __init__(self, run: str, changes: Settings) -> None:
+    def __init__(self, run: str, opened: Opened, changes: Settings) -> None:
         super().__init__(changes)
-        config, self.tokenizer = open_model(run)
+        config, self.tokenizer = opened
         check_language_model(run, config)
         ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), self.tokenizer.all_special_ids)
         pretrained = load_encoder(run, {}, self.tokenizer, new_vocabulary=False)
@@ -157,13 +157,15 @@ class Continuations(Masks):
 
     name = "generation"
 
-    def __init__(self, run: str, tokenizer: PreTrainedTokenizerBase, changes: Settings, fills: bool) -> None:
+    def __init__(self, run: str, opened: Opened, changes: Settings, fills: bool) -> None:
         if fills:
-            super().__init__(run, changes)
+            super().__init__(run, opened, changes)
         else:
             OfTexts.__init__(self, changes)
-        self.fills, self.tokenizer = fills, tokenizer
-        self.causal = CausalLM(load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)).eval()
+        self.fills, self.tokenizer = fills, opened.tokenizer
+        self.causal = CausalLM(
+            load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        ).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """What the model writes behind each text, or the text with its masks filled in."""

@@ -12,7 +12,7 @@ from tests.conftest import ROOT, WORDS
 from tests.support.processes import warm_process
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.kinds import PredictOptions
-from tiryns.runner.inference.language.infill import Masks
+from tiryns.runner.inference.language.infill import Masks, open_model
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.opened_run import open_run
 
@@ -125,17 +125,17 @@ def test_a_wrong_argument_ends_with_one_message(run_folder: Path, arguments: lis
 
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"no trained model in '{tmp_path}'"):
-        Masks(str(tmp_path), {})
+        Masks(str(tmp_path), open_model(str(tmp_path)), {})
 
 
 def test_a_model_with_another_head_is_refused(run_folder: Path, tmp_path: Path) -> None:
     BertForSequenceClassification(BertConfig(vocab_size=22, **SIZES)).save_pretrained(tmp_path)  # type: ignore[arg-type]
     AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is a BertForSequenceClassification, not a language model"):
-        Masks(str(tmp_path), {})
+        Masks(str(tmp_path), open_model(str(tmp_path)), {})
     (tmp_path / "discriminator_head").mkdir()
     with pytest.raises(ValueError, match=r"is a discriminator, .* its generator does, in model/generator"):
-        Masks(str(tmp_path), {})
+        Masks(str(tmp_path), open_model(str(tmp_path)), {})
 
 
 class Own(BertForMaskedLM):
@@ -162,7 +162,7 @@ def test_a_class_of_ones_own_is_read_by_what_its_weights_can_do(
     with pytest.raises(
         ValueError, match=r"is a OwnClassifier, not a language model: the weights .* are missing"
     ):
-        Masks(str(other), {})
+        Masks(str(other), open_model(str(other)), {})
     (own.parent / "status.json").write_text('{"state": "done"}')
     with pytest.raises(ValueError, match=r"load the model with the class itself, Own\.from_pretrained"):
         open_run(own.parent).model()
