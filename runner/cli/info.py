@@ -100,10 +100,10 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
             raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, known))
     config, groups = compose([word for word in words if word not in known]), _named(words)
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
-    about = _comment(loader, f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}")
+    file = f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
     return {
-        "recipe": recipe and {"name": recipe, "scale": scale, "about": about},
+        "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
         "chosen": {g: config.hydra.runtime.choices.get(g) for g in groups} or _other_options(config),
         "fields": [
             {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}

@@ -161,11 +161,9 @@ def kernel_problem(key: str, value: object) -> str | None:
         return next(filter(None, (kernel_problem(key, part) for part in value.values())), None)
     chosen = str(value).strip().removeprefix("paged|")
     is_known = chosen in PLAIN or (chosen == "flash_attention_2" and find_spec("flash_attn") is not None)
-    return (
-        "it would run code from the hub. There are sdpa and eager"
-        if value and not (is_choice and is_known)
-        else None
-    )
+    if not value or (is_choice and is_known):
+        return None
+    return "it would run code from the hub. There are sdpa and eager"
 
 
 def growth_of(tokenizer: Mapping[str, Any]) -> float:

@@ -122,14 +122,14 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     if not of_hydra:
         # the latter count where a run begins
         others = ("hydra",) if "hydra" in config else ("outputs", "resume")
-        for name, value in dict(noted(config)).items():
+        for name, value in noted(config).items():
             if name not in others:
                 yield from _reached(config, name, value, str(name))
         return
-    hydra, values = config.hydra, dict(noted(config.hydra))
+    hydra, values = config.hydra, noted(config.hydra)
     for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
         yield from _reached(hydra, name, values.get(name), f"hydra.{name}")
-    if isinstance(job := dict(noted(hydra.job)).get("name"), str):
+    if isinstance(job := noted(values["job"]).get("name"), str):
         yield from _reached(hydra.job, "name", job, "hydra.job.name")
         yield from _places_of(str(_used(hydra.job, "name", job)), job, "hydra.job.name", True)  # of the log
     if hydra.mode == RunMode.MULTIRUN:
@@ -145,11 +145,10 @@ def _reached(
 ) -> Iterator[Reached]:
     """What a value reaches, given as it stands, and each value in it."""
     if isinstance(value, DictConfig | ListConfig):
-        inside = noted(value)
-        is_mapping = isinstance(inside, dict)
-        target = canonical(str(inside.get("_target_"))) if isinstance(inside, dict) else ""
+        inside, is_mapping = noted(value), isinstance(value, DictConfig)
+        target = canonical(str(inside.get("_target_"))) if is_mapping else ""
         library = (library or target.startswith(LIBRARIES[len(OURS) :])) and key.startswith(_COMPONENTS)
-        for inner, one in inside.items() if isinstance(inside, dict) else enumerate(inside):
+        for inner, one in inside.items() if is_mapping else enumerate(inside):
             below = f"{key}.{inner}" if is_mapping else f"{key}[{inner}]"
             yield from _reached(value, inner, one, below, library)
     elif isinstance(value, str) and not _IN_RUN.fullmatch(value):

@@ -66,8 +66,8 @@ class LengthWarmup:
 
     Example:
         >>> warmup = LengthWarmup(first=32, last=128, steps=3, closing_ids=(3,))
-        >>> [warmup.limit(step) for step in range(4)]
-        [32, 64, 96, None]
+        >>> [warmup.at(step, None).limit for step in range(3)]
+        [32, 64, 96]
     """
 
     first: int

@@ -76,11 +76,11 @@ def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
 def set_threshold(probabilities: Numbers, true: Classes) -> float:
     """The least probability of a class in a set, from examples that the model was not trained on.
 
-    With it the set of a new example of the same kind holds the true class with probability `level` at least (split
+    With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
     conformal prediction, arXiv 2107.07511, section 1). It is 0, all classes, where there are too few examples.
 
     Example:
-        >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int), 0.9), 3)
+        >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int)), 3)
         0.6
     """
     of_true = np.sort(probabilities[np.arange(len(true)), true])

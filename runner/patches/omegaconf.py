@@ -41,7 +41,7 @@ def noted(node: Any) -> Any:
         {'seed': 1, 'data': {'seed': '${seed}'}, 'model': '${data}'}
     """
     content = node._content
-    values: Any = content.copy() if content else []
+    values: Any = content.copy() if isinstance(content, dict | list) else []
     for name, value in values.items() if isinstance(values, dict) else enumerate(values):
         if not (isinstance(value, DictConfig | ListConfig) and isinstance(value._content, dict | list)):
             values[name] = value._value()

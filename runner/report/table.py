@@ -52,7 +52,7 @@ def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
 
 
 def compared_text(runs: list[Run]) -> str:
-    """The same for the terminal, where the best setting has a star."""
+    """Tables of settings and runs, and notes, for the terminal, where the best setting has a star."""
     return _text(Comparison(runs), with_runs=True)
 
 

@@ -174,11 +174,12 @@ def first_node_address(here: Member) -> str:
         return "127.0.0.1"
     nodes = os.environ["SLURM_STEP_NODELIST"]
     first = (output_of("scontrol", "show", "hostnames", nodes) or nodes).split()[0]
+    if _resolves(first):
+        return first
     facts = (output_of("scontrol", "show", "node", "--oneliner", first) or "").split()
-    for name in (first, *(fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr="))):
-        with contextlib.suppress(OSError):
-            socket.getaddrinfo(name, None)
-            return name
+    address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
+    if _resolves(address):
+        return address
     what = f"the name of the first node, {first!r}, does not resolve here"
     raise ValueError(f"{what}: export MASTER_ADDR=<its address>")
 
@@ -190,6 +191,12 @@ def agent_store() -> Any:
     from torch.distributed import TCPStore
 
     return TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+
+
+def _resolves(name: str) -> bool:
+    with contextlib.suppress(OSError):
+        return bool(name and socket.getaddrinfo(name, None))
+    return False
 
 
 def processes_per_node(trainer: Any) -> int:

@@ -82,9 +82,8 @@ def resolve_public(config: Node) -> None:
         lookups, value = len(looked_up), used_value(node, name, stated)
         if len(looked_up) > lookups:  # the name of the variable stays, not its value
             continue
-        if OmegaConf.is_config(value):
-            if value is not stated:
-                resolve_public(value)
+        if OmegaConf.is_config(value) and value is not stated:
+            resolve_public(value)
         elif isinstance(name, str) and is_secret(name) and isinstance(value, str):
             node[name] = HIDDEN
         elif value is not stated and OmegaConf.is_interpolation(node, name):

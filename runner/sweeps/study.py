@@ -73,7 +73,9 @@ def open_storage(storage: str) -> Any:
         proxy = storages.GrpcStorageProxy(host=host, port=int(port))
         proxy.wait_server_ready(timeout=SECONDS_TO_ANSWER)
     except ImportError as error:
-        raise ImportError(f"{storage} needs the package grpcio: pip install 'tiryns[search]'") from error
+        raise ImportError(
+            f"hydra.sweeper.storage={storage} needs the package grpcio: pip install 'tiryns[search]'"
+        ) from error
     except ConnectionError as error:
         told = f"no proxy has answered in {SECONDS_TO_ANSWER:.0f} seconds"
         raise ConnectionError(f"hydra.sweeper.storage={storage}: {told}") from error

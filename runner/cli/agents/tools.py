@@ -27,9 +27,7 @@ DOCUMENTS = {
     "audit": "runs same steps first_difference",
     "order --steps": "step place epoch index source file row part",
     "order --find": "trained_steps texts",
-    "order RUN RUN": (
-        "steps same_data different_steps different_masks shared_of_a_step samples shared_samples "
-    ),
+    "order RUN RUN": "steps same_data different_steps different_masks shared_of_a_step samples shared_samples",
     "verify": "run unchanged problems signature",
     "reproduce": (
         "run rebuilt verdict steps first_difference largest_loss_difference "

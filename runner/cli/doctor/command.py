@@ -152,14 +152,14 @@ def choose(config: DictConfig, found: Facts) -> Facts:
     if not disk["writable"]:
         problems.append(f"{disk['folder']} cannot be written: set outputs=FOLDER")
     try:
-        chosen |= _choose(config, found["gpus"], problems)
+        chosen |= _choose(config, problems)
     except Exception as error:  # what a broken torch raises, and what this machine lacks for the settings
         problems.append(explain(error) or f"{type(error).__name__}: {error}")
     values, reasons = ({name: pair[i] for name, pair in chosen.items()} for i in (0, 1))
     return {"chosen": values, "reasons": reasons, "problems": problems, "hints": [*_hints(config, found)]}
 
 
-def _choose(config: DictConfig, gpus: list[Facts], problems: list[str]) -> dict[str, tuple[object, str]]:
+def _choose(config: DictConfig, problems: list[str]) -> dict[str, tuple[object, str]]:
     import torch
 
     from tiryns.runner.launch.job import nodes_to_join
@@ -175,7 +175,8 @@ def _choose(config: DictConfig, gpus: list[Facts], problems: list[str]) -> dict[
     if narrow:
         trainer.precision = "32-true"
     on_gpu, per_node = trainer.accelerator == "gpu", processes_per_node(trainer)
-    counted = _counted(gpus if on_gpu else [])
+    gpus = machine.gpus_of_torch() if on_gpu else []
+    counted = _counted(gpus)
     if on_gpu and per_node > len(gpus):
         problems.append(
             f"trainer.devices={trainer.devices}, but torch finds {counted}; trainer.devices=auto takes all"

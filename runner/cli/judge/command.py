@@ -149,9 +149,10 @@ def compare_settings(
 ) -> list[Compared]:
     """Pairs the runs of each change with those of the setting that it is compared with, which `runs_of` gives."""
     base = sides.by_replicate(runs_of(against), against.name)
-    others = {change.name: sides.by_replicate(runs_of(change), change.name) for change in changes}
-    pairs = {name: sides.pairs_of(base, runs, [against.name, name]) for name, runs in others.items()}
-    return [Compared(name, against.name, each) for name, each in pairs.items()]
+    runs = ((change.name, sides.by_replicate(runs_of(change), change.name)) for change in changes)
+    return [
+        Compared(name, against.name, sides.pairs_of(base, own, [against.name, name])) for name, own in runs
+    ]
 
 
 def _common(
@@ -197,8 +198,7 @@ def _print(found: Numbers, as_json: bool) -> None:
         print_json(found)
         return
     lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-    lines += [
-        f"the page: {found['page']}",
-        *([f"the picture: {found['figure']}"] if "figure" in found else []),
-    ]
+    lines.append(f"the page: {found['page']}")
+    if "figure" in found:
+        lines.append(f"the picture: {found['figure']}")
     print(*lines, sep="\n")

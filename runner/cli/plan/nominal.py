@@ -290,5 +290,7 @@ def on_gpus(flops: float, tokens: int) -> list[Facts]:
         [('A100', 2226), ('H100', 702)]
     """
     peaks = {name: peak_flops(name, "bf16-mixed") or 0.0 for name in GPUS}
-    hours = {name: flops / (UTILISATION * peak) / 3600 for name, peak in peaks.items()}
-    return [{"name": n, "peak_tflops": peaks[n] / 1e12, "hours": hours[n], "tokens": tokens} for n in GPUS]
+    return [
+        {"name": n, "peak_tflops": p / 1e12, "hours": flops / (UTILISATION * p) / 3600, "tokens": tokens}
+        for n, p in peaks.items()
+    ]

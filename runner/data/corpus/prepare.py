@@ -29,7 +29,7 @@ from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, Index, read_index
 from tiryns.runner.data.store.writer import key_of
-from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, check_chunking
+from tiryns.runner.data.text.chunking import check_chunking
 from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN
 from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 from tiryns.runner.patches.datatrove import run_task
@@ -171,10 +171,9 @@ def prepare_corpus(
             f"--validation {validation}: expected a share from 0 to below 1; a number of documents cannot be held out, "
             "as each task decides by a document's content alone"
         )
-    check_chunking(max_length, long_documents)
+    cutting = check_chunking(max_length, long_documents)
     files = find_files(source, format != "auto")
     loaded = load_tokenizer(tokenizer, needed=("pad",))
-    cutting = {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
     attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
     reading = (text_column, text_unit, format, validation, seed)
     plan = CorpusPlan(files, tasks, *reading, attributes, len(loaded), filters, deduplicate)

@@ -211,8 +211,10 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
             "and images (CrudeWebdataset in .nv-meta/dataset.yaml), or give a task encoder of your own"
         )
     if not isinstance(row, Mapping):
-        problem = f"{where}: its json is {row!r:.200}; expected an object with named columns"
-        raise ValueError(problem)
+        found = f"its json is {row!r:.200}"
+        if row is None:
+            found = f"has no file ending in .json, only {', '.join(files)}"
+        raise ValueError(f"{where}: {found}; expected an object with named columns")
     conversation = reader(Row(where, row), 0)
     for name in conversation.images:
         if not isinstance(files.get(name), bytes):

@@ -130,10 +130,8 @@ def meant_columns(
         found["pair_column"] = [pair[1]]
     if labels is not None:
         known = {*map(spelling.spelled, labels)}
-        flags, classes = (
-            [],
-            [n for n in repeated if all(spelling.name_among(one, known) for one in columns[n])],
-        )
+        flags = []
+        classes = [n for n in repeated if all(spelling.name_among(one, known) for one in columns[n])]
     if label_column not in columns and (labels is None or classes):
         if classes:
             found["label_column"] = sorted(classes, key=lambda name: len({*map(str, columns[name])}))

@@ -108,7 +108,7 @@ class ExampleReader(ABC, Generic[Example]):
     joins_rows: ClassVar[bool] = False
     """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
 
-    learnt: ClassVar[tuple[str, ...]] = ()  # attributes of plain values, which `learn` takes
+    learnt: ClassVar[tuple[str, ...]] = ()  # attributes of plain values, which `learn` sets
 
     by_characters = False
     """Whether offsets count characters, whatever the annotated texts tell."""

@@ -87,7 +87,7 @@ class PairSequences(TaskSequences):
 class PairsReader(ExampleReader[Pair]):
     """Columns of pairs; nothing is learnt from them but how many hard negatives a row has."""
 
-    rows_hold = "pairs"
+    rows_hold, learnt = "pairs", ("most_negatives",)
 
     text_column: str
     pair_column: str
@@ -188,14 +188,10 @@ class PairsReader(ExampleReader[Pair]):
         """The texts of the longest row."""
         return {"texts_per_row": 2 + self.most_negatives, "prompts": self.prompts}
 
-    def state_dict(self) -> Learnt:
-        """How many hard negatives a row has at most."""
-        return {"most_negatives": self.most_negatives}
-
     def restore(self, state: Learnt) -> None:
         """Restores it."""
         self.in_training = False
-        self.most_negatives = int(state["most_negatives"])
+        super().restore(state)
 
     def describe(self) -> dict[str, str]:
         """The hard negatives, where there are any."""

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.read.file_documents import (
     Documents,
     FileSource,
@@ -185,8 +186,7 @@ def open_source(
         FileNotFoundError: nothing is there.
         ValueError: an unknown format, unit or split; an empty file or folder.
     """
-    if text_unit not in TEXT_UNITS:
-        raise ValueError(f"data.text_unit={text_unit!r}; there are: {', '.join(TEXT_UNITS)}")
+    check_choice("data.text_unit", text_unit, TEXT_UNITS)
     if isinstance(spec, str | Path):
         if str(spec).startswith("store:"):
             problem = f"data.source={str(spec)!r}: a prepared store is read alone, and for pretraining only"

@@ -112,7 +112,7 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
             ours, theirs = shard.fingerprint, listed["fingerprint"]
             if ours != theirs:
                 what = f"{listed['folder']} has the fingerprint {ours}, not {theirs}"
-                raise ValueError(f"the store {place} {_DAMAGED.format(what)}")
+                raise _damaged(f"the store {place}", what)
         sets[name] = ShardedStore(shards, content["fingerprint"])
     return OpenedStore(local, index, sets)
 
@@ -139,8 +139,7 @@ def read_index(folder: Folder) -> Index:
             if missing := [name for content, names in needed for name in names if name not in content]:
                 raise KeyError(missing[0])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise ValueError(f"the {INDEX} of the store {folder} {_DAMAGED.format(what)}") from error
+        raise _damaged(f"the {INDEX} of the store {folder}", f"{type(error).__name__}: {error}") from error
     if version != FORMAT_VERSION:
         raise ValueError(
             f"the sharded store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
@@ -150,11 +149,12 @@ def read_index(folder: Folder) -> Index:
         path = PurePosixPath(str(shard["folder"]))
         if path.is_absolute() or ".." in path.parts:
             what = f"its shard {str(path)!r} leaves the folder of the store"
-            raise ValueError(f"the {INDEX} of the store {folder} {_DAMAGED.format(what)}")
+            raise _damaged(f"the {INDEX} of the store {folder}", what)
     return index
 
 
-_DAMAGED = "is damaged ({}): prepare it again in another folder"
+def _damaged(where: str, what: str) -> ValueError:
+    return ValueError(f"{where} is damaged ({what}): prepare it again in another folder")
 
 
 def place_at_length(place: str, max_length: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.conf.values import check_choice
+from tiryns.conf.values import Settings, check_choice
 from tiryns.runner.order.ranges import ranges
 
 if TYPE_CHECKING:
@@ -255,11 +255,12 @@ class Chunker:
         return flat, lengths.astype(np.int32)
 
 
-def check_chunking(max_length: int, long_documents: str) -> None:
-    """Raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
+def check_chunking(max_length: int, long_documents: str) -> Settings:
+    """All that sequences are cut by; raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
     check_choice("data.long_documents", long_documents, LONG_DOCUMENTS)
     if max_length < 1:
         raise ValueError(f"data.max_length must be at least 1 token, not {max_length}")
+    return {"max_length": max_length, "long_documents": long_documents, "shortest_chunk": SHORTEST_CHUNK}
 
 
 def surrounding_tokens(backend: "Tokenizer") -> tuple[list[int], list[int]]:

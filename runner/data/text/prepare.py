@@ -22,7 +22,7 @@ from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
 from tiryns.runner.data.store.writer import key_of, locked, sync, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
-from tiryns.runner.data.text.chunking import SHORTEST_CHUNK, Chunker, check_chunking
+from tiryns.runner.data.text.chunking import Chunker, check_chunking
 from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
 from tiryns.runner.data.text.pool import rust_threads
 from tiryns.runner.data.text.tokenise import tokenise
@@ -69,7 +69,7 @@ def prepare_text(
     """
     cache_dir = Path(given.cache_dir).expanduser()
     text = text_inputs(source, validation_sources, given)
-    check_chunking(given.max_length, given.long_documents)
+    cutting = check_chunking(given.max_length, given.long_documents)
     training: dict[str, Any] = {"kind": given.tokenizer_kind, "vocab_size": given.vocab_size}
     training["lowercase"] = given.lowercase
     loaded = load_tokenizer(given.tokenizer, needed) if given.tokenizer else None
@@ -78,8 +78,6 @@ def prepare_text(
     else:
         text_tokenizer.check_tokenizer_settings(given.tokenizer_kind, given.vocab_size)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
-    cutting: dict[str, Any] = {"max_length": given.max_length, "long_documents": given.long_documents}
-    cutting["shortest_chunk"] = SHORTEST_CHUNK
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
         inputs["keep_repeated"] = True

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tiryns.conf.values import check_choice
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
@@ -80,8 +81,7 @@ def infill(
     Raises:
         ValueError: an unknown order, no step, or a negative temperature.
     """
-    if order not in ORDERS:
-        raise ValueError(f"order={order!r}; there are: {', '.join(ORDERS)}")
+    check_choice("order", order, ORDERS)
     if num_steps < 1 or not 0 <= temperature < float("inf"):
         raise ValueError(f"steps={num_steps} must be at least 1, temperature={temperature} 0 or more")
     generator = torch.Generator().manual_seed(seed)

@@ -14,8 +14,8 @@ from tiryns.conf.values import rules_of
 from tiryns.runner.run.folder import Run, Settings
 from tiryns.runner.run.yaml_files import flatten
 
-EXECUTION = ("hydra.", "callback.", "logger.", "resume", "outputs")
-"""Settings of how a run is shown and kept, which do not count as a difference between runs."""
+UNTOLD = ("hydra.", "callback.", "logger.", "resume", "outputs", "resolved.")
+"""Starts of the settings that the table of what a run changes leaves out."""
 
 RECIPE = "experiment"
 """The override that names a run's recipe, which its config does not tell."""
@@ -228,7 +228,7 @@ def changed_settings(
     return [
         (name, value, defaults.get(name, unset)[0])
         for name, value in settings.items()
-        if not name.startswith((*EXECUTION, "resolved.")) and value not in defaults.get(name, unset)
+        if not name.startswith(UNTOLD) and value not in defaults.get(name, unset)
     ]
 
 

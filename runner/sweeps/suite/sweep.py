@@ -26,6 +26,8 @@ from tiryns.runner.sweeps.suite.fields import Task, last_of_each
 from tiryns.runner.sweeps.suite.words import models_of, pretrained, values_of
 from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of, waiting_of
 
+log = logging.getLogger("tiryns")
+
 Cell = tuple[int, int]
 """The number of a setting, and that of a seed."""
 
@@ -83,9 +85,6 @@ def standing(
     return Standing([], dropped, failed, None)
 
 
-log = logging.getLogger("tiryns")
-
-
 class Place(NamedTuple):
     """What a job is for: the names of its model and task, the number of its setting, and that of its seed."""
 
@@ -96,7 +95,7 @@ class Place(NamedTuple):
 
 
 class SuiteSweep(JobSweeper):
-    """Runs every model on every task of a suite, each with the settings and seeds of `choosing`."""
+    """Runs every model on every task of a suite, each with the settings and seeds that `standing` asks for."""
 
     @takes_settings(options.Suite)
     def __init__(self, settings: options.Suite) -> None:
@@ -117,10 +116,8 @@ class SuiteSweep(JobSweeper):
             self._write()
             self._launch(stage)
         content = self._write()
-        from tiryns.runner.report.suite.table import (  # numpy, which composing does without
-            suite_text,
-            write_suite,
-        )
+        # numpy, which composing does without
+        from tiryns.runner.report.suite.table import suite_text, write_suite
 
         print(suite_text(content), end="")
         print(f"the table: {write_suite(self.folder, content)}", flush=True)
@@ -223,9 +220,8 @@ class SuiteSweep(JobSweeper):
     def _cell(self, model: str, task: Task) -> Content:
         """What is known of a model on a task: the figures of the chosen setting, and how it was chosen."""
         found = self._standing(model, task)
-        cell: Content = {"settings": len(task.settings), "dropped": len(found.dropped)}
-        cell |= {"failed": len(found.failed)}
-        cell |= {"figures": None, "on": None, "setting": None, "runs": None, "problem": None}
+        counts = {"settings": len(task.settings), "dropped": len(found.dropped), "failed": len(found.failed)}
+        cell: Content = counts | dict.fromkeys(("figures", "on", "setting", "runs", "problem"))
         if found.chosen is None:
             return cell | {"problem": self._problem(model, task, found)}
         figures, on, runs = {}, "", {}

@@ -155,7 +155,7 @@ def test_processor_of_many_sizes_is_refused_where_images_have_one_number_of_plac
         ({}, {"question": "one?", "answer": "red", "image": ["0.png"]}, "there is no image '0.png' in the shard"),
         ({}, {"question": "one? " * 40, "answer": "red"}, "tokens, where data.max_length=40"),
         ({}, [1, 2], "its json is [1, 2]"),
-        ({"jpg": b"x"}, None, "its json is None"),
+        ({"jpg": b"x"}, None, "has no file ending in .json, only jpg"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_named(
