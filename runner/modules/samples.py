@@ -76,17 +76,17 @@ def _in_pieces(
     pieces: Sample = []
     before = ""
     for n, i in enumerate(places, start=1):
+        if not guesses.keys() & {*places[n - 1 : n + 1]} and n < len(places):
+            continue  # tokens between two targets are one piece; decoding each of them costs most of the time
         text = _text(tokenizer, [ids[place] for place in places[:n]])
         piece, before = text[len(before) :], text
-        if i in guesses:
-            tokens, shares = guesses[i]
-            words = (_text(tokenizer, [token]).strip() for token in tokens)
-            found = [[word, round(share, 3)] for word, share in zip(words, shares, strict=True)]
-            pieces.append({"true": piece, "right": tokens[0] == ids[i], "guesses": found})
-        elif pieces and isinstance(pieces[-1], str):
-            pieces[-1] += piece
-        else:
+        if i not in guesses:
             pieces.append(piece)
+            continue
+        tokens, shares = guesses[i]
+        words = (_text(tokenizer, [token]).strip() for token in tokens)
+        found = [[word, round(share, 3)] for word, share in zip(words, shares, strict=True)]
+        pieces.append({"true": piece, "right": tokens[0] == ids[i], "guesses": found})
     return pieces
 
 

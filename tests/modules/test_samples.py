@@ -30,6 +30,7 @@ def test_run_leaves_samples(run_here: Callable[..., Any], text_file: Path, overr
         for target in targets:
             shares = [share for _, share in target["guesses"]]
             assert shares == sorted(shares, reverse=True)
+    assert any(isinstance(sample[-1], str) for sample in samples), "what follows the last target is shown"
     assert "Samples" in (run.path / "report.html").read_text()
 
 
