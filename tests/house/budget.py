@@ -69,14 +69,31 @@ def asked_by_string() -> set[str]:
     return {name for name in asked & defined if not name.startswith("__")}
 
 
+VAGUE = re.compile(
+    r"_*(\w+?ed|chosen|done|drawn|found|given|held|kept|known|left|made|ours?|own|shown|some|theirs?|told|what|written)(_|$)"
+)
+"""Names that are a participle or a pronoun, where a noun or a verb of the field would say what the thing is."""
+NOUNS = {"embed", "feed", "need", "seed", "speed"}
+
+
+def is_vague(name: str) -> bool:
+    """Whether a name begins with a participle or a pronoun."""
+    match = VAGUE.match(name)
+    return match is not None and match[1] not in NOUNS
+
+
 def names() -> dict[str, int]:
-    """How often the product says `Any`, asks for names of its own by string, and how many fields options have."""
+    """How often the product says `Any`, asks for its own names by string and names things vaguely; fields of options."""
     said = sum(len(re.findall(r"\bAny\b", (ROOT / path).read_text())) for path in sources(*PRODUCT))
     options = (ast.parse((ROOT / path).read_text()) for path in sources("conf"))
     classes = (node for tree in options for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    nodes = [node for tree in trees() for node in ast.walk(tree)]
+    variables = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     return {
         "Any": said,
         "asked by string": len(asked_by_string()),
+        "vague functions": sum(is_vague(node.name) for node in nodes if isinstance(node, ast.FunctionDef)),
+        "vague variables": sum(map(is_vague, variables)),
         "settings": sum(isinstance(line, ast.AnnAssign) for node in classes for line in node.body),
     }
 

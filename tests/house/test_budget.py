@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.house.budget import FILE, budget, excesses, measured, written
+from tests.house.budget import FILE, budget, excesses, is_vague, measured, written
 
 
 @pytest.mark.slow
@@ -26,3 +26,8 @@ def test_what_has_grown_is_named_with_by_how_much() -> None:
 
 def test_file_is_as_it_would_be_written() -> None:
     assert FILE.read_text() == written(budget())
+
+
+def test_participles_and_pronouns_are_vague_names() -> None:
+    names = ("settled", "_shown_value", "theirs", "seed_of", "load_run", "founder", "needs_mask")
+    assert [name for name in names if is_vague(name)] == ["settled", "_shown_value", "theirs"]
