@@ -135,14 +135,6 @@ class HybridLM(CausalLM):
         super().__init__(pretrained, z_loss)
         self.causal_share, self.shifted = causal_share, shifted
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Those of each part as well, whose denominators are the numbers of its targets."""
-        return (
-            *super().sums,
-            *(f"{part}_{name}" for part in PARTS for name in ("loss", "correct", "targets")),
-        )
-
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: the weighted `loss`, `correct`, and both of each part apart."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]

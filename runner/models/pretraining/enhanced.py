@@ -42,12 +42,6 @@ class EnhancedMaskedLM(SparseMaskedLM):
         sizes = (embeddings.embedding_dim, max_sequence_length)
         self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=decoder_masking)
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """With those of the encoder, where it is masked."""
-        encoder = ("decoder_loss", "encoder_loss", "encoder_correct", "encoder_targets")
-        return (*super().sums, *(encoder if self.masks_encoder else ()))
-
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: the weighted `loss` of decoder and encoder, `correct` of the decoder.
 
@@ -99,9 +93,9 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side."""
-        decoder = super().figures({**totals, "loss": totals.get("decoder_loss", totals["loss"])})
-        if "encoder_targets" not in totals:
-            return decoder
+        if not self.masks_encoder:
+            return super().figures(totals)
+        decoder = super().figures(totals | {"loss": totals["decoder_loss"]})
         weight = self.encoder_loss_weight if totals["encoder_targets"] else 0.0
         targets = max(totals["encoder_targets"], 1.0)
         encoder_loss = totals["encoder_loss"] / targets

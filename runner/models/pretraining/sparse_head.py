@@ -54,11 +54,6 @@ class SparseMaskedLM(WrappedModel):
         self._fixed: FixedShapes | None = None
         self._head_alone: tuple[PreTrainedModel, ...] = ()  # no module of this one: it has the same weights
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """The names of `forward`'s sums, and `weight`."""
-        return ("loss", "correct", "weight")
-
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
@@ -173,7 +168,7 @@ class SparseMaskedLM(WrappedModel):
 
     def figure_names(self) -> list[str]:
         """The names of the `figures`, the loss first."""
-        return list(self.figures(defaultdict(lambda: 1.0, dict.fromkeys(self.sums, 1.0))))
+        return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Figures of an evaluation, from the sums of `forward`'s entries and of the weights."""
