@@ -47,7 +47,7 @@ class DistilledVectors(Taught, ContrastiveModel):
             with torch.no_grad():
                 teacher = self.teacher.on(vectors.device)
                 hidden = teacher.pretrained.base_model(**teacher.arguments(micro_batch))[0]
-                micro_batch["taught"] = pooled(hidden, micro_batch, self.pooling).to(vectors.dtype)
+                micro_batch["taught"] = pooled(hidden, micro_batch, self.texts.pooling).to(vectors.dtype)
         return torch.cat([vectors, micro_batch["taught"]], 1)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:

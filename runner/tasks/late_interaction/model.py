@@ -6,16 +6,19 @@ vector.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import PreTrainedModel
 from transformers.utils import cached_file
 
+from tiryns.conf.objective import contrastive as conf
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.contrastive import PairsModel, leave_out_pooler, loaded_without_pooler
-from tiryns.runner.models.embedding.folder import ABSENT, Embedding, prompts_of, write_modules
+from tiryns.runner.models.embedding.folder import ABSENT, write_modules
 from tiryns.runner.models.packed.rows import unpacked
 from tiryns.runner.widening import widened
 
@@ -44,24 +47,18 @@ class LateInteractionModel(PairsModel):
 
     note = NOTE
     unshardable = "the projection of objective=late_interaction is exported beside the encoder"
+    options: conf.LateInteraction
 
-    def set_up(
-        self,
-        width: int,
-        skipped: Mapping[str, int],
-        query_expansion: int | None,
-        max_length: int,
-        prompts: tuple[str, str],
-    ) -> None:
-        """Adds the projection, which is that of the folder that the encoder comes from, else new.
+    def __init__(self, pretrained: PreTrainedModel, *parts: Any, skipped: Mapping[str, int]) -> None:
+        """As `PairsModel`, with the projection of the folder that the encoder comes from, else a new one.
 
-        `skipped` are tokens that are left out of passages. Raises ValueError for a folder with another `width`.
+        `skipped` are tokens that are left out of passages. Raises ValueError for a folder with another width.
         """
-        leave_out_pooler(self.pretrained.base_model)
-        self.skipped, self.query_expansion = dict(skipped), query_expansion
-        self.max_length, self.prompts = max_length, prompts
-        self.projection = nn.Linear(self.pretrained.config.get_text_config().hidden_size, width, bias=False)
-        name = self.pretrained.name_or_path  # a folder, or a repository of the hub
+        super().__init__(pretrained, *parts)
+        leave_out_pooler(pretrained.base_model)
+        self.skipped, width = dict(skipped), self.options.token_dimensions
+        self.projection = nn.Linear(pretrained.config.get_text_config().hidden_size, width, bias=False)
+        name = pretrained.name_or_path  # a folder, or a repository of the hub
         if not name or (file := cached_file(name, PROJECTION, **ABSENT)) is None:
             return
         weight = load_file(file)["linear.weight"]
@@ -83,7 +80,7 @@ class LateInteractionModel(PairsModel):
         skipped = torch.tensor([*self.skipped.values()], dtype=ids.dtype, device=ids.device)
         there = there & ~(torch.isin(ids, skipped) & (micro_batch["text_columns"] > 0)[:, None])
         vectors = functional.normalize(widened(self.projection(hidden)), dim=-1) * there[..., None]
-        longest = max(self.max_length, self.query_expansion or 0)
+        longest = max(self.texts.max_length or 0, self.options.query_expansion or 0)
         return functional.pad(vectors, (0, 0, 0, longest - vectors.shape[1]))
 
     def export_beside(self, folder: Path) -> list[Path]:
@@ -91,8 +88,8 @@ class LateInteractionModel(PairsModel):
         tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
         weight = self.projection.weight.detach().cpu().contiguous()
         dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
-        expansion = {"strategy": "min", "attend": True, "length": self.query_expansion}
-        transformer = {"query_expansion": expansion} if self.query_expansion else {}
+        expansion = {"strategy": "min", "attend": True, "length": self.options.query_expansion}
+        transformer = {"query_expansion": expansion} if self.options.query_expansion else {}
         modules: dict[str, Mapping[str, object]] = {
             "base.modules.transformer.Transformer": transformer,
             "base.modules.dense.Dense": {
@@ -107,10 +104,7 @@ class LateInteractionModel(PairsModel):
             },
             "base.modules.normalize.Normalize": tokens,
         }
-        embedding = Embedding(
-            "mean", True, prompts_of(*self.prompts), max_length=self.max_length, similarity="maxsim"
-        )
         arguments = loaded_without_pooler(self.pretrained.base_model)
-        write_modules(folder, "MultiVectorEncoder", modules, embedding, arguments)
+        write_modules(folder, "MultiVectorEncoder", modules, self.texts, arguments)
         save_file({"linear.weight": weight}, folder / PROJECTION)
         return []

@@ -122,12 +122,7 @@ class LateInteractionCollator(PairsCollator):
         """The encoder with its projection and the loss, and with what its folder says of texts."""
         from tiryns.runner.tasks.late_interaction.model import LateInteractionModel
 
-        chosen, expansion = self.options, self.options.query_expansion
-        model = LateInteractionModel(
-            pretrained, self.pair_loss, chosen.temperature, chosen.learn_temperature, self.texts_per_row
-        )
-        model.set_up(chosen.token_dimensions, self.skipped, expansion, self.max_sequence_length, self.prompts)
-        return model
+        return LateInteractionModel(pretrained, *self.parts, skipped=self.skipped)
 
 
 class LateInteraction(Contrastive):

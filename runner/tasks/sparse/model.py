@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from tiryns.conf.objective import contrastive as conf
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.contrastive import PairsModel
-from tiryns.runner.models.embedding.folder import Embedding, prompts_of, write_modules
+from tiryns.runner.models.embedding.folder import write_modules
 from tiryns.runner.models.embedding.losses import Pairs
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.pretraining.sparse_head import LOGITS_AT_ONCE, rows_at
@@ -39,14 +40,11 @@ class SparseModel(PairsModel):
 
     The loss of pairs is that of dot products. In training the FLOPS regulariser (arXiv 2004.05665) is added: the sum over
     the vocabulary of the squared mean activation of the queries of the global batch, and the same of its passages and
-    hard negatives, by the `flops_weights` of both times the `penalty_scale` of the step.
+    hard negatives, by the weights of both times the `penalty_scale` of the step.
     """
 
     note = NOTE
-    flops_weights: tuple[float, float] = (0.0, 0.0)
-    """Of queries and of passages."""
-    prompts: tuple[str, str] = ("", "")
-    max_length: int | None = None
+    options: conf.Sparse
     penalty_scale = 1.0
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
@@ -89,9 +87,10 @@ class SparseModel(PairsModel):
         if not self.training:
             return found
         columns = (slice(0, 1), slice(1, None))
+        weights = (self.options.query_flops_weight, self.options.passage_flops_weight)
         terms = [
             weight * mean_activation(pairs.vectors[:, some], pairs.text_ids[:, some]).square().sum()
-            for weight, some in zip(self.flops_weights, columns, strict=True)
+            for weight, some in zip(weights, columns, strict=True)
         ]
         rows = len(pairs.scores) if self.pair_loss.kind == "infonce" else (~pairs.scores.isnan()).sum()
         return found + rows * self.penalty_scale * torch.stack(terms).sum()
@@ -108,10 +107,7 @@ class SparseModel(PairsModel):
             "sparse_encoder.models.MLMTransformer": {},
             "sparse_encoder.models.SpladePooling": {**pooling, "word_embedding_dimension": width},
         }
-        embedding = Embedding(
-            "max", prompts=prompts_of(*self.prompts), max_length=self.max_length, similarity="dot"
-        )
-        write_modules(folder, "SparseEncoder", modules, embedding, {})
+        write_modules(folder, "SparseEncoder", modules, self.texts, {})
         return []
 
 

@@ -51,13 +51,7 @@ class SparseCollator(PairsCollator):
         """The masked language model with its loss, and with what its folder says of texts."""
         from tiryns.runner.tasks.sparse.model import SparseModel
 
-        chosen = self.options
-        model = SparseModel(
-            pretrained, self.pair_loss, chosen.temperature, chosen.learn_temperature, self.texts_per_row
-        )
-        model.flops_weights = (chosen.query_flops_weight, chosen.passage_flops_weight)
-        model.prompts, model.max_length = self.prompts, self.max_sequence_length
-        return model
+        return SparseModel(pretrained, *self.parts)
 
 
 SPARSITY = ("query_active_dims", "passage_active_dims", "retrieval_flops")

@@ -24,7 +24,7 @@ def student(
 ) -> DistilledVectors:
     """In fp64, with a teacher of other sizes."""
     plain = model(loss=kind)
-    made = DistilledVectors(plain.pretrained, plain.pair_loss, "mean", 0.05, False, 4)
+    made = DistilledVectors(plain.pretrained, plain.pair_loss, options, plain.texts, 4)
     torch.manual_seed(2)
     encoder: Any = tiny("bert", teacher_seed, **sizes).base_model
     made.learn_from(Teacher(WrappedModel(encoder)), options)
