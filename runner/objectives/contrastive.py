@@ -228,11 +228,10 @@ class ContrastiveCollator(PairsCollator):
 
         if self.options.teacher is None:
             return ContrastiveModel(pretrained, *self.parts)
-        from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
+        from tiryns.runner.models.distillation.teacher import load_teacher
         from tiryns.runner.models.distillation.vectors import DistilledVectors
         from tiryns.runner.models.wrapped import WrappedModel
 
         known = (str(self.auto), self.tokenizer)
         loaded = load_teacher(self.options.teacher, *known, max_length=self.max_sequence_length)
-        teacher = Teacher(WrappedModel(loaded))
-        return DistilledVectors(pretrained, *self.parts).learn_from(teacher, self.options)
+        return DistilledVectors(pretrained, *self.parts).learn_from(WrappedModel(loaded), self.options)

@@ -38,7 +38,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
         """Asks the teacher about all training samples, unless the cache has its outputs."""
         if self.options.cache_teacher and self.options.teacher_weight:
             device = self.pretrained.device
-            teacher = self.teacher.on(device)
+            teacher = self.teacher_on(device)
 
             def ask(micro_batch: MicroBatch) -> Tensor:
                 there = data.transfer_batch_to_device(micro_batch, device, 0)
@@ -51,7 +51,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
         if self.known is not None:
             return self.known[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
         with torch.no_grad():
-            logits: Tensor = self.teacher.on(self.pretrained.device).outputs(micro_batch).logits
+            logits: Tensor = self.teacher_on(self.pretrained.device).outputs(micro_batch).logits
         return widened(logits)
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
