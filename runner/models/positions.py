@@ -69,7 +69,9 @@ class RotaryPhases:
 
     def __init__(self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Settings]) -> None:
         self.timeline, self.phases = timeline, phases
-        self.modules = rotary_modules(pretrained)
+        self.modules: list[Any] = [
+            module for module in pretrained.modules() if hasattr(module, "compute_default_rope_parameters")
+        ]
         self.configs = list({id(module.config): module.config for module in self.modules}.values())
         self.base = [_bases(config) for config in self.configs]
         self._present: int | None = None
@@ -107,15 +109,6 @@ class RotaryPhases:
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
                     "rope_theta is that of all layers"
                 )
-
-
-def rotary_modules(model: nn.Module) -> list[Any]:
-    """The modules of transformers that compute rotary positions from the base in their config."""
-    return [
-        module
-        for module in model.modules()
-        if hasattr(module, "compute_default_rope_parameters") and hasattr(module, "config")
-    ]
 
 
 def _bases(config: PretrainedConfig) -> Any:

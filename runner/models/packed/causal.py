@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -101,11 +102,4 @@ def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Cau
         return causal[: len(sizes)]
     rows = causal["rows"][: len(sizes)]
     found = packed_parts(sizes, rows.cpu().numpy())
-    return found if isinstance(found, bool) else _moved(found, rows.device)
-
-
-def _moved(parts: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    return {
-        name: _moved(x, device) if isinstance(x, dict) else x.to(device) if isinstance(x, Tensor) else x
-        for name, x in parts.items()
-    }
+    return apply_to_collection(found, Tensor, lambda part: part.to(rows.device))
