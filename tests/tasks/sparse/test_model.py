@@ -15,8 +15,8 @@ from tiryns.conf.objective.contrastive import Sparse
 from tiryns.runner.evaluation.similarity import DOT
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs
-from tiryns.runner.tasks.sparse import model as sparse_model
-from tiryns.runner.tasks.sparse.model import SparseModel
+from tiryns.runner.tasks import sparse
+from tiryns.runner.tasks.sparse import SparseModel
 
 HEAVY: dict[str, Any] = {
     "objective": "sparse",
@@ -40,7 +40,7 @@ def by_hand(texts: list[Tensor], pretrained: Any) -> Tensor:
 def test_vector_is_the_maximum_of_the_activations_of_tokens(
     architecture: str, at_once: int, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparse_model, "LOGITS_AT_ONCE", at_once)
+    monkeypatch.setattr(sparse, "LOGITS_AT_ONCE", at_once)
     trained, plain = model(architecture, packed=packed, objective="sparse"), tiny(architecture).double()
     (batch,), (padded,) = (shares(packed=p, objective="sparse")[0]["micro_batches"] for p in (packed, False))
     rows_with_masks = zip(padded["input_ids"], padded["attention_mask"].bool(), strict=True)

@@ -1,25 +1,43 @@
-"""The task model of sparse vectors.
+"""Sparse vectors: each text becomes weights of the tokens of the vocabulary (SPLADE, arXiv 2109.10086).
+
+The model makes vectors of a masked language model's logits; its FLOPS regulariser has a scale, which the collator lets
+grow over the first steps. An evaluated set has ranks by dot product, and how sparse its vectors are.
 
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, N tokens, T of a row, H hidden, V vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+from transformers import AutoModelForMaskedLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.conf.objective import contrastive as conf
-from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.conf.objective.contrastive import Sparse as Options
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
+from tiryns.runner.evaluation.kinds.vectors import Retrieved
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.similarity import DOT, DotProduct
 from tiryns.runner.models.embedding.contrastive import PairsModel
 from tiryns.runner.models.embedding.folder import write_modules
 from tiryns.runner.models.embedding.losses import Pairs
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.pretraining.sparse_head import LOGITS_AT_ONCE, rows_at
 from tiryns.runner.models.replaced_encoder import encoder_returning
+from tiryns.runner.models.task_model import TaskModel
+from tiryns.runner.models.weights import load_trained
+from tiryns.runner.objectives import Collator
+from tiryns.runner.objectives.contrastive import PairsCollator
+from tiryns.runner.objectives.options import takes_options
+from tiryns.runner.objectives.rows import Places, Shape
+from tiryns.runner.tasks.contrastive import Contrastive
 from tiryns.runner.widening import widened
+
+__all__ = ["Sparse", "SparseCollator"]
 
 NOTE = """
 ## Sparse vectors
@@ -44,7 +62,7 @@ class SparseModel(PairsModel):
     """
 
     note = NOTE
-    options: conf.Sparse
+    options: Options
     penalty_scale = 1.0
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
@@ -86,10 +104,10 @@ class SparseModel(PairsModel):
         found = super().loss(pairs, temperature)
         if not self.training:
             return found
-        columns = (slice(0, 1), slice(1, None))
+        there, columns = pairs.text_ids != 0, (slice(0, 1), slice(1, None))  # without a text vectors are 0
         weights = (self.options.query_flops_weight, self.options.passage_flops_weight)
         terms = [
-            weight * mean_activation(pairs.vectors[:, some], pairs.text_ids[:, some]).square().sum()
+            weight * (pairs.vectors[:, some].sum((0, 1)) / there[:, some].sum()).square().sum()
             for weight, some in zip(weights, columns, strict=True)
         ]
         rows = len(pairs.scores) if self.pair_loss.kind == "infonce" else (~pairs.scores.isnan()).sum()
@@ -111,11 +129,6 @@ class SparseModel(PairsModel):
         return []
 
 
-def mean_activation(vectors: Tensor, text_ids: Tensor) -> Tensor:
-    """The mean [V] of the vectors [D, K, V] of texts; where there is no text, id and vector are 0."""
-    return vectors.sum((0, 1)) / (text_ids != 0).sum()
-
-
 def groups(lengths: Sequence[int], size: int) -> list[list[int]]:
     """Lengths one after the other in groups of at most `size` together, but for one that is longer by itself.
 
@@ -129,3 +142,86 @@ def groups(lengths: Sequence[int], size: int) -> list[list[int]]:
             found.append([])
         found[-1].append(length)
     return found
+
+
+class SparseCollator(PairsCollator):
+    """Sparse vectors from pairs, compared by their dot products, with hard negatives or with a teacher's margins.
+
+    Example:
+        >>> collator = SparseCollator(0, 4, 50, flops_warmup=0.5)
+        >>> [collator.penalty_scale(progress) for progress in (0.0, 0.25, 0.5, 1.0)]
+        [0.0, 0.25, 1.0, 1.0]
+    """
+
+    auto = "AutoModelForMaskedLM"
+    options: Options
+    similarity: ClassVar[DotProduct] = DOT
+    built_with = tuple(
+        f.name for f in fields(Options) if f.name not in ("_target_", "flops_warmup", "validation_batch_size")
+    )
+    __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
+
+    def penalty_scale(self, progress: float) -> float:
+        """The factor of both FLOPS weights when so much of the run, 0 to 1, is done; it grows quadratically."""
+        warmup = self.options.flops_warmup
+        return min(progress / warmup, 1.0) ** 2 if warmup else 1.0
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """Also the `penalty_scale` of the step."""
+        scale = self.penalty_scale(labelled.get("progress", 0.0))
+        return {**super().extra_fields(labelled, places, shape), "penalty_scale": scale}
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The masked language model with its loss, and with what its folder says of texts."""
+        return SparseModel(pretrained, *self.parts)
+
+
+SPARSITY = ("query_active_dims", "passage_active_dims", "retrieval_flops")
+
+
+class Sparse(Contrastive):
+    """Queries find their passages among those of their set, by the dot product of sparse vectors."""
+
+    name = "sparse"
+    objective = SparseCollator
+    single = False
+    head = None  # a masked language model without the settings of a run fills in masks
+
+    def load(self, path: str) -> PreTrainedModel:
+        """The masked language model of a folder, with its head."""
+        return load_trained(AutoModelForMaskedLM, path)
+
+    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
+        """The weights of the tokens that have one, the largest first."""
+        weights, ids = vector.sort(descending=True, stable=True)
+        count = int((weights > 0).sum())
+        tokens = tokenizer.convert_ids_to_tokens(ids[:count].tolist())
+        return dict(zip(tokens, weights[:count].tolist(), strict=True))
+
+    def collect(self, sequences: Any, objective: Collator) -> Predictions:
+        """Vectors of the set, with the objective's loss."""
+        return SparseRetrieved(sequences, objective)
+
+
+class SparseRetrieved(Retrieved):
+    """Ranks by dot product, and how sparse the vectors of distinct texts are.
+
+    `query_active_dims` and `passage_active_dims` are mean numbers of entries above 0; `retrieval_flops` is the mean
+    number of products to score a query with a passage: the sum over the vocabulary of the shares of queries and of
+    passages with an entry there (arXiv 2004.05665, section 3).
+    """
+
+    def measured_names(self) -> list[str]:
+        """Those of ranks, and of sparsity."""
+        return [*super().measured_names(), *SPARSITY]
+
+    def measure(self) -> dict[str, float]:
+        """The figures; none where no row is known."""
+        found = super().measure()
+        if not found:
+            return {}
+        texts, active = self._texts, self.values["vectors"] != 0
+        queries = active[texts.queries, 0].mean(0)
+        passages = active[:, 1:].reshape(-1, active.shape[-1])[texts.passages].mean(0)
+        figures = (queries.sum(), passages.sum(), queries @ passages)
+        return found | dict(zip(SPARSITY, map(float, figures), strict=True))
