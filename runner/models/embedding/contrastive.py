@@ -113,10 +113,6 @@ class PairsModel(WrappedModel):
         """Those of the loss itself."""
         return [] if self.log_temperature is None else [self.log_temperature]
 
-    def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """None, as there is no head."""
-        return 0
-
 
 class ContrastiveModel(PairsModel):
     """An encoder with pooling, which makes one vector of each text."""
