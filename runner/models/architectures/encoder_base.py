@@ -141,17 +141,10 @@ class PublishedEncoder(PreTrainedModel):
 
     base_model: Any
     base_model_prefix = "model"
+    _input_embed_layer = "tok_embeddings"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_attention_backend = True
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The table of tokens."""
-        return self.base_model.embeddings.tok_embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replaces the table of tokens."""
-        self.base_model.embeddings.tok_embeddings = value
 
 
 class Body(PublishedEncoder):
