@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import transformers
 from torch import Tensor
@@ -124,11 +124,6 @@ def labelled_head(auto: type, name_or_path: str, num_labels: int | None) -> Head
     if num_labels is None or trained_labels(name_or_path) == num_labels:
         return Head(auto)
     return Head(auto, label_config(list(unnamed_labels(num_labels).values())), fresh=True)
-
-
-def label_names(config: Any) -> list[str]:
-    """The labels of a model's config, in the order of their numbers."""
-    return [config.id2label[i] for i in range(len(config.id2label))]
 
 
 def unnamed_labels(num_labels: int) -> dict[int, str]:

@@ -18,9 +18,10 @@ from tiryns.runner.evaluation.kinds.labels import (
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import SequenceClassifier
+from tiryns.runner.models.head import labels_of
 from tiryns.runner.objectives import Collator, SequenceClassificationCollator
 from tiryns.runner.objectives.rows import IGNORED
-from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, TrainerTask, labelled_head
 
 
 class Classification(TrainerTask):
@@ -44,7 +45,7 @@ class Classification(TrainerTask):
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
         """The labels and the kind of problem."""
-        labels = label_names(config)
+        labels = labels_of(config)
         # where a config names none, as transformers decides it
         return {
             "labels": labels,

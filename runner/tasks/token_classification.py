@@ -16,9 +16,10 @@ from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import TokenClassifier
+from tiryns.runner.models.head import labels_of
 from tiryns.runner.objectives import Collator, JointTaggingCollator, TokenClassificationCollator
 from tiryns.runner.objectives.rows import IGNORED
-from tiryns.runner.tasks.base import Evaluated, Task, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, Task, TrainerTask, labelled_head
 
 
 class TokenClassification(TrainerTask):
@@ -36,7 +37,7 @@ class TokenClassification(TrainerTask):
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
         """The labels; words without a token get `O`."""
-        labels = label_names(config)
+        labels = labels_of(config)
         return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
 
     def model(
