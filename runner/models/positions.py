@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.phases import place_of
-from tiryns.conf.values import Settings
+from tiryns.conf.values import POSITIVE, Settings
 from tiryns.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
@@ -99,9 +99,8 @@ class RotaryPhases:
 
     def _check(self, where: str, own: Settings, name: str) -> None:
         for setting, value in own.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 < value < float("inf"):
-                raise ValueError(f"{where}.{setting}={value!r}: expected a number above 0")
+            if POSITIVE.problem(value):
+                raise ValueError(f"{where}.{setting}={value!r}: expected {POSITIVE}")
             if not self.modules:
                 raise ValueError(f"{where}.{setting}: {name} has no rotary positions; take the setting away")
             if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):

@@ -155,4 +155,4 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         """The model, read both ways, with its head on the targets only."""
         from tiryns.runner.models.pretraining.causal import HybridLM
 
-        return HybridLM(pretrained, self.options.causal_share, self.options.shifted, self.options.z_loss)
+        return HybridLM(pretrained, self.options)

@@ -10,7 +10,7 @@ from tiryns.conf.objective.pretraining import MaskedLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.distillation.losses import cosine_distance, divergence, matching_layers
 from tiryns.runner.models.distillation.teacher import Taught
-from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
+from tiryns.runner.models.pretraining.sparse_head import Scored, SparseMaskedLM, rows_at
 
 
 class DistilledMaskedLM(Taught, SparseMaskedLM):
@@ -51,9 +51,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         super().compile_core()
         self.teacher.trace_head()
 
-    def target_losses(
-        self, micro_batch: MicroBatch, positions: Tensor
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
         """As for any masked language model; in training with what the teacher adds."""
         hidden = self.options.hidden_weight
         if not (self.training and (self.options.teacher_weight or hidden)):

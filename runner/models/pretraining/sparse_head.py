@@ -30,6 +30,9 @@ CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token
 before."""
 
+Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""In chunks, the loss of each target [N], and whether it is guessed right (none in training)."""
+
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
 
@@ -64,10 +67,8 @@ class SparseMaskedLM(WrappedModel):
             sums["row_sums"] = self.row_sums(micro_batch, by_target)
         return sums
 
-    def target_losses(
-        self, micro_batch: MicroBatch, positions: Tensor
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The losses of the targets at positions [N], and whether they are guessed right: see `scored`."""
+    def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
+        """What `scored` says of the targets at positions [N]."""
         fixed = self._fixed_shapes if "cu_seqlens" in micro_batch else None
         if fixed or self._is_filled(micro_batch):
             wider, places = filled(micro_batch, positions, fixed.sizes if fixed else None)
@@ -116,12 +117,11 @@ class SparseMaskedLM(WrappedModel):
 
     def scored(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor, *more: Tensor
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The loss of each target [N], and whether it is guessed right (none in training), in chunks.
+    ) -> Scored:
+        """The losses of hidden states [N, H] with targets [N] and factors [N].
 
-        A subclass may give its `token_losses` `more` tensors [N, ...].
-
-        Dropout of the head goes by the `positions` [N] of the targets, which count tokens row by row.
+        A subclass may give its `token_losses` `more` tensors [N, ...]. Dropout of the head goes by the `positions` [N] of
+        the targets, which count tokens row by row.
 
         Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
         """
