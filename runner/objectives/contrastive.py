@@ -166,7 +166,7 @@ class PairsCollator(FlatCollator):
         arrays = (vectors, text_ids, match_ids, scores / self.options.max_score)
         rows, totals = Pairs(*map(torch.from_numpy, arrays)), np.zeros(len(self.batch_figure_names))
         for start in range(0, len(vectors), size := self.options.validation_batch_size):
-            some = rows.some(start, start + size)
+            some = rows.some(slice(start, start + size))
             found = [self.pair_loss(some, torch.tensor(temperature))]
             if self.loss == "infonce":
                 own = ranks(some, self.similarity).double()

@@ -74,9 +74,8 @@ class Taught(WrappedModel):
 
         The teacher is in evaluation mode from then on, without gradient and without dropout.
         """
-        self.__dict__["teacher"] = teacher.eval().requires_grad_(
-            False
-        )  # no submodule: it is not the student's
+        self.__dict__["teacher"] = teacher.eval()  # no submodule, whose weights would be the student's
+        self.teacher.requires_grad_(False)
         self.options = options
         return self
 

@@ -72,10 +72,11 @@ class PairsModel(WrappedModel):
 
     def batch_loss(self, pairs: Pairs) -> Tensor:
         """The sum of the losses of the rows that have a query, 0-dim."""
-        there = pairs.without_gaps()
-        if not len(there.scores):
+        there = pairs.text_ids[:, 0] != 0
+        known = pairs if there.all() else pairs.some(there)
+        if not len(known.scores):
             return (pairs.vectors.sum() + self.temperature) * 0
-        return self.loss(there, self.temperature)
+        return self.loss(known, self.temperature)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The sum of the losses of the rows of a batch, 0-dim."""

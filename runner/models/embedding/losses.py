@@ -29,18 +29,9 @@ class Pairs(NamedTuple):
     scores: Tensor
     """[D], NaN where there is none."""
 
-    def cut(self, dimensions: int) -> "Pairs":
-        """With vectors of the first so many dimensions."""
-        return self._replace(vectors=self.vectors[..., :dimensions])
-
-    def without_gaps(self) -> "Pairs":
-        """Without rows that have no query."""
-        there = self.text_ids[:, 0] != 0
-        return self if there.all() else Pairs(*(part[there] for part in self))
-
-    def some(self, start: int, stop: int) -> "Pairs":
-        """The rows [start, stop)."""
-        return Pairs(*(part[start:stop] for part in self))
+    def some(self, rows: slice | Tensor) -> "Pairs":
+        """The rows of a slice, or those that a bool tensor [D] marks."""
+        return Pairs(*(part[rows] for part in self))
 
 
 class PairLoss(NamedTuple):
@@ -72,7 +63,7 @@ class PairLoss(NamedTuple):
             return self.of(pairs, temperature)
         weights = self.weights or [1.0] * len(self.dimensions)
         losses = [
-            weight * self.of(pairs.cut(size), temperature)
+            weight * self.of(pairs._replace(vectors=pairs.vectors[..., :size]), temperature)
             for size, weight in zip(self.dimensions, weights, strict=True)
         ]
         return torch.stack(losses).sum()

@@ -89,8 +89,8 @@ def _backward(
     found: tuple[list[Tensor], ...] = ([], [], [])
     for *parts, logs, (number, length) in zip(*batches, sums, of_keys, strict=True):
         if parts[1].shape[2]:
-            shown = {"attn_mask": window_mask(length, *options.sides, parts[1]), "scale": options.scale}
-            grads = [_flat(x) for x in flash_backward(*parts, logs, 0.0, False, **shown)]
+            mask, scale = window_mask(length, *options.sides, parts[1]), options.scale
+            grads = [_flat(x) for x in flash_backward(*parts, logs, 0.0, False, attn_mask=mask, scale=scale)]
         else:
             nothing = gradient.new_zeros((number * length, *gradient.shape[1:]))
             grads = [nothing[:0], nothing, nothing]

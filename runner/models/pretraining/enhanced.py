@@ -20,7 +20,7 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
-    """Predicts every token from the sentence embedding and a few other tokens, and masked tokens where there are some.
+    """Predicts every token from the sentence embedding and a few other tokens, and tokens that the encoder sees masked.
 
     Both go through the model's own head. The decoder is not exported.
     """

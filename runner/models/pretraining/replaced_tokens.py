@@ -198,7 +198,7 @@ class DiscriminatorHead(nn.Module):
     def forward(self, hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:
         """Logits [B, T] of hidden states [B, T, H]; packed documents begin at `cu_seqlens`."""
         if self.norm is not None:
-            first = hidden[:, :1]
+            first = hidden[:, :1]  # of the row, or for each token of its document
             if cu_seqlens is not None:
                 bounds, places = cu_seqlens.long(), torch.arange(hidden.shape[1], device=hidden.device)
                 first = hidden[:, bounds[torch.searchsorted(bounds[1:], places, right=True)]]
