@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.phases import place_of
-from tiryns.conf.values import Settings
+from tiryns.conf.values import POSITIVE, Settings
 from tiryns.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
@@ -69,7 +69,9 @@ class RotaryPhases:
 
     def __init__(self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Settings]) -> None:
         self.timeline, self.phases = timeline, phases
-        self.modules = rotary_modules(pretrained)
+        self.modules: list[Any] = [
+            module for module in pretrained.modules() if hasattr(module, "compute_default_rope_parameters")
+        ]
         self.configs = list({id(module.config): module.config for module in self.modules}.values())
         self.base = [_bases(config) for config in self.configs]
         self._present: int | None = None
@@ -97,9 +99,8 @@ class RotaryPhases:
 
     def _check(self, where: str, own: Settings, name: str) -> None:
         for setting, value in own.items():
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 < value < float("inf"):
-                raise ValueError(f"{where}.{setting}={value!r}: expected a number above 0")
+            if POSITIVE.problem(value):
+                raise ValueError(f"{where}.{setting}={value!r}: expected {POSITIVE}")
             if not self.modules:
                 raise ValueError(f"{where}.{setting}: {name} has no rotary positions; take the setting away")
             if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):
@@ -107,15 +108,6 @@ class RotaryPhases:
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
                     "rope_theta is that of all layers"
                 )
-
-
-def rotary_modules(model: nn.Module) -> list[Any]:
-    """The modules of transformers that compute rotary positions from the base in their config."""
-    return [
-        module
-        for module in model.modules()
-        if hasattr(module, "compute_default_rope_parameters") and hasattr(module, "config")
-    ]
 
 
 def _bases(config: PretrainedConfig) -> Any:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -99,9 +99,10 @@ def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrained
 
 def _names_of_head(model: PreTrainedModel) -> set[str]:
     """Names of all weights outside the body, and of those inside that only the head uses."""
-    body = {id(tensor) for tensor in _tensors(model.base_model).values()}
-    body -= {id(tensor) for child in head_inside_body(model).values() for tensor in _tensors(child).values()}
-    return {name for name, tensor in _tensors(model).items() if id(tensor) not in body}
+    inside = head_inside_body(model).values()
+    of_head = {id(tensor) for child in inside for tensor in child.state_dict(keep_vars=True).values()}
+    body = {id(tensor) for tensor in model.base_model.state_dict(keep_vars=True).values()} - of_head
+    return {name for name, tensor in model.state_dict(keep_vars=True).items() if id(tensor) not in body}
 
 
 def head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
@@ -126,11 +127,6 @@ def _is_of_body(name: str, model: PreTrainedModel) -> bool:
     first = inner.partition(".")[0]
     known = dict(body.named_children()).keys() - head_inside_body(model).keys()
     return first in known and (name != inner or first not in beside)
-
-
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    parameters = dict(module.named_parameters(remove_duplicate=False))
-    return {**parameters, **dict(module.named_buffers(remove_duplicate=False))}
 
 
 def _sides(shape: Sequence[int]) -> str:

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from tiryns.conf.objective.pretraining import CausalLanguageModeling, HybridLanguageModeling
 from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch
-from tiryns.runner.models.packed.causal import packed_parts, padded_parts
+from tiryns.runner.models.packed.causal import causal_parts
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.base import FlatCollator
 from tiryns.runner.objectives.mlm import MaskedTargetsCollator
@@ -141,7 +141,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         targets = np.repeat(causal, lengths)[labelled["labels"] != IGNORED]
         count = float(np.count_nonzero(targets))
         return {
-            "causal": packed_parts(lengths, causal) if labelled.get("packed") else padded_parts(causal),
+            "causal": causal_parts(lengths, causal, bool(labelled.get("packed"))),
             "causal_targets": torch.from_numpy(targets),
             "causal_share": self.options.causal_share,
             "denominators": {"mlm_targets": len(targets) - count, "clm_targets": count},
@@ -155,4 +155,4 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         """The model, read both ways, with its head on the targets only."""
         from tiryns.runner.models.pretraining.causal import HybridLM
 
-        return HybridLM(pretrained, self.options.causal_share, self.options.shifted, self.options.z_loss)
+        return HybridLM(pretrained, self.options)

@@ -26,7 +26,6 @@ from tiryns.runner.order.keyed import token_bits
 from tiryns.runner.order.ranges import ranges
 
 if TYPE_CHECKING:
-    from tiryns.runner.models.distillation.vectors import DistilledVectors
     from tiryns.runner.models.embedding.losses import PairLoss
 
 
@@ -78,6 +77,17 @@ class PairsCollator(FlatCollator):
 
         chosen = self.options
         return PairLoss(self.loss, chosen.symmetric, chosen.false_negative_margin, similarity=self.similarity)
+
+    @property
+    def texts(self) -> Embedding:
+        """How texts are read, as an exported folder says it."""
+        prompts, longest = prompts_of(*self.prompts), self.max_sequence_length
+        return Embedding("mean", True, prompts, None, longest, self.similarity.name)
+
+    @property
+    def parts(self) -> tuple["PairLoss", Any, Embedding, int]:
+        """What a `PairsModel` is made of beside its encoder."""
+        return self.pair_loss, self.options, self.texts, self.texts_per_row
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
         """No token is a target."""
@@ -156,7 +166,7 @@ class PairsCollator(FlatCollator):
         arrays = (vectors, text_ids, match_ids, scores / self.options.max_score)
         rows, totals = Pairs(*map(torch.from_numpy, arrays)), np.zeros(len(self.batch_figure_names))
         for start in range(0, len(vectors), size := self.options.validation_batch_size):
-            some = rows.some(start, start + size)
+            some = rows.some(slice(start, start + size))
             found = [self.pair_loss(some, torch.tensor(temperature))]
             if self.loss == "infonce":
                 own = ranks(some, self.similarity).double()
@@ -191,16 +201,6 @@ class ContrastiveCollator(PairsCollator):
     __init__ = takes_options(Contrastive, text_column="query")(PairsCollator.__init__)
 
     @property
-    def pooling(self) -> str:
-        """What makes a vector of hidden states."""
-        return self.options.pooling or "mean"
-
-    @property
-    def normalised(self) -> bool:
-        """Whether exported vectors have unit length."""
-        return self.options.normalised is not False
-
-    @property
     def dimensions(self) -> list[int]:
         """Sizes that vectors are cut to."""
         return list(self.options.dimensions or [])
@@ -211,29 +211,27 @@ class ContrastiveCollator(PairsCollator):
         weights = tuple(self.options.dimension_weights or ())
         return super().pair_loss._replace(dimensions=tuple(self.dimensions), weights=weights)
 
+    @property
+    def texts(self) -> Embedding:
+        """How texts are read, and become vectors."""
+        pooling, normalised = self.options.pooling or "mean", self.options.normalised is not False
+        return super().texts._replace(pooling=pooling, normalised=normalised)
+
     def settings(self) -> dict[str, object]:
         """How a vector is made of a text."""
-        return {"pooling": self.pooling, "normalised": self.normalised, "dimensions": self.dimensions}
+        texts = self.texts
+        return {"pooling": texts.pooling, "normalised": texts.normalised, "dimensions": self.dimensions}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
         from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 
-        temperature = (self.options.temperature, self.learn_temperature)
-        given = (self.pair_loss, self.pooling, *temperature, self.texts_per_row)
-        taught, prompts = self.options.teacher, prompts_of(*self.prompts)
-        model = self._taught(pretrained, given) if taught else ContrastiveModel(pretrained, *given)
-        model.embedding = Embedding(
-            self.pooling, self.normalised, prompts, max_length=self.max_sequence_length
-        )
-        return model
-
-    def _taught(self, pretrained: PreTrainedModel, given: tuple[Any, ...]) -> "DistilledVectors":
-        """The model that learns the teacher's vectors as well."""
-        from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
+        if self.options.teacher is None:
+            return ContrastiveModel(pretrained, *self.parts)
+        from tiryns.runner.models.distillation.teacher import load_teacher
         from tiryns.runner.models.distillation.vectors import DistilledVectors
         from tiryns.runner.models.wrapped import WrappedModel
 
         known = (str(self.auto), self.tokenizer)
         loaded = load_teacher(self.options.teacher, *known, max_length=self.max_sequence_length)
-        return DistilledVectors(pretrained, *given).learn_from(Teacher(WrappedModel(loaded)), self.options)
+        return DistilledVectors(pretrained, *self.parts).learn_from(WrappedModel(loaded), self.options)

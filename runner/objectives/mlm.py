@@ -145,9 +145,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         """The model as the discriminator, with a generator beside it."""
         from tiryns.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
 
-        given = {name: getattr(self.options, name) for name in self.built_with}
-        given["generator"] = self.options.generator or {}
-        return ReplacedTokenDetector(pretrained, torch.from_numpy(self.is_special), **given)
+        return ReplacedTokenDetector(pretrained, torch.from_numpy(self.is_special), self.options)
 
 
 class EnhancedMaskedLanguageModelingCollator(FlatCollator):
@@ -215,11 +213,4 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         """The model with the enhanced decoder beside its own head."""
         from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM
 
-        return EnhancedMaskedLM(
-            pretrained,
-            decoder_masking=self.options.decoder_masking,
-            masks_encoder=self.options.encoder_mlm_probability > 0,
-            encoder_loss_weight=self.options.encoder_loss_weight,
-            pooling=self.options.pooling,
-            max_sequence_length=self.max_sequence_length,
-        )
+        return EnhancedMaskedLM(pretrained, self.options, self.max_sequence_length)

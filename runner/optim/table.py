@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 import tiryns.conf  # noqa: F401  registers the options
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import Settings, suggest
+from tiryns.conf.values import suggest
 from tiryns.runner.optim.groups import ENTRIES
 from tiryns.runner.optim.roles import ParamsLike
 
@@ -51,7 +51,8 @@ def get_optimizer(
             f"optimizer '{optimizer_name}' is unknown; choose one of {', '.join(OPTIMIZERS)}"
             + suggest(optimizer_name, OPTIMIZERS)
         )
-    settings = {**defaults(optimizer_name), "quantized": quantized}
+    settings = {**dataclasses.asdict(OPTIMIZERS[optimizer_name]()), "quantized": quantized}
+    del settings["_target_"]
     for name, value in (optimizer_kwargs or {}).items():
         if name not in settings:
             raise ValueError(
@@ -85,10 +86,3 @@ def with_8_bit_variant() -> list[str]:
     """The names of the optimizers whose functions have a parameter `quantized`."""
     signatures = {name: inspect.signature(inspect.unwrap(function_of(name))) for name in OPTIMIZERS}
     return [name for name, known in signatures.items() if "quantized" in known.parameters]
-
-
-def defaults(optimizer_name: str) -> Settings:
-    """The settings of an optimizer with the values they have in `conf`."""
-    settings = dataclasses.asdict(OPTIMIZERS[optimizer_name]())
-    del settings["_target_"]
-    return settings

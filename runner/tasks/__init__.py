@@ -2,8 +2,8 @@
 
 - `base`: the base classes, and tasks by name.
 - One task each: `classification`, `token_classification` (of words, by one label or several), `question_answering`,
-  `vision_language`, `contrastive`; in folders of their own, with all that is theirs alone, `ranking`,
-  `multiple_choice`, which is a case of it, `sparse` and `late_interaction`.
+  `vision_language`, `contrastive`; with all that is theirs alone, `sparse` and `late_interaction`, and in folders of
+  their own `ranking` and `multiple_choice`, which is a case of it.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import transformers
 from torch import Tensor
@@ -15,7 +15,7 @@ from tiryns.runner.config.targets import dotted
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt
 from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.predictions import Compared, Predictions
-from tiryns.runner.models.encoder import trained_labels
+from tiryns.runner.models.encoder import load_encoder, trained_labels
 from tiryns.runner.models.head import Head
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import load_trained
@@ -104,6 +104,18 @@ class TrainerTask(Task):
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None") -> TaskModel:
         """The model with the task's head, with new weights if `num_labels` is not the number it was trained for."""
+        head = self.trained_head(name_or_path, num_labels)
+        return self.task_model(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
+
+    def trained_head(self, name_or_path: str, num_labels: int | None) -> Head:
+        """The head that the model was trained with, or a new one for `num_labels` labels without names."""
+        auto = getattr(transformers, str(self.head))
+        if num_labels is None or trained_labels(name_or_path) == num_labels:
+            return Head(auto)
+        return Head(auto, label_config(list(unnamed_labels(num_labels).values())), fresh=True)
+
+    def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
+        """The module that maps micro-batches to the sum of their losses."""
         raise NotImplementedError
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
@@ -117,18 +129,6 @@ class TrainerTask(Task):
     def joined(self, sequences: object) -> Predictions | None:
         """Predictions that join the samples of an example; None if each sample is one."""
         return None
-
-
-def labelled_head(auto: type, name_or_path: str, num_labels: int | None) -> Head:
-    """A new head for `num_labels` labels without names, or the trained one."""
-    if num_labels is None or trained_labels(name_or_path) == num_labels:
-        return Head(auto)
-    return Head(auto, label_config(list(unnamed_labels(num_labels).values())), fresh=True)
-
-
-def label_names(config: Any) -> list[str]:
-    """The labels of a model's config, in the order of their numbers."""
-    return [config.id2label[i] for i in range(len(config.id2label))]
 
 
 def unnamed_labels(num_labels: int) -> dict[int, str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
 from torch import Tensor
-from transformers import AutoModelForSequenceClassification, PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.examples import Learnt
@@ -16,11 +16,11 @@ from tiryns.runner.evaluation.kinds.labels import (
     NumberPredictions,
 )
 from tiryns.runner.evaluation.predictions import Compared, Predictions
-from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import SequenceClassifier
+from tiryns.runner.models.head import labels_of
 from tiryns.runner.objectives import Collator, SequenceClassificationCollator
 from tiryns.runner.objectives.rows import IGNORED
-from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, TrainerTask
 
 
 class Classification(TrainerTask):
@@ -44,19 +44,15 @@ class Classification(TrainerTask):
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
         """The labels and the kind of problem."""
-        labels = label_names(config)
+        labels = labels_of(config)
         # where a config names none, as transformers decides it
         return {
             "labels": labels,
             "problem_type": config.problem_type or (REGRESSION if len(labels) == 1 else SINGLE),
         }
 
-    def model(
-        self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None"
-    ) -> SequenceClassifier:
+    def task_model(self, pretrained: PreTrainedModel) -> SequenceClassifier:
         """The model, for the kind of problem that it was trained on."""
-        head = labelled_head(AutoModelForSequenceClassification, name_or_path, num_labels)
-        pretrained = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
         return SequenceClassifier(pretrained, pretrained.config.problem_type or SINGLE)
 
     def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:

@@ -5,14 +5,13 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForQuestionAnswering, PretrainedConfig
+from transformers import AutoModelForQuestionAnswering, PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.data.labelled.question_answering import QuestionAnsweringReader
 from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.kinds.spans import QuestionPredictions
 from tiryns.runner.evaluation.predictions import Compared, Predictions
-from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import QuestionAnswerer
 from tiryns.runner.models.head import Head
 from tiryns.runner.objectives import Collator, QuestionAnsweringCollator
@@ -41,14 +40,13 @@ class QuestionAnswering(TrainerTask):
         """That every question has an answer."""
         return {"may_be_empty": False}
 
-    def model(
-        self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None"
-    ) -> QuestionAnswerer:
-        """The model with scores of first and last tokens."""
-        head = Head(AutoModelForQuestionAnswering, {"num_labels": 2})
-        return QuestionAnswerer(
-            load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False), MAX_ANSWER_TOKENS
-        )
+    def trained_head(self, name_or_path: str, num_labels: int | None) -> Head:
+        """Scores of first and last tokens."""
+        return Head(AutoModelForQuestionAnswering, {"num_labels": 2})
+
+    def task_model(self, pretrained: PreTrainedModel) -> QuestionAnswerer:
+        """The model, which finds answers of up to `MAX_ANSWER_TOKENS` tokens."""
+        return QuestionAnswerer(pretrained, MAX_ANSWER_TOKENS)
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Every window of a question is one target."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, cast
 
-from transformers import AutoModelForTokenClassification, PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.runner.data.labelled.examples import Learnt
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
@@ -14,11 +14,11 @@ from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.kinds.words import JointPredictions, TokenPredictions
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
 from tiryns.runner.evaluation.predictions import Compared, Predictions
-from tiryns.runner.models import load_encoder
 from tiryns.runner.models.finetuning import TokenClassifier
+from tiryns.runner.models.head import labels_of
 from tiryns.runner.objectives import Collator, JointTaggingCollator, TokenClassificationCollator
 from tiryns.runner.objectives.rows import IGNORED
-from tiryns.runner.tasks.base import Evaluated, Task, TrainerTask, label_names, labelled_head
+from tiryns.runner.tasks.base import Evaluated, Task, TrainerTask
 
 
 class TokenClassification(TrainerTask):
@@ -36,15 +36,12 @@ class TokenClassification(TrainerTask):
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
         """The labels; words without a token get `O`."""
-        labels = label_names(config)
+        labels = labels_of(config)
         return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
 
-    def model(
-        self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None"
-    ) -> TokenClassifier:
+    def task_model(self, pretrained: PreTrainedModel) -> TokenClassifier:
         """The model with a head on every token."""
-        head = labelled_head(AutoModelForTokenClassification, name_or_path, num_labels)
-        return TokenClassifier(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
+        return TokenClassifier(pretrained)
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Every token with a label is a target, and a word."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import tiryns
 from tests.models.tiny import tiny
 from tests.support import needs
+from tiryns.conf.objective.pretraining import EnhancedMaskedLanguageModeling
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.inference.export import write_model
@@ -126,7 +127,7 @@ def test_the_encoder_of_enhanced_masking_is_such_a_folder(
     pooling: str, tokenizer: Any, tmp_path: Path
 ) -> None:
     pretrained = tiny("bert")
-    model = EnhancedMaskedLM(pretrained, 0.5, True, 1.0, pooling, max_sequence_length=20)
+    model = EnhancedMaskedLM(pretrained, EnhancedMaskedLanguageModeling(pooling=pooling), 20)
     write_model(model, tokenizer, tmp_path / "model", "card", None, {})
     with torch.no_grad():
         encoded = [

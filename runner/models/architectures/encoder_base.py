@@ -121,22 +121,30 @@ def heads_of(states: Tensor, num_heads: int) -> Tensor:
     return states.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
+class FusedAttention(SelfAttention):
+    """Attention whose queries, keys and values come of one matrix."""
+
+    def __init__(self, config: EncoderConfig, bias: bool) -> None:
+        super().__init__(config)
+        self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=bias)
+        self.Wo = nn.Linear(config.hidden_size, config.hidden_size, bias=bias)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
+        """Hidden states [B, T, D] to as many."""
+        parts = self.Wqkv(hidden).chunk(3, -1)
+        query, key, value = (heads_of(part, self.config.num_attention_heads) for part in parts)
+        return self.Wo(attend(self, query, key, value, mask, query.shape[-1] ** -0.5, **kwargs))
+
+
 class PublishedEncoder(PreTrainedModel):
     """The base class of encoders, and of encoders with heads."""
 
     base_model: Any
     base_model_prefix = "model"
+    _input_embed_layer = "tok_embeddings"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
     _supports_attention_backend = True
-
-    def get_input_embeddings(self) -> nn.Module:
-        """The table of tokens."""
-        return self.base_model.embeddings.tok_embeddings
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replaces the table of tokens."""
-        self.base_model.embeddings.tok_embeddings = value
 
 
 class Body(PublishedEncoder):

@@ -9,14 +9,13 @@ for each layer; then LN, and the table of tokens as decoder. No other part has a
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .encoder_base import Body, EncoderConfig, PublishedEncoder, SelfAttention, attend, heads_of
+from .encoder_base import Body, EncoderConfig, FusedAttention, PublishedEncoder
 from .encoder_heads import (
     ForMaskedLM,
     ForQuestionAnswering,
@@ -65,21 +64,6 @@ def sinusoids(positions: Tensor, width: int) -> Tensor:
     return torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)[..., :width]
 
 
-class CrammedBertAttention(SelfAttention):
-    """Attention without biases."""
-
-    def __init__(self, config: CrammedBertConfig) -> None:
-        super().__init__(config)
-        self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=False)
-        self.Wo = nn.Linear(config.hidden_size, config.hidden_size, bias=False)
-
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
-        parts = self.Wqkv(hidden).chunk(3, -1)
-        query, key, value = (heads_of(part, self.config.num_attention_heads) for part in parts)
-        return self.Wo(attend(self, query, key, value, mask, query.shape[-1] ** -0.5, **kwargs))
-
-
 class CrammedBertMLP(nn.Module):
     """A gated feed-forward layer."""
 
@@ -102,7 +86,7 @@ class CrammedBertLayer(GradientCheckpointingLayer):
         self.attn_norm, self.mlp_norm = (
             nn.LayerNorm(config.hidden_size, config.layer_norm_eps) for _ in range(2)
         )
-        self.attn, self.mlp = CrammedBertAttention(config), CrammedBertMLP(config)
+        self.attn, self.mlp = FusedAttention(config, bias=False), CrammedBertMLP(config)
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Tensor:

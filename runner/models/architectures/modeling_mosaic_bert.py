@@ -10,13 +10,12 @@ with a slope for each head, biases but in Wi, and BERT's head for masked languag
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .encoder_base import Body, EncoderConfig, PublishedEncoder, SelfAttention, attend, heads_of
+from .encoder_base import Body, EncoderConfig, FusedAttention, PublishedEncoder
 from .encoder_heads import (
     ForMaskedLM,
     ForQuestionAnswering,
@@ -72,21 +71,6 @@ def alibi(slopes: Tensor, query: Tensor, key: Tensor) -> Tensor:
     return (-slopes[:, None, None] * (places - places[:, None]).abs()).to(query.dtype)[None]
 
 
-class MosaicBertAttention(SelfAttention):
-    """Attention with ALiBi."""
-
-    def __init__(self, config: MosaicBertConfig) -> None:
-        super().__init__(config)
-        self.Wqkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.Wo = nn.Linear(config.hidden_size, config.hidden_size)
-
-    def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: Any) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
-        parts = self.Wqkv(hidden).chunk(3, -1)
-        query, key, value = (heads_of(part, self.config.num_attention_heads) for part in parts)
-        return self.Wo(attend(self, query, key, value, mask, query.shape[-1] ** -0.5, **kwargs))
-
-
 class MosaicBertMLP(nn.Module):
     """A gated feed-forward layer."""
 
@@ -107,7 +91,7 @@ class MosaicBertLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: MosaicBertConfig) -> None:
         super().__init__()
-        self.attn, self.mlp = MosaicBertAttention(config), MosaicBertMLP(config)
+        self.attn, self.mlp = FusedAttention(config, bias=True), MosaicBertMLP(config)
         self.attn_norm, self.mlp_norm = (
             nn.LayerNorm(config.hidden_size, config.layer_norm_eps) for _ in range(2)
         )

@@ -1,8 +1,7 @@
 """A classifier of texts that learns from another one: its logits for each labelled text."""
 
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -38,7 +37,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
         """Asks the teacher about all training samples, unless the cache has its outputs."""
         if self.options.cache_teacher and self.options.teacher_weight:
             device = self.pretrained.device
-            teacher = self.teacher.on(device)
+            teacher = self.teacher_on(device)
 
             def ask(micro_batch: MicroBatch) -> Tensor:
                 there = data.transfer_batch_to_device(micro_batch, device, 0)
@@ -51,7 +50,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
         if self.known is not None:
             return self.known[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
         with torch.no_grad():
-            logits: Tensor = self.teacher.on(self.pretrained.device).outputs(micro_batch).logits
+            logits: Tensor = self.teacher_on(self.pretrained.device).outputs(micro_batch).logits
         return widened(logits)
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
@@ -107,21 +106,16 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
     first = rank % len(names) if names else 0
     for wait in (False, True):
         for path in [*names[first:], *names[:first]]:
-            _make(path, wait, partial(_asked, data, pieces[path], ask))
+            if path.exists():
+                continue
+            with (
+                suppress(BlockingIOError),
+                locked(path, wait),
+            ):  # one that another process is at may be left to it
+                if not path.exists():
+                    with entering(path) as partial_file, partial_file.open("wb") as file:
+                        np.save(file, _asked(data, pieces[path], ask))
     return torch.from_numpy(np.concatenate([np.load(path) for path in names]))
-
-
-def _make(path: Path, wait: bool, compute: Callable[[], NDArray[np.float32]]) -> None:
-    """Writes a piece unless it is there; one that another process is at is waited for, or left to it."""
-    if path.exists():
-        return
-    try:
-        with locked(path, wait):
-            if not path.exists():
-                with entering(path) as partial_file, partial_file.open("wb") as file:
-                    np.save(file, compute())
-    except BlockingIOError:
-        return
 
 
 @torch.no_grad()

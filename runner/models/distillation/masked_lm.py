@@ -9,8 +9,8 @@ from transformers import PreTrainedModel
 from tiryns.conf.objective.pretraining import MaskedLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.distillation.losses import cosine_distance, divergence, matching_layers
-from tiryns.runner.models.distillation.teacher import Taught, Teacher
-from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
+from tiryns.runner.models.distillation.teacher import Taught
+from tiryns.runner.models.pretraining.sparse_head import Scored, SparseMaskedLM, rows_at
 
 
 class DistilledMaskedLM(Taught, SparseMaskedLM):
@@ -38,7 +38,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         self, pretrained: PreTrainedModel, teacher: SparseMaskedLM, options: MaskedLanguageModeling
     ) -> None:
         super().__init__(pretrained)
-        self.learn_from(Teacher(teacher), options)
+        self.learn_from(teacher, options)
         ours, theirs = (model.config.get_text_config() for model in (pretrained, teacher.pretrained))
         last = (ours.num_hidden_layers, theirs.num_hidden_layers)
         self.layers = matching_layers(*last) if options.hidden_layers == "uniform" else [last]
@@ -49,18 +49,16 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
     def compile_core(self) -> None:
         """As for any masked language model; the teacher's head is part of the loss."""
         super().compile_core()
-        self.teacher.model.trace_head()  # type: ignore[operator]
+        self.teacher.trace_head()
 
-    def target_losses(
-        self, micro_batch: MicroBatch, positions: Tensor
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
+    def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
         """As for any masked language model; in training with what the teacher adds."""
         hidden = self.options.hidden_weight
         if not (self.training and (self.options.teacher_weight or hidden)):
             return super().target_losses(micro_batch, positions)
         ours, theirs = zip(*self.layers if hidden else self.layers[-1:], strict=True)
         with torch.no_grad():
-            taught = states_at(self.teacher.on(positions.device), micro_batch, positions, theirs)
+            taught = states_at(self.teacher_on(positions.device), micro_batch, positions, theirs)
         found = states_at(self, micro_batch, positions, ours)
         factors = micro_batch.get("target_weights")
         losses, correct = self.scored(found[-1], micro_batch["targets"], factors, positions, taught[-1])
@@ -83,7 +81,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
             losses = options.label_weight * losses
         if taught and options.teacher_weight:
             with torch.no_grad():
-                theirs = self.teacher.model.logits(*taught)  # type: ignore[operator]
+                theirs = self.teacher.logits(*taught)
             apart = divergence(logits, theirs, options.teacher_temperature, options.top_k)
             losses = losses + options.teacher_weight * apart
         return losses

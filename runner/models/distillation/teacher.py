@@ -56,64 +56,57 @@ def load_teacher(
     return model
 
 
-class Teacher:
-    """A frozen task model that gives its outputs for the micro-batches of another one.
-
-    It is in evaluation mode, without gradient and without dropout. Weights are at least fp32; what is computed with them
-    follows the run's precision, as that of the student does. It is no `torch.nn.Module`, so that a student that holds one
-    has none of its parameters.
-
-    Example: `Teacher(SparseMaskedLM(load_teacher("outputs/teacher/RUN", "AutoModelForMaskedLM", tokenizer)))`
-    """
-
-    def __init__(self, model: WrappedModel) -> None:
-        self.model = model.eval().requires_grad_(False)
-
-    def on(self, device: torch.device) -> Any:
-        """The model on a device, where it then stays."""
-        if self.model.pretrained.device != device:
-            self.model.to(device)
-        return self.model
-
-
 class Taught(WrappedModel):
     """The base class of students; `learn_from` gives one its teacher.
 
     In validation a student is measured on labels alone, as a model without a teacher is.
     """
 
-    teacher: Teacher
+    teacher: Any
+    """A frozen task model that gives its outputs for the student's micro-batches. Weights are at least fp32; what is
+    computed with them follows the run's precision, as that of the student does."""
+
     options: Any
     """The settings of the objective: `label_weight`, `teacher_weight` and others."""
 
-    def learn_from(self, teacher: Teacher, options: object) -> Self:
-        """Sets the teacher, and the settings of the objective, which weigh the parts of the loss."""
-        self.teacher, self.options = teacher, options
+    def learn_from(self, teacher: WrappedModel, options: object) -> Self:
+        """Sets the teacher, and the settings of the objective, which weigh the parts of the loss.
+
+        The teacher is in evaluation mode from then on, without gradient and without dropout.
+        """
+        self.__dict__["teacher"] = teacher.eval()  # no submodule, whose weights would be the student's
+        self.teacher.requires_grad_(False)
+        self.options = options
         return self
+
+    def teacher_on(self, device: torch.device) -> Any:
+        """The teacher on a device, where it then stays."""
+        if self.teacher.pretrained.device != device:
+            self.teacher.to(device)
+        return self.teacher
 
     def fixed_models(self) -> dict[str, nn.Module]:
         """The teacher, by its setting."""
-        return {"objective.teacher": self.teacher.model.pretrained}
+        return {"objective.teacher": self.teacher.pretrained}
 
     def pack_rows(self) -> None:
         """As `TaskModel.pack_rows`, teacher and student alike."""
-        taught_by = self.teacher.model
-        before = attention_of(taught_by.pretrained.config)
+        before = attention_of(self.teacher.pretrained.config)
         try:
-            taught_by.pack_rows()
+            self.teacher.pack_rows()
         except ValueError as error:
             raise ValueError(f"the teacher: {error}") from error
         try:
             super().pack_rows()
         except BaseException:  # both continue with padded rows
-            taught_by.pretrained.set_attn_implementation(before)
-            taught_by.position_offset = None
+            self.teacher.pretrained.set_attn_implementation(before)
+            self.teacher.position_offset = None
             raise
 
     def try_padding(self) -> str:
         """As `TaskModel.try_padding`, of teacher and student."""
         try:
-            untried = self.teacher.model.try_padding()
+            untried = self.teacher.try_padding()
         except ValueError as error:
             raise ValueError(f"the teacher: {error}") from error
         return untried or super().try_padding()

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from tiryns.conf.objective.contrastive import MARGIN, SCORED
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.distillation.losses import cosine_distance
-from tiryns.runner.models.distillation.teacher import Taught, Teacher
+from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 from tiryns.runner.models.embedding.losses import Pairs
 from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.wrapped import WrappedModel
 
 
 class DistilledVectors(Taught, ContrastiveModel):
@@ -28,10 +29,10 @@ class DistilledVectors(Taught, ContrastiveModel):
     widen: nn.Module | None
     """The map between widths; None where they are equal."""
 
-    def learn_from(self, teacher: Teacher, options: object) -> Self:
+    def learn_from(self, teacher: WrappedModel, options: object) -> Self:
         """As `Taught.learn_from`, with the map between widths."""
         super().learn_from(teacher, options)
-        both = (self.pretrained, teacher.model.pretrained)
+        both = (self.pretrained, teacher.pretrained)
         self.width, theirs = (int(model.config.get_text_config().hidden_size) for model in both)
         self.widen = None
         if self.options.teacher_weight and self.width != theirs:
@@ -45,9 +46,9 @@ class DistilledVectors(Taught, ContrastiveModel):
             return vectors
         if "taught" not in micro_batch:
             with torch.no_grad():
-                teacher = self.teacher.on(vectors.device)
+                teacher = self.teacher_on(vectors.device)
                 hidden = teacher.pretrained.base_model(**teacher.arguments(micro_batch))[0]
-                micro_batch["taught"] = pooled(hidden, micro_batch, self.pooling).to(vectors.dtype)
+                micro_batch["taught"] = pooled(hidden, micro_batch, self.texts.pooling).to(vectors.dtype)
         return torch.cat([vectors, micro_batch["taught"]], 1)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective import contrastive as conf
 from tiryns.runner.data.micro_batch import MicroBatch
+from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs
 from tiryns.runner.models.embedding.pooling import pooled
 from tiryns.runner.models.wrapped import WrappedModel
@@ -22,29 +24,33 @@ POOLS = "add_pooling_layer"
 
 
 class PairsModel(WrappedModel):
-    """A model of texts with a loss that couples all rows of a global batch; a subclass makes vectors of texts."""
+    """A model of texts with a loss that couples all rows of a global batch; a subclass makes vectors of texts.
+
+    `options` are the settings of the objective, and `texts` is what an exported folder says of reading texts.
+    """
 
     couples_batch = True
+    options: conf.PairLoss
 
     def __init__(
         self,
         pretrained: PreTrainedModel,
         loss: PairLoss,
-        temperature: float,
-        learn_temperature: bool,
+        options: conf.PairLoss,
+        texts: Embedding,
         texts_per_row: int,
     ) -> None:
         super().__init__(pretrained)
-        self.pair_loss, self.texts_per_row, self._temperature = loss, texts_per_row, temperature
+        self.pair_loss, self.options, self.texts, self.texts_per_row = loss, options, texts, texts_per_row
         assert texts_per_row > 1
-        # of one element, as shards cannot be cut from a scalar
-        self.log_temperature = nn.Parameter(torch.tensor([temperature]).log()) if learn_temperature else None
+        start = torch.tensor([options.temperature]).log()  # not a scalar, from which shards cannot be cut
+        self.log_temperature = nn.Parameter(start) if options.learn_temperature else None
 
     @property
     def temperature(self) -> Tensor:
         """The divisor of cosines, 0-dim."""
         if self.log_temperature is None:
-            return torch.tensor(self._temperature, device=self.pretrained.device)
+            return torch.tensor(self.options.temperature, device=self.pretrained.device)
         return self.log_temperature.exp()[0]
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
@@ -66,10 +72,11 @@ class PairsModel(WrappedModel):
 
     def batch_loss(self, pairs: Pairs) -> Tensor:
         """The sum of the losses of the rows that have a query, 0-dim."""
-        there = pairs.without_gaps()
-        if not len(there.scores):
+        there = pairs.text_ids[:, 0] != 0
+        known = pairs if there.all() else pairs.some(there)
+        if not len(known.scores):
             return (pairs.vectors.sum() + self.temperature) * 0
-        return self.loss(there, self.temperature)
+        return self.loss(known, self.temperature)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The sum of the losses of the rows of a batch, 0-dim."""
@@ -107,19 +114,15 @@ class PairsModel(WrappedModel):
         """Those of the loss itself."""
         return [] if self.log_temperature is None else [self.log_temperature]
 
-    def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """None, as there is no head."""
-        return 0
-
 
 class ContrastiveModel(PairsModel):
     """An encoder with pooling, which makes one vector of each text."""
 
-    def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, pooling: str, *given: Any) -> None:
-        """As `PairsModel`, with a pooling. Raises ValueError for dimensions that its vectors do not have."""
+    def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, *given: Any) -> None:
+        """As `PairsModel`; raises ValueError for dimensions that its vectors do not have."""
         super().__init__(pretrained, loss, *given)
         leave_out_pooler(pretrained.base_model)
-        self.pooling = pooling
+        self.embedding = self.texts
         width = pretrained.config.get_text_config().hidden_size
         if too_many := [size for size in loss.dimensions if size > width]:
             raise ValueError(
@@ -129,7 +132,7 @@ class ContrastiveModel(PairsModel):
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         """The vectors [X, H] of the texts of a micro-batch."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
-        return widened(pooled(hidden, micro_batch, self.pooling))
+        return widened(pooled(hidden, micro_batch, self.texts.pooling))
 
 
 def leave_out_pooler(encoder: Any) -> None:

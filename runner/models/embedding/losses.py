@@ -29,18 +29,9 @@ class Pairs(NamedTuple):
     scores: Tensor
     """[D], NaN where there is none."""
 
-    def cut(self, dimensions: int) -> "Pairs":
-        """With vectors of the first so many dimensions."""
-        return self._replace(vectors=self.vectors[..., :dimensions])
-
-    def without_gaps(self) -> "Pairs":
-        """Without rows that have no query."""
-        there = self.text_ids[:, 0] != 0
-        return self if there.all() else Pairs(*(part[there] for part in self))
-
-    def some(self, start: int, stop: int) -> "Pairs":
-        """The rows [start, stop)."""
-        return Pairs(*(part[start:stop] for part in self))
+    def some(self, rows: slice | Tensor) -> "Pairs":
+        """The rows of a slice, or those that a bool tensor [D] marks."""
+        return Pairs(*(part[rows] for part in self))
 
 
 class PairLoss(NamedTuple):
@@ -72,7 +63,7 @@ class PairLoss(NamedTuple):
             return self.of(pairs, temperature)
         weights = self.weights or [1.0] * len(self.dimensions)
         losses = [
-            weight * self.of(pairs.cut(size), temperature)
+            weight * self.of(pairs._replace(vectors=pairs.vectors[..., :size]), temperature)
             for size, weight in zip(self.dimensions, weights, strict=True)
         ]
         return torch.stack(losses).sum()
@@ -80,7 +71,7 @@ class PairLoss(NamedTuple):
     def of(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """The same of whole vectors."""
         if self.kind == "infonce":
-            return info_nce(pairs, temperature, self.symmetric, self.margin, self.similarity)
+            return self.info_nce(pairs, temperature)
         if self.kind == "cosent":
             return cosent(pairs, temperature)
         if self.kind == "cosine":
@@ -90,56 +81,44 @@ class PairLoss(NamedTuple):
             return squared_errors(margins, pairs.scores)
         return margin_divergences(margins, pairs.scores, temperature)
 
+    def info_nce(self, pairs: Pairs, temperature: Tensor) -> Tensor:
+        """The sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s being the similarity.
 
-def info_nce(
-    pairs: Pairs, temperature: Tensor, symmetric: bool, margin: float | None, similarity: DotProduct = COSINE
-) -> Tensor:
-    """The sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s being the similarity.
+        The candidates c are all passages and hard negatives of the batch, but for those of `false_negatives`, and those
+        whose score is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
+        2004.04906). A `symmetric` loss is the mean with that of the queries for each passage.
+        """
+        vectors = self.similarity.prepared(pairs.vectors)
+        queries, passages = vectors[:, 0], vectors[:, 1]
+        candidates = vectors[:, 1:].transpose(0, 1).flatten(0, 1)
+        losses = self._chunked(queries, candidates, pairs, temperature, backwards=False)
+        if not self.symmetric:
+            return losses
+        return (losses + self._chunked(passages, queries, pairs, temperature, backwards=True)) / 2
 
-    The candidates c are all passages and hard negatives of the batch, but for those of `false_negatives`, and those
-    whose score is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
-    2004.04906). A `symmetric` loss is the mean with that of the queries for each passage.
-    """
-    vectors = similarity.prepared(pairs.vectors)
-    queries, passages = vectors[:, 0], vectors[:, 1]
-    candidates = vectors[:, 1:].transpose(0, 1).flatten(0, 1)
-    losses = _chunked(queries, candidates, pairs, temperature, margin, similarity, backwards=False)
-    if not symmetric:
-        return losses
-    back = _chunked(passages, queries, pairs, temperature, margin, similarity, backwards=True)
-    return (losses + back) / 2
+    def _chunked(
+        self, anchors: Tensor, candidates: Tensor, pairs: Pairs, temperature: Tensor, backwards: bool
+    ) -> Tensor:
+        """The sum over anchors, some at a time, which are computed again in the backward pass."""
+        size = max(1, COSINES_AT_ONCE // (len(candidates) * self.similarity.products(candidates)))
 
+        def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
+            rows = slice(start, start + len(anchors))
+            own = torch.arange(rows.start, rows.stop, device=anchors.device)[:, None]
+            score = self.similarity.transposed if backwards else self.similarity.matrix
+            scores = score(anchors, candidates)
+            left_out = false_negatives(pairs, rows, backwards)
+            if self.margin is not None:
+                limit = scores.detach().gather(1, own) + self.margin
+                left_out = (left_out | (scores.detach() > limit)).scatter(1, own, value=False)
+            logits = (scores / temperature).masked_fill(left_out, -torch.inf)
+            return functional.cross_entropy(logits, own[:, 0], reduction="sum")
 
-def _chunked(
-    anchors: Tensor,
-    candidates: Tensor,
-    pairs: Pairs,
-    temperature: Tensor,
-    margin: float | None,
-    similarity: DotProduct,
-    backwards: bool,
-) -> Tensor:
-    """The sum over anchors, some at a time, which are computed again in the backward pass."""
-    size = max(1, COSINES_AT_ONCE // (len(candidates) * similarity.products(candidates)))
-    count = len(anchors)
-
-    def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
-        rows = slice(start, start + len(anchors))
-        own = torch.arange(rows.start, rows.stop, device=anchors.device)[:, None]
-        score = similarity.transposed if backwards else similarity.matrix
-        scores = score(anchors, candidates)
-        left_out = false_negatives(pairs, rows, backwards)
-        if margin is not None:
-            limit = scores.detach().gather(1, own) + margin
-            left_out = (left_out | (scores.detach() > limit)).scatter(1, own, value=False)
-        logits = (scores / temperature).masked_fill(left_out, -torch.inf)
-        return functional.cross_entropy(logits, own[:, 0], reduction="sum")
-
-    if count <= size:
-        return some(anchors, candidates, temperature, 0)
-    chunks = [(anchors[start : start + size], start) for start in range(0, count, size)]
-    sums = [checkpoint(some, part, candidates, temperature, i, use_reentrant=False) for part, i in chunks]
-    return torch.stack(sums).sum()
+        if len(anchors) <= size:
+            return some(anchors, candidates, temperature, 0)
+        chunks = [(anchors[start : start + size], start) for start in range(0, len(anchors), size)]
+        sums = [checkpoint(some, part, candidates, temperature, i, use_reentrant=False) for part, i in chunks]
+        return torch.stack(sums).sum()
 
 
 def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:

@@ -67,7 +67,7 @@ def _check_layers(known: dict[str, Part], scheme: str, architecture: str) -> Non
         out = [name for name in names if OUT.search(name)]
         inside = [name for name in names if ATTENTION.search(name)]
         fits = len(out) == 2 if scheme == "megatron" else 0 < len(inside) < len(names)
-        if not fits or len(layers) < 1:
+        if not fits:
             raise ValueError(
                 f"model.init={scheme}: the layers of {architecture!r} have matrices of other names than it knows "
                 f"({', '.join(names[:4])}); use model.init=default"

@@ -39,7 +39,12 @@ def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
             layer = round(place.layer * old.num_hidden_layers / new.num_hidden_layers)
             there = LAYER.sub(str(min(layer, old.num_hidden_layers - 1)), name, count=1)
         if there in theirs:
-            parameter.copy_(_grown(theirs[there], parameter, name, new, old))
+            tensor: Tensor = theirs[there]
+            for axis, (before, after) in enumerate(zip(tensor.shape, parameter.shape, strict=True)):
+                if before != after:
+                    counts = (3,) if axis == 0 and FUSED.search(name) else (1, 2)
+                    tensor = tensor.index_select(axis, _places(before, after, counts, name, new, old))
+            parameter.copy_(tensor)
         elif role != "norm":
             raise ValueError(f"model.tiled_from: the smaller model has no {there!r} for {name!r}")
 
@@ -73,15 +78,6 @@ def _check_sizes(new: PretrainedConfig, old: PretrainedConfig) -> None:
 
 def _head_size(config: PretrainedConfig) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
-
-
-def _grown(tensor: Tensor, like: Tensor, name: str, new: PretrainedConfig, old: PretrainedConfig) -> Tensor:
-    """The tensor with each side as long as that of another one."""
-    for axis, (before, after) in enumerate(zip(tensor.shape, like.shape, strict=True)):
-        if before != after:
-            counts = (3,) if axis == 0 and FUSED.search(name) else (1, 2)
-            tensor = tensor.index_select(axis, _places(before, after, counts, name, new, old))
-    return tensor
 
 
 def _places(

@@ -12,7 +12,7 @@ Letters in shapes: D documents, T tokens of all of them, N heads, H size of a he
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from tiryns.runner.models.packed.causal import causal_mask, causal_of
 from tiryns.runner.models.packed.documents import (
     Chosen,
+    Options,
     chosen_queries,
     documents,
     flat_places,
@@ -46,27 +47,6 @@ States = tuple[Tensor, Tensor, Tensor]
 
 _MOST_PLACES = 4
 """Places of padded rows per token above which documents are computed one by one."""
-
-
-class Options(NamedTuple):
-    """How tokens see each other: how many before and behind a token (-1 is all), with which scale and dropout."""
-
-    before: int
-    behind: int
-    scale: float
-    dropout: float
-    added: Callable[[Tensor, Tensor], Tensor] | None = None
-    """From queries and keys [D, N, T, H] what is added to their scores, [D or 1, N, T, T]."""
-    keys: Tensor | None = None
-    """Those of dropout [T], if they are not the module's own."""
-
-    def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
-        """What is added to the scores of documents of one length, of a shape that broadcasts to theirs."""
-        window = window_mask(query.shape[2], self.before, self.behind, query)
-        if self.added is None:
-            return window
-        scores = self.added(query, key)
-        return scores if window is None else scores + window
 
 
 def packed_attention(
@@ -98,12 +78,12 @@ def packed_attention(
     states = (query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1))
     before = -1 if sliding_window is None else sliding_window - 1
     scale = query.shape[-1] ** -0.5 if scaling is None else float(scaling)
-    options = Options(before, before, scale, dropout, position_scores)
+    options = Options((before, before), scale, dropout, position_scores)
     causal = causal_of(module)
     if isinstance(causal, dict):
         return _each_way(module, states, causal, options)[None], None
     if getattr(module, "is_causal", False) if causal is None else causal:
-        options = options._replace(behind=0)
+        options = options._replace(sides=(before, 0))
     chosen = chosen_queries(module)
     if chosen is not None and _takes_chosen(options, max_length_q, query):
         return _attend_chosen(module, states, cu_seq_lens_q, options, chosen)[None], None
@@ -114,29 +94,23 @@ def _attend(
     module: torch.nn.Module, states: States, cu_seqlens: Tensor, longest: int, options: Options
 ) -> Tensor:
     """Attention [T, N, H] by the kernel that there is."""
-    q, k, v = states
-    flash = options.added is None and (
-        torch.compiler.is_compiling() or torch.backends.cuda.flash_sdp_enabled()
-    )
-    sides = options[:2]
-    if flash and options.dropout == 0 and q.device.type == "cpu":
-        # backward in bf16 is up to ten times slower
-        out = flash_attention(widened(q), widened(k), widened(v), cu_seqlens, sides, options.scale)
-        return out.to(q.dtype)
-    if (
-        flash
-        and _has_flash(q)
-        and (kernel := flash_kernel(sides, options.scale, q.shape[-1], options.dropout))
-    ):
-        return kernel(q, k, v, cu_seqlens, cu_seqlens, longest, longest)
-    if q.device.type != "cpu" and (len(cu_seqlens) - 1) * longest <= _MOST_PLACES * len(q):
-        return _padded(q, k, v, cu_seqlens, longest, options)
-    return _loop(module, q, k, v, cu_seqlens, options)
+    query, compiling = states[0], torch.compiler.is_compiling()
+    flash = options.added is None and (compiling or torch.backends.cuda.flash_sdp_enabled())
+    if flash and options.dropout == 0 and query.device.type == "cpu":
+        q, k, v = (widened(x) for x in states)  # backward in bf16 is up to ten times slower
+        return flash_attention(q, k, v, cu_seqlens, options).to(query.dtype)
+    if flash and _has_flash(query):
+        kernel = flash_kernel(options.sides, options.scale, query.shape[-1], options.dropout)
+        if kernel is not None:
+            return kernel(*states, cu_seqlens, cu_seqlens, longest, longest)
+    if query.device.type != "cpu" and (len(cu_seqlens) - 1) * longest <= _MOST_PLACES * len(query):
+        return _padded(states, cu_seqlens, longest, options)
+    return _loop(module, states, cu_seqlens, options)
 
 
 def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
     """Whether tokens see all of their documents, of at most so many, by one of the kernels of a CPU in eager mode."""
-    plain = sees_all(longest, *options[:2]) and options.added is None
+    plain = sees_all(longest, *options.sides) and options.added is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
     return plain and drops and eager and torch.backends.cuda.flash_sdp_enabled()
@@ -148,13 +122,13 @@ def _attend_chosen(
     """Attention [T, N, H] of the chosen queries, zeros for the others."""
     query, key, value = states
     q, k, v = (widened(x) for x in (query.index_select(0, chosen.positions), key, value))
+    options = options._replace(sides=(-1, -1))
     if options.dropout == 0:
-        found = flash_attention(q, k, v, cu_seqlens, (-1, -1), options.scale, chosen)
+        found = flash_attention(q, k, v, cu_seqlens, options, chosen)
     else:
         keys = current_keys()
         mine = None if keys is None else keys.of_queries(module)[chosen.positions]
-        rates = (options.dropout, options.scale)
-        found = DroppedAttention.apply(q, k, v, cu_seqlens, -1, -1, *rates, mine, chosen)
+        found = DroppedAttention.apply(q, k, v, cu_seqlens, options._replace(keys=mine), chosen)
     return torch.zeros_like(query).index_copy(0, chosen.positions, found.to(query.dtype))
 
 
@@ -172,9 +146,9 @@ def _each_way(module: torch.nn.Module, states: States, parts: dict[str, Any], op
         mine = parts[name]["tokens"]
         some = (q.index_select(0, mine), k.index_select(0, mine), v.index_select(0, mine))
         extent = (parts[name]["cu_seqlens"], parts[name]["max_length"])
-        chosen = options._replace(keys=None if keys is None else keys[mine])
-        chosen = chosen._replace(behind=0) if name == "causal" else chosen
-        outs.append(_attend(module, some, *extent, chosen))
+        sides = (options.sides[0], 0) if name == "causal" else options.sides
+        own = options._replace(sides=sides, keys=None if keys is None else keys[mine])
+        outs.append(_attend(module, some, *extent, own))
     places = torch.cat([parts[name]["tokens"] for name in ("both", "causal")])
     return torch.cat(outs).index_select(0, places.argsort())
 
@@ -185,38 +159,32 @@ def _has_flash(query: Tensor) -> bool:
     return half and query.shape[-1] <= 256 and gpu_has_flash(query.device)
 
 
-def _padded(
-    query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, longest: int, options: Options
-) -> Tensor:
+def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) -> Tensor:
     """Attention [T, N, H] over the documents as rows of `longest` tokens."""
     places, gaps = padded_places(cu_seqlens, longest)
-    q, k, v = (x[places].transpose(1, 2) for x in (query, key, value))
+    q, k, v = (x[places].transpose(1, 2) for x in states)
     unseen = gaps[:, None, None]
-    window = window_mask(longest, options.before, options.behind, query)
+    window = window_mask(longest, *options.sides, q)
     if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
         unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
     mask = ~unseen if options.added is None else options.added(q, k).masked_fill(unseen, -torch.inf)
     out = functional.scaled_dot_product_attention(q, k, v, mask, options.dropout, scale=options.scale)
-    return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(query))]
+    return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(states[0]))]
 
 
 @torch.compiler.disable
-def _loop(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, options: Options
-) -> Tensor:
+def _loop(module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: Options) -> Tensor:
     """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
     scale, dropout = options.scale, options.dropout
-    drops = can_drop(dropout, query)
+    drops = can_drop(dropout, states[0])
     keys = current_keys() if drops and options.keys is None else None
     queries = options.keys if keys is None else keys.of_queries(module)
     if drops and options.added is None and torch.backends.cuda.flash_sdp_enabled():
-        q, k, v = (widened(x) for x in (query, key, value))
-        sides = options[:2]
-        out = DroppedAttention.apply(q, k, v, cu_seqlens, *sides, dropout, scale, queries)
-        return out.to(query.dtype)
+        wide = (widened(x) for x in states)
+        return DroppedAttention.apply(*wide, cu_seqlens, options._replace(keys=queries)).to(states[0].dtype)
     parts = []
     for start, stop, length in runs(cu_seqlens):
-        q, k, v = (documents(x, start, stop, length) for x in (query, key, value))
+        q, k, v = (documents(x, start, stop, length) for x in states)
         mask = options.mask(q, k)
         if queries is None:
             out = functional.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale)

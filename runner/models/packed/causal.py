@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tiryns.runner.order.ranges import ranges
 
 Causal = Any
-"""All documents (True), none (False), those of the padded rows that a bool tensor [D] marks, or `packed_parts`."""
+"""All documents (True), none (False), those of the padded rows that a bool tensor [D] marks, or parts of a packed row."""
 
 _NAME = "reading_direction"
 
@@ -61,19 +62,21 @@ def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Ten
     return mask.masked_fill(~seen, torch.finfo(mask.dtype).min), False
 
 
-def packed_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_]) -> Causal:
-    """The documents of a packed row, those that are read both ways and those that are read causally.
+def causal_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_], packed: bool) -> Causal:
+    """What is read causally of documents of `lengths` [D]: a bool where all are alike, and of padded rows a bool tensor.
 
-    Of each part its `tokens` int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows` bool [D] marks the causal
-    ones. A bool alone where all documents are alike.
+    Of a packed row those documents that are read both ways and those that are read causally: of each part its `tokens`
+    int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows` bool [D] marks the causal ones.
 
     Example:
-        >>> parts = packed_parts(np.array([2, 3, 1]), np.array([False, True, False]))
+        >>> parts = causal_parts(np.array([2, 3, 1]), np.array([False, True, False]), packed=True)
         >>> parts["both"]["tokens"].tolist(), parts["both"]["cu_seqlens"].tolist(), parts["causal"]["max_length"]
         ([0, 1, 5], [0, 2, 3], 3)
     """
     if causal.all() or not causal.any():
         return bool(causal.all())
+    if not packed:
+        return torch.from_numpy(causal)
     starts = np.cumsum(lengths) - lengths
 
     def part(chosen: NDArray[np.bool_]) -> dict[str, Any]:
@@ -87,11 +90,6 @@ def packed_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_]) -> Causa
     return {"rows": torch.from_numpy(causal), "both": part(~causal), "causal": part(causal)}
 
 
-def padded_parts(causal: NDArray[np.bool_]) -> Causal:
-    """The same for padded rows: a bool where all are alike, else a bool tensor [D]."""
-    return bool(causal[0]) if len(set(causal.tolist())) == 1 else torch.from_numpy(causal)
-
-
 def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Causal:
     """The first documents, of these `lengths`, of what is read causally."""
     if isinstance(causal, bool):
@@ -100,12 +98,5 @@ def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Cau
     if not packed:
         return causal[: len(sizes)]
     rows = causal["rows"][: len(sizes)]
-    found = packed_parts(sizes, rows.cpu().numpy())
-    return found if isinstance(found, bool) else _moved(found, rows.device)
-
-
-def _moved(parts: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    return {
-        name: _moved(x, device) if isinstance(x, dict) else x.to(device) if isinstance(x, Tensor) else x
-        for name, x in parts.items()
-    }
+    found = causal_parts(sizes, rows.cpu().numpy(), packed)
+    return apply_to_collection(found, Tensor, lambda part: part.to(rows.device))

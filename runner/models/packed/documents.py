@@ -5,7 +5,7 @@ Letters in shapes: D documents, T tokens of all of them, L of the longest, N hea
 heads in all buckets.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
@@ -128,6 +128,27 @@ def _band(length: int, before: int, behind: int, dtype: torch.dtype, device: tor
     return torch.zeros(far.shape, dtype=dtype, device=device).masked_fill_(far, -torch.inf)
 
 
+class Options(NamedTuple):
+    """How the tokens of a document see each other."""
+
+    sides: tuple[int, int]
+    """How many tokens before and behind a token it sees; -1 is all."""
+    scale: float
+    dropout: float = 0.0
+    added: Callable[[Tensor, Tensor], Tensor] | None = None
+    """From queries and keys [D, N, T, H] what is added to their scores, [D or 1, N, T, T]."""
+    keys: Tensor | None = None
+    """Those of dropout [T], if they are not the module's own."""
+
+    def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
+        """What is added to the scores of documents of one length, of a shape that broadcasts to theirs."""
+        window = window_mask(query.shape[2], *self.sides, query)
+        if self.added is None:
+            return window
+        scores = self.added(query, key)
+        return scores if window is None else scores + window
+
+
 class Bucket(NamedTuple):
     """Documents of similar lengths, computed as one batch [D * N, L, H]."""
 
@@ -161,9 +182,9 @@ class Bucket(NamedTuple):
         mine = places.narrow(0, self.first, len(self.sources))
         return mine.view(*self.shape, places.shape[-1])
 
-    def mask(self, before: int, behind: int, query: Tensor) -> Tensor | None:
+    def mask(self, sides: tuple[int, int], query: Tensor) -> Tensor | None:
         """A mask to add to scores [D, N, L, L], of a shape that broadcasts to theirs."""
-        window = window_mask(self.shape[1], before, behind, query)
+        window = window_mask(self.shape[1], *sides, query)
         if self.unseen is None:
             return window
         return self.unseen if window is None else self.unseen + window

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from tiryns.runner.models.packed.documents import Chosen, buckets
+from tiryns.runner.models.packed.documents import Chosen, Options, buckets
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
 from tiryns.runner.widening import at_least_fp32, widened
 
@@ -68,35 +68,31 @@ class DroppedAttention(torch.autograd.Function):
         key: Tensor,
         value: Tensor,
         cu_seqlens: Tensor,
-        before: int,
-        behind: int,
-        rate: float,
-        scale: float,
-        keys: Tensor | None = None,
+        options: Options,
         chosen: Chosen | None = None,
     ) -> Tensor:
-        """Tokens see up to `before` others before and `behind` behind them, -1 is all.
+        """Weights are dropped by the keys [T] of the queries if `options` have them.
 
-        Weights are dropped at `rate`, by the `keys` [T] of the queries if given. With `chosen`, queries and `keys` are
-        those of M tokens alone, which see all of their documents, and so is the result [M, N, H].
+        With `chosen`, queries and keys are those of M tokens alone, which see all of their documents, and so is the
+        result [M, N, H].
         """
         heads = query.shape[1]
         asked = buckets(tuple(cu_seqlens.tolist()), heads)
         asking = asked if chosen is None else asked.of_chosen(chosen, heads)
-        ctx.asked, ctx.asking, ctx.scale = asked, asking, scale
-        query, out, saved = query * scale, asking.empty(value), []
+        ctx.asked, ctx.asking, ctx.scale = asked, asking, options.scale
+        query, out, saved = query * options.scale, asking.empty(value), []
         with torch.autocast("cpu", enabled=False):
             for ours, theirs in zip(asking.parts, asked.parts, strict=True):
                 q, k, v = ours.padded(query), theirs.padded(key), theirs.padded(value)
                 scores = torch.bmm(q, k.transpose(1, 2)).unflatten(0, (-1, heads))
-                if (mask := theirs.mask(before, behind, q)) is not None:
+                if (mask := theirs.mask(options.sides, q)) is not None:
                     scores.add_(mask)
                 weights = torch.softmax(scores, -1)
-                if keys is None:
+                if options.keys is None:
                     bits = bits_drawn(weights.shape)
                 else:
-                    bits = DropoutKeys.of_weights(keys[ours.tokens], heads, weights.shape[-1])
-                dropped = kept(bits, rate, weights.dtype).mul_(weights).flatten(0, 1)
+                    bits = DropoutKeys.of_weights(options.keys[ours.tokens], heads, weights.shape[-1])
+                dropped = kept(bits, options.dropout, weights.dtype).mul_(weights).flatten(0, 1)
                 torch.bmm(dropped, v, out=ours.part(out))
                 saved += [q, k, v, weights.flatten(0, 1), dropped]
         found = asking.flat(out, heads)
@@ -122,7 +118,7 @@ class DroppedAttention(torch.autograd.Function):
                 torch.bmm(dropped.transpose(1, 2), g, out=theirs.part(of_value))
             of_query.mul_(ctx.scale)
         made = (asking.flat(of_query, heads), asked.flat(of_key, heads), asked.flat(of_value, heads))
-        return (*made, *[None] * 7)
+        return (*made, None, None, None)
 
 
 def plain_attention(

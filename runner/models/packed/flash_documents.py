@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tiryns.runner.models.packed.documents import Chosen, runs, window_mask
+from tiryns.runner.models.packed.documents import Chosen, Options, runs, window_mask
 from tiryns.runner.patches.torch.flash import flash, flash_backward
 
 Extents = list[tuple[int, int]]
@@ -22,17 +22,16 @@ def flash_attention(
     key: Tensor,
     value: Tensor,
     cu_seqlens: Tensor,
-    sides: tuple[int, int],
-    scale: float,
+    options: Options,
     chosen: Chosen | None = None,
 ) -> Tensor:
-    """Attention [T, N, H] of tokens that see so many others before and behind them, -1 is all of the document.
+    """Attention [T, N, H], without dropout and added scores.
 
     With `chosen` queries [M, N, H] are theirs alone, and so are the results; they see all of their documents.
     """
     if torch.compiler.is_compiling():
-        return document_attention(query, key, value, cu_seqlens, *sides, scale)[0]
-    return _Documents.apply(query, key, value, cu_seqlens, sides, scale, chosen)
+        return document_attention(query, key, value, cu_seqlens, *options.sides, options.scale)[0]
+    return _Documents.apply(query, key, value, cu_seqlens, options, chosen)
 
 
 def _extents(cu_seqlens: Tensor, chosen: Chosen | None = None) -> tuple[Extents, Extents]:
@@ -59,7 +58,7 @@ def _flat(batch: Tensor) -> Tensor:
 
 
 def _forward(
-    states: Sequence[Tensor], extents: tuple[Extents, Extents], sides: tuple[int, int], scale: float
+    states: Sequence[Tensor], extents: tuple[Extents, Extents], options: Options
 ) -> tuple[Tensor, list[Tensor]]:
     """The attention [M, N, H], and for each batch the logarithms of the sums of its softmax [D, N, length]."""
     outs, sums = [], []
@@ -69,7 +68,8 @@ def _forward(
         if q.shape[2] == 0:
             sums.append(q[..., 0])
             continue
-        out, found = flash(q, k, v, attn_mask=window_mask(length, *sides, q), scale=scale)
+        mask = window_mask(length, *options.sides, q)
+        out, found = flash(q, k, v, attn_mask=mask, scale=options.scale)
         outs.append(_flat(out))
         sums.append(found)
     return torch.cat(outs) if outs else torch.empty_like(states[0]), sums
@@ -80,8 +80,7 @@ def _backward(
     tensors: Sequence[Tensor],
     sums: Sequence[Tensor],
     extents: tuple[Extents, Extents],
-    sides: tuple[int, int],
-    scale: float,
+    options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value; `tensors` are these three and the attention."""
     of_queries, of_keys = extents
@@ -90,7 +89,7 @@ def _backward(
     found: tuple[list[Tensor], ...] = ([], [], [])
     for *parts, logs, (number, length) in zip(*batches, sums, of_keys, strict=True):
         if parts[1].shape[2]:
-            mask = window_mask(length, *sides, parts[1])
+            mask, scale = window_mask(length, *options.sides, parts[1]), options.scale
             grads = [_flat(x) for x in flash_backward(*parts, logs, 0.0, False, attn_mask=mask, scale=scale)]
         else:
             nothing = gradient.new_zeros((number * length, *gradient.shape[1:]))
@@ -111,11 +110,10 @@ class _Documents(torch.autograd.Function):
         key: Tensor,
         value: Tensor,
         cu_seqlens: Tensor,
-        sides: tuple[int, int],
-        scale: float,
+        options: Options,
         chosen: Chosen | None,
     ) -> Tensor:
-        ctx.settings = (_extents(cu_seqlens, chosen), sides, scale)
+        ctx.settings = (_extents(cu_seqlens, chosen), options)
         out, ctx.sums = _forward((query, key, value), *ctx.settings)
         ctx.save_for_backward(query, key, value, out)
         return out
@@ -124,7 +122,7 @@ class _Documents(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of query, key and value."""
-        return (*_backward(gradient, ctx.saved_tensors, ctx.sums, *ctx.settings), None, None, None, None)
+        return (*_backward(gradient, ctx.saved_tensors, ctx.sums, *ctx.settings), None, None, None)
 
 
 @torch.library.custom_op("tiryns::document_attention", mutates_args=())
@@ -132,7 +130,8 @@ def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
     """The attention [T, N, H] as an operator that torch.compile need not unroll, and the logarithms [T * N]."""
-    out, sums = _forward((query, key, value), _extents(cu_seqlens), (before, behind), scale)
+    options = Options((before, behind), scale)
+    out, sums = _forward((query, key, value), _extents(cu_seqlens), options)
     return out, torch.cat([each.flatten() for each in sums])
 
 
@@ -158,7 +157,8 @@ def document_attention_backward(
             sums.split([number * length * heads for number, length in extents[0]]), extents[0], strict=True
         )
     ]
-    return _backward(gradient, (query, key, value, out), logs, extents, (before, behind), scale)
+    options = Options((before, behind), scale)
+    return _backward(gradient, (query, key, value, out), logs, extents, options)
 
 
 @document_attention.register_fake

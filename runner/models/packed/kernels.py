@@ -21,6 +21,7 @@ def use_kernel(name: str | None) -> None:
     """Chooses which of `FLASH_KERNELS` models use from now on; None is the first that is installed."""
     global _chosen
     _chosen = name
+    flash_kernel.cache_clear()
 
 
 def gpu_has_flash(device: torch.device | None = None) -> bool:
@@ -28,6 +29,7 @@ def gpu_has_flash(device: torch.device | None = None) -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
+@lru_cache
 def flash_kernel(
     sides: tuple[int, int], scale: float, size: int, dropout: float = 0.0
 ) -> Callable[..., Any] | None:
@@ -36,16 +38,9 @@ def flash_kernel(
     It takes queries, keys and values [T, N, H], the bounds of documents twice, and the longest length twice. Dropout is
     drawn from the generator of the device.
     """
-    return _kernel(sides, scale, size, dropout, _chosen)
-
-
-@lru_cache
-def _kernel(
-    sides: tuple[int, int], scale: float, size: int, dropout: float, chosen: str | None
-) -> Callable[..., Any] | None:
     if dropout and size > _MOST_WITH_DROPOUT:
         return None
-    if chosen != "varlen_attn" and find_spec("flash_attn"):
+    if _chosen != "varlen_attn" and find_spec("flash_attn"):
         from flash_attn import flash_attn_varlen_func
 
         return partial(flash_attn_varlen_func, dropout_p=dropout, softmax_scale=scale, window_size=sides)

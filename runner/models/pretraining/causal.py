@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from tiryns.conf.objective.pretraining import HybridLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed import trials
 from tiryns.runner.models.packed.causal import Direction
@@ -128,20 +129,10 @@ class HybridLM(CausalLM):
 
     causal, way = False, "both ways and causally"
 
-    def __init__(
-        self, pretrained: PreTrainedModel, causal_share: float, shifted: bool, z_loss: float = 0.0
-    ) -> None:
-        self.trained_as = sparse_head.SHIFTED if shifted else sparse_head.HYBRID
-        super().__init__(pretrained, z_loss)
-        self.causal_share, self.shifted = causal_share, shifted
-
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """Those of each part as well, whose denominators are the numbers of its targets."""
-        return (
-            *super().sums,
-            *(f"{part}_{name}" for part in PARTS for name in ("loss", "correct", "targets")),
-        )
+    def __init__(self, pretrained: PreTrainedModel, options: HybridLanguageModeling) -> None:
+        self.trained_as = sparse_head.SHIFTED if options.shifted else sparse_head.HYBRID
+        super().__init__(pretrained, options.z_loss)
+        self.options = options
 
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: the weighted `loss`, `correct`, and both of each part apart."""
@@ -166,17 +157,18 @@ class HybridLM(CausalLM):
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
         """The places [M] of the tokens that are guessed: of masked ones their own, unless `shifted`."""
-        return positions + (1 if self.shifted else micro_batch["causal_targets"].long())
+        return positions + (1 if self.options.shifted else micro_batch["causal_targets"].long())
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """The weighted mean of both losses, accuracy over all targets, perplexity of next tokens; then of each part."""
         parts: dict[str, float] = {}
+        share = self.options.causal_share
         for part in PARTS:
             targets = max(totals[f"{part}_targets"], 1.0)
             parts |= {f"{part}_{name}": totals[f"{part}_{name}"] / targets for name in ("loss", "correct")}
             parts[f"{part}_accuracy"] = parts.pop(f"{part}_correct")
         return {
-            "loss": (1 - self.causal_share) * parts["mlm_loss"] + self.causal_share * parts["clm_loss"],
+            "loss": (1 - share) * parts["mlm_loss"] + share * parts["clm_loss"],
             "accuracy": totals["correct"] / max(totals["weight"], 1.0),
             "perplexity": math.exp(min(parts["clm_loss"], 700.0)),
             **parts,

@@ -33,11 +33,6 @@ class MaskedDiffusionLM(SparseMaskedLM):
         self.special: Tensor
         self.register_buffer("special", special, persistent=False)
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """As those of masked language models, and the number of `targets`."""
-        return (*super().sums, "targets")
-
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: weighted `loss` in nats, `correct` guesses, and masked tokens as `targets`."""
         sums = super().forward(micro_batch)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PretrainedConfig, PreTrainedModel
 
+from tiryns.conf.objective.pretraining import EnhancedMaskedLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.pooling import pooled
@@ -19,34 +20,21 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
-    """Predicts every token from the sentence embedding and a few other tokens, and masked tokens if `masks_encoder`.
+    """Predicts every token from the sentence embedding and a few other tokens, and tokens that the encoder sees masked.
 
     Both go through the model's own head. The decoder is not exported.
     """
 
     def __init__(
-        self,
-        pretrained: PreTrainedModel,
-        decoder_masking: float,
-        masks_encoder: bool,
-        encoder_loss_weight: float,
-        pooling: str,
-        max_sequence_length: int,
+        self, pretrained: PreTrainedModel, options: EnhancedMaskedLanguageModeling, max_sequence_length: int
     ) -> None:
         super().__init__(pretrained)
         embeddings = pretrained.get_input_embeddings()
         assert isinstance(embeddings, nn.Embedding)
-        self.masks_encoder, self.pooling = masks_encoder, pooling
-        self.embedding = Embedding(pooling, normalised=True, max_length=max_sequence_length)
-        self.encoder_loss_weight = encoder_loss_weight
+        self.options = options
+        self.embedding = Embedding(options.pooling, normalised=True, max_length=max_sequence_length)
         sizes = (embeddings.embedding_dim, max_sequence_length)
-        self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=decoder_masking)
-
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """With those of the encoder, where it is masked."""
-        encoder = ("decoder_loss", "encoder_loss", "encoder_correct", "encoder_targets")
-        return (*super().sums, *(encoder if self.masks_encoder else ()))
+        self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=options.decoder_masking)
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Sums over the micro-batch: the weighted `loss` of decoder and encoder, `correct` of the decoder.
@@ -62,7 +50,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         if "encoder_input_ids" not in micro_batch:
             return sums
         encoder = self.score(rows_at(hidden, positions), targets, None, positions)
-        weight = self.encoder_loss_weight
+        weight = self.options.encoder_loss_weight
         return {
             "loss": (sums["loss"] + weight / micro_batch["encoder_rate"] * encoder["loss"]) / (1 + weight),
             "correct": sums["correct"],
@@ -82,7 +70,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
     def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: MicroBatch) -> Tensor:
         """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E], or of packed rows."""
-        seeds, sentence = micro_batch["row_seeds"], pooled(hidden, micro_batch, self.pooling)
+        seeds, sentence = micro_batch["row_seeds"], pooled(hidden, micro_batch, self.options.pooling)
         if "cu_seqlens" not in micro_batch:
             return self.decoder(sentence, embeddings, micro_batch["attention_mask"], seeds)
         mask = unpacked(torch.ones_like(seeds), micro_batch, 0)
@@ -99,10 +87,10 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side."""
-        decoder = super().figures({**totals, "loss": totals.get("decoder_loss", totals["loss"])})
-        if "encoder_targets" not in totals:
-            return decoder
-        weight = self.encoder_loss_weight if totals["encoder_targets"] else 0.0
+        if not self.options.encoder_mlm_probability:
+            return super().figures(totals)
+        decoder = super().figures(totals | {"loss": totals["decoder_loss"]})
+        weight = self.options.encoder_loss_weight if totals["encoder_targets"] else 0.0
         targets = max(totals["encoder_targets"], 1.0)
         encoder_loss = totals["encoder_loss"] / targets
         return {

@@ -7,13 +7,13 @@ shared table, E width of a network's embeddings.
 """
 
 import copy
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PretrainedConfig, PreTrainedModel
 
+from tiryns.conf.objective.pretraining import ReplacedTokenDetection
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.encoder import checked_fields
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits
@@ -42,11 +42,16 @@ class TokenGenerator(SparseMaskedLM):
         left_out[: len(never)] = never
         self.register_buffer("left_out", left_out, persistent=False)
         self._keys = torch.empty(0, dtype=torch.int64)
+        """Those of the tokens [P], of their documents and places, or drawn where documents have none."""
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """The sum of the targets' `loss` in nats, and a `sampled` token [M] for each."""
         positions = micro_batch["target_positions"]
-        self._keys = sampling_keys(micro_batch)
+        if "sample_keys" in micro_batch:
+            self._keys = DropoutKeys(micro_batch, SAMPLING).tokens
+        else:
+            ids = micro_batch["input_ids"]
+            self._keys = torch.randint(2**62, (ids.numel(),), device=ids.device)
         chosen = rows_at(self.encode(micro_batch, positions), positions)
         losses, sampled = self.scored(chosen, micro_batch["targets"], None, positions)
         return {"loss": added_up(losses), "sampled": torch.cat(list(sampled))}
@@ -65,14 +70,6 @@ class TokenGenerator(SparseMaskedLM):
         return torch.cat(found)
 
 
-def sampling_keys(micro_batch: MicroBatch) -> Tensor:
-    """Keys [P] of the tokens, int64: those of their documents and places, or drawn where documents have none."""
-    if "sample_keys" in micro_batch:
-        return DropoutKeys(micro_batch, SAMPLING).tokens
-    ids = micro_batch["input_ids"]
-    return torch.randint(2**62, (ids.numel(),), device=ids.device)
-
-
 def gumbel(keys: Tensor, count: int) -> Tensor:
     """Gumbel noise [M, count] in float32 under int64 keys [M], 32 bits for each: -log(-log(1 - u)), u in (0, 1).
 
@@ -82,18 +79,16 @@ def gumbel(keys: Tensor, count: int) -> Tensor:
     return words.float().add_(0.5).mul_(2.0**-32).neg_().log1p_().neg_().log_().neg_()
 
 
-def generator_config(
-    config: PretrainedConfig, size: float, depth: float, changes: Mapping[str, object]
-) -> PretrainedConfig:
-    """The config of a generator: `size` of the heads, each as wide as they are, and with them of the widths of hidden
-    states and feed-forward layers; `depth` of the layers, the first ones; and `changes` of single fields.
+def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) -> PretrainedConfig:
+    """The config of a generator: `generator_size` of the heads, each as wide as they are, and with them of the widths of
+    hidden states and feed-forward layers; `generator_depth` of the layers, the first ones; and single fields.
 
     The width of embeddings stays where a config has one of its own, as ELECTRA's. Raises ValueError for an unknown field.
     """
     small = copy.deepcopy(config)
     heads, layers = config.num_attention_heads, config.num_hidden_layers
-    kept = max(1, round(layers * depth))
-    fewer = max(1, round(heads * size))
+    kept = max(1, round(layers * options.generator_depth))
+    fewer = max(1, round(heads * options.generator_size))
     fields: dict[str, object] = {
         "num_attention_heads": fewer,
         "hidden_size": config.hidden_size // heads * fewer,
@@ -105,7 +100,7 @@ def generator_config(
     for name, value in vars(config).items():  # of each layer, such as its kind
         if isinstance(value, list) and len(value) == layers:
             fields[name] = value[:kept]
-    small.update(fields | checked_fields({**changes}, config, "objective.generator"))
+    small.update(fields | checked_fields(options.generator or {}, config, "objective.generator"))
     return small
 
 

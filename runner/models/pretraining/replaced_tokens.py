@@ -5,7 +5,6 @@ Letters in shapes: B sequences, T tokens, M targets, H hidden.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import ElectraForPreTraining, ElectraModel, PretrainedConfig, PreTrainedModel
 
+from tiryns.conf.objective.pretraining import ReplacedTokenDetection
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.flops import FlopCounts, network_flops
 from tiryns.runner.models.packed.dropout import replace_dropout
@@ -47,19 +47,7 @@ class ReplacedTokenDetector(WrappedModel):
 
     unshardable = "objective=rtd trains two networks, whose embeddings depend on each other"
 
-    def __init__(
-        self,
-        pretrained: PreTrainedModel,
-        never: Tensor,
-        generator_size: float,
-        generator_depth: float,
-        generator: Mapping[str, object],
-        shared_embeddings: str,
-        discriminator_head: str,
-        discriminator_weight: float,
-        temperature: float,
-        export_generator: bool,
-    ) -> None:
+    def __init__(self, pretrained: PreTrainedModel, never: Tensor, options: ReplacedTokenDetection) -> None:
         """Takes a masked language model, whose encoder becomes the discriminator's; the generator is a smaller one.
 
         `never` [V] marks tokens that are never sampled.
@@ -67,16 +55,18 @@ class ReplacedTokenDetector(WrappedModel):
         body: Any = pretrained.base_model
         if body is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        is_electra = isinstance(body, ElectraModel) and discriminator_head == "electra"
-        small = generator_config(pretrained.config, generator_size, generator_depth, generator)
-        made = type(pretrained)(small)
-        share_embeddings(body, made, shared_embeddings)
-        super().__init__(_as_electra(body) if is_electra else body)
-        self.generator = TokenGenerator(made, temperature, never)
-        self.head = (
-            None if is_electra else DiscriminatorHead(pretrained.config, discriminator_head == "deberta")
-        )
-        self.discriminator_weight, self.export_generator = discriminator_weight, export_generator
+        head = options.discriminator_head
+        is_electra = isinstance(body, ElectraModel) and head == "electra"
+        made = type(pretrained)(generator_config(pretrained.config, options))
+        share_embeddings(body, made, options.shared_embeddings)
+        discriminator = body
+        if is_electra:
+            discriminator = ElectraForPreTraining(body.config)
+            discriminator.electra = body
+        super().__init__(discriminator)
+        self.generator = TokenGenerator(made, options.temperature, never)
+        self.head = None if is_electra else DiscriminatorHead(pretrained.config, head == "deberta")
+        self.options = options
         replace_dropout(self)
         self.train(pretrained.training)
 
@@ -99,7 +89,7 @@ class ReplacedTokenDetector(WrappedModel):
         loss = (losses * counts).sum()
         share = self.factor(micro_batch, MASKED)
         sums = {
-            "loss": share * generated["loss"] + self.discriminator_weight * loss,
+            "loss": share * generated["loss"] + self.options.discriminator_weight * loss,
             "generator_loss": generated["loss"].detach(),
             "discriminator_loss": loss.detach(),
             "replaced": differs.sum(),
@@ -160,7 +150,7 @@ class ReplacedTokenDetector(WrappedModel):
         replaced, called, found = (totals[name] for name in ("replaced", "called", "found"))
         share = min(max(replaced / tokens, 1e-12), 1 - 1e-12)
         return {
-            "loss": generator + self.discriminator_weight * discriminator,
+            "loss": generator + self.options.discriminator_weight * discriminator,
             "generator_loss": generator,
             "generator_accuracy": 1 - replaced / masked,
             "discriminator_loss": discriminator,
@@ -185,18 +175,11 @@ class ReplacedTokenDetector(WrappedModel):
             (folder / DISCRIMINATOR).mkdir()
             weights = {name: tensor.contiguous() for name, tensor in self.head.state_dict().items()}
             save_file(weights, folder / DISCRIMINATOR / "head.safetensors")
-        if not self.export_generator:
+        if not self.options.export_generator:
             return []
         small = self.generator.pretrained
         small.save_pretrained(folder / "generator", state_dict=plain_weights(small))
         return [folder / "generator"]
-
-
-def _as_electra(body: ElectraModel) -> ElectraForPreTraining:
-    """The encoder with the head of ELECTRA's discriminator."""
-    made = ElectraForPreTraining(body.config)
-    made.electra = body
-    return made
 
 
 class DiscriminatorHead(nn.Module):
@@ -215,17 +198,12 @@ class DiscriminatorHead(nn.Module):
     def forward(self, hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:
         """Logits [B, T] of hidden states [B, T, H]; packed documents begin at `cu_seqlens`."""
         if self.norm is not None:
-            hidden = self.norm(hidden + first_states(hidden, cu_seqlens))
+            first = hidden[:, :1]  # of the row, or for each token of its document
+            if cu_seqlens is not None:
+                bounds, places = cu_seqlens.long(), torch.arange(hidden.shape[1], device=hidden.device)
+                first = hidden[:, bounds[torch.searchsorted(bounds[1:], places, right=True)]]
+            hidden = self.norm(hidden + first)
         return self.score(functional.gelu(self.dense(hidden))).squeeze(-1)
-
-
-def first_states(hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:
-    """The state of its document's first token for each token, [B, 1, H], or [1, T, H] of a packed row."""
-    if cu_seqlens is None:
-        return hidden[:, :1]
-    places = torch.arange(hidden.shape[1], device=hidden.device)
-    owners = torch.searchsorted(cu_seqlens[1:].long(), places, right=True)
-    return hidden[:, cu_seqlens.long()[owners]]
 
 
 def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor]:

@@ -30,6 +30,9 @@ CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token
 before."""
 
+Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""In chunks, the loss of each target [N], and whether it is guessed right (none in training)."""
+
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
 
@@ -54,11 +57,6 @@ class SparseMaskedLM(WrappedModel):
         self._fixed: FixedShapes | None = None
         self._head_alone: tuple[PreTrainedModel, ...] = ()  # no module of this one: it has the same weights
 
-    @property
-    def sums(self) -> tuple[str, ...]:
-        """The names of `forward`'s sums, and `weight`."""
-        return ("loss", "correct", "weight")
-
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
         losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
@@ -69,10 +67,8 @@ class SparseMaskedLM(WrappedModel):
             sums["row_sums"] = self.row_sums(micro_batch, by_target)
         return sums
 
-    def target_losses(
-        self, micro_batch: MicroBatch, positions: Tensor
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The losses of the targets at positions [N], and whether they are guessed right: see `scored`."""
+    def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
+        """What `scored` says of the targets at positions [N]."""
         fixed = self._fixed_shapes if "cu_seqlens" in micro_batch else None
         if fixed or self._is_filled(micro_batch):
             wider, places = filled(micro_batch, positions, fixed.sizes if fixed else None)
@@ -121,12 +117,11 @@ class SparseMaskedLM(WrappedModel):
 
     def scored(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor, *more: Tensor
-    ) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
-        """The loss of each target [N], and whether it is guessed right (none in training), in chunks.
+    ) -> Scored:
+        """The losses of hidden states [N, H] with targets [N] and factors [N].
 
-        A subclass may give its `token_losses` `more` tensors [N, ...].
-
-        Dropout of the head goes by the `positions` [N] of the targets, which count tokens row by row.
+        A subclass may give its `token_losses` `more` tensors [N, ...]. Dropout of the head goes by the `positions` [N] of
+        the targets, which count tokens row by row.
 
         Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
         """
@@ -173,7 +168,7 @@ class SparseMaskedLM(WrappedModel):
 
     def figure_names(self) -> list[str]:
         """The names of the `figures`, the loss first."""
-        return list(self.figures(defaultdict(lambda: 1.0, dict.fromkeys(self.sums, 1.0))))
+        return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Figures of an evaluation, from the sums of `forward`'s entries and of the weights."""

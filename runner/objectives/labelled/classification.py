@@ -74,11 +74,11 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
             return SequenceClassifier(pretrained, self.problem_type, self.loss_of(pretrained))
 
         from tiryns.runner.models.distillation.classifier import DistilledClassifier
-        from tiryns.runner.models.distillation.teacher import Teacher, load_teacher
+        from tiryns.runner.models.distillation.teacher import load_teacher
 
         labels, longest = self.labels or ["value"], self.max_sequence_length
         loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, labels, longest)
-        teacher = Teacher(SequenceClassifier(loaded, self.problem_type))
+        teacher = SequenceClassifier(loaded, self.problem_type)
         return DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, self.options)
 
     @property

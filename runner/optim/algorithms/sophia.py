@@ -72,7 +72,13 @@ class SophiaNeeds(LoopNeeds):
             yield
             return
         parameters = parameters_of(self.optimizer)
-        self._begin(parameters)
+        self.create_graph = True
+        self.optimizer.hessian = [torch.zeros_like(p) for p in parameters]
+        seed = int(self.optimizer.param_groups[0].get("step", 0))
+        devices = {p.device for p in parameters}
+        generators = {device: torch.Generator(device).manual_seed(seed) for device in devices}
+        samples = range(self.optimizer.num_samples)
+        self.noise = [[self._draw(p, generators[p.device]) for p in parameters] for _ in samples]
         hooks = [p.register_hook(partial(self._take, number)) for number, p in enumerate(parameters)]
         try:
             with sdpa_kernel(SDPBackend.MATH), set_stance("force_eager"), warnings.catch_warnings():
@@ -84,16 +90,6 @@ class SophiaNeeds(LoopNeeds):
             self.optimizer.hessian = None
             for hook in hooks:
                 hook.remove()
-
-    def _begin(self, parameters: list[torch.Tensor]) -> None:
-        self.create_graph = True
-        self.optimizer.hessian = [torch.zeros_like(p) for p in parameters]
-        step = int(self.optimizer.param_groups[0].get("step", 0))
-        generators = {
-            device: torch.Generator(device).manual_seed(step) for device in {p.device for p in parameters}
-        }
-        samples = range(self.optimizer.num_samples)
-        self.noise = [[self._draw(p, generators[p.device]) for p in parameters] for _ in samples]
 
     def _draw(self, like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         noise = torch.empty_like(like, requires_grad=False)

@@ -18,7 +18,6 @@ from tests.support.run_data import GivenData
 from tiryns.conf.objective.labelled import SequenceClassification
 from tiryns.runner.models.distillation import classifier
 from tiryns.runner.models.distillation.classifier import outputs_of
-from tiryns.runner.models.distillation.teacher import Teacher
 
 
 @pytest.fixture(autouse=True)
@@ -105,12 +104,12 @@ def test_a_student_learns_the_same_from_the_cache(kind: str, layout: str) -> Non
     student.options.cache_teacher = True
     with in_fp32():
         student.before_training(data, {"objective.teacher": "a"}, 0)
-    student.teacher = Teacher(teacher_of(collator, seed=2))  # which is not asked again
+    student.learn_from(teacher_of(collator, seed=2), student.options)  # which is not asked again
     assert_close(student(batch)["loss"], expected, rtol=1e-5, atol=1e-5)
     assert "known" not in student.state_dict()
     student.known = None
     if layout == "packed":
-        student.teacher.model.pack_rows()
+        student.teacher.pack_rows()
     assert float((student(batch)["loss"] - expected).detach().abs()) > 1e-5, "the other says other things"
 
 

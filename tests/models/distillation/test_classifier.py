@@ -12,7 +12,6 @@ from tests.objectives.labelled.test_finetuning import case, collated, model
 from tests.support.precision import assert_close, assert_gradients_close, gradients
 from tiryns.conf.objective.labelled import SequenceClassification
 from tiryns.runner.models.distillation.classifier import DistilledClassifier
-from tiryns.runner.models.distillation.teacher import Teacher
 from tiryns.runner.models.finetuning import SequenceClassifier
 from tiryns.runner.objectives.base import Collator
 
@@ -35,7 +34,7 @@ def student_of(
     plain = model(collator)
     assert isinstance(plain, SequenceClassifier)
     made = DistilledClassifier(plain.pretrained, plain.problem_type)
-    return made.learn_from(Teacher(teacher), options).train()
+    return made.learn_from(teacher, options).train()
 
 
 def added_by_formula(kind: str, ours: Tensor, theirs: Tensor, temperature: float) -> Tensor:

@@ -11,7 +11,6 @@ from tests.models.tiny import tiny
 from tests.modules.test_two_passes import Found, assert_same, model, shares, stepped
 from tests.objectives.samples import collator, documents, flat
 from tiryns.conf.objective.contrastive import Contrastive, check_contrastive
-from tiryns.runner.models.distillation.teacher import Teacher
 from tiryns.runner.models.distillation.vectors import DistilledVectors
 from tiryns.runner.models.embedding.losses import PairLoss
 from tiryns.runner.models.wrapped import WrappedModel
@@ -24,16 +23,16 @@ def student(
 ) -> DistilledVectors:
     """In fp64, with a teacher of other sizes."""
     plain = model(loss=kind)
-    made = DistilledVectors(plain.pretrained, plain.pair_loss, "mean", 0.05, False, 4)
+    made = DistilledVectors(plain.pretrained, plain.pair_loss, options, plain.texts, 4)
     torch.manual_seed(2)
     encoder: Any = tiny("bert", teacher_seed, **sizes).base_model
-    made.learn_from(Teacher(WrappedModel(encoder)), options)
+    made.learn_from(WrappedModel(encoder), options)
     if packed:
         made.pack_rows()
     for module in made.modules():
         if "ropout" in type(module).__name__:
             module.__dict__["p"] = 0.0
-    made.teacher.model.double()
+    made.teacher.double()
     return made.double().train()
 
 
@@ -52,7 +51,7 @@ def test_loss_and_gradient_are_those_of_the_formula(monkeypatch: pytest.MonkeyPa
     (batch,) = share["micro_batches"]
     found = stepped(made, [share], monkeypatch)
     made.zero_grad()
-    ours, theirs = (vectors_of(one.pretrained, batch) for one in (made, made.teacher.model))
+    ours, theirs = (vectors_of(one.pretrained, batch) for one in (made, made.teacher))
     plain = made.pair_loss(made.rows_of(torch.stack(ours), [batch], whole_batch=False), made.temperature)
     apart = torch.zeros((), dtype=torch.float64)
     owners = batch["text_rows"].tolist()
@@ -66,7 +65,7 @@ def test_loss_and_gradient_are_those_of_the_formula(monkeypatch: pytest.MonkeyPa
         found, (expected.detach(), {n: p.grad for n, p in made.named_parameters() if p.grad is not None})
     )
     assert "widen.weight" in found[1]
-    assert not any(p.requires_grad or p.grad is not None for p in made.teacher.model.parameters())
+    assert not any(p.requires_grad or p.grad is not None for p in made.teacher.parameters())
 
 
 @pytest.mark.rows(2)

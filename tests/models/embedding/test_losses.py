@@ -76,7 +76,8 @@ def test_few_cosines_at_a_time_change_nothing(monkeypatch: pytest.MonkeyPatch) -
 def test_dimensions_add_up_losses_of_cut_vectors() -> None:
     pairs, loss = rows(), PairLoss("infonce", dimensions=(16, 8, 3), weights=(1.0, 0.5, 0.25))
     sizes = ((16, 1), (8, 0.5), (3, 0.25))
-    parts = [weight * PairLoss("infonce")(pairs.cut(size), TEMPERATURE) for size, weight in sizes]
+    cut = {size: pairs._replace(vectors=pairs.vectors[..., :size]) for size, _ in sizes}
+    parts = [weight * PairLoss("infonce")(cut[size], TEMPERATURE) for size, weight in sizes]
     torch.testing.assert_close(loss(pairs, TEMPERATURE), sum(parts))
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tests.support.precision import in_fp32
 from tiryns.runner.models.packed.attention import packed_attention
-from tiryns.runner.models.packed.documents import buckets
+from tiryns.runner.models.packed.documents import Options, buckets
 from tiryns.runner.models.packed.dropout import Dropout, DroppedAttention, can_drop, replace_dropout
 
 
@@ -20,7 +20,7 @@ def seeded(
     inputs: list[Tensor], bounds: Tensor, before: int = -1, behind: int = -1, rate: float = 0.3
 ) -> Tensor:
     torch.manual_seed(5)
-    return DroppedAttention.apply(*inputs, bounds, before, behind, rate, 0.4)
+    return DroppedAttention.apply(*inputs, bounds, Options((before, behind), 0.4, rate))
 
 
 LENGTHS = {"alike": (3, 3), "padded": (2, 4, 1), "buckets": (4, 66, 5, 66)}
@@ -87,7 +87,9 @@ def test_drops_the_share_and_keeps_the_mean() -> None:
 def test_seed_decides_what_is_dropped() -> None:
     inputs, bounds = [torch.randn(16, 2, 8) for _ in range(3)], bounds_of(16)
     assert torch.equal(seeded(inputs, bounds), seeded(inputs, bounds))
-    assert not torch.equal(seeded(inputs, bounds), DroppedAttention.apply(*inputs, bounds, -1, -1, 0.3, 0.4))
+    assert not torch.equal(
+        seeded(inputs, bounds), DroppedAttention.apply(*inputs, bounds, Options((-1, -1), 0.4, 0.3))
+    )
 
 
 @pytest.mark.parametrize(("rate", "possible"), [(0.0, False), (1e-12, False), (0.1, True), (1.0, False)])

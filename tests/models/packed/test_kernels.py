@@ -67,10 +67,9 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
     monkeypatch.setattr(kernels, "find_spec", lambda name: found)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
     monkeypatch.setattr(packed_attention, "_has_flash", lambda _: True)
-    kernels._kernel.cache_clear()
+    kernels.flash_kernel.cache_clear()
     yield made
     kernels.use_kernel(None)
-    kernels._kernel.cache_clear()
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
@@ -150,7 +149,7 @@ def test_torchs_kernel_is_asked_for_what_its_signature_has(
     kernels.use_kernel("varlen_attn")
     assert kernels.flash_kernel((-1, -1), 0.25, 16, 0.1) is None
     monkeypatch.setattr(varlen, "varlen_attn", newer)
-    kernels._kernel.cache_clear()
+    kernels.flash_kernel.cache_clear()
     found: Any = kernels.flash_kernel((-1, -1), 0.25, 16, 0.1)
     assert (found.func, found.keywords) == (newer, {"dropout_p": 0.1})
     assert kernels.flash_kernel((2, 2), 0.25, 16, 0.1) is None, "which has no window"

@@ -11,7 +11,7 @@ from tiryns.conf.phases import Phase
 from tiryns.runner.optim import ThreePhaseSchedule, loop_needs
 from tiryns.runner.optim.schedule.chain import decays_of, schedule_of, timeline_of
 from tiryns.runner.optim.schedule.schedulers import PhasedScheduler
-from tiryns.runner.optim.table import defaults
+from tiryns.runner.optim.table import OPTIMIZERS
 
 DECOUPLED = (
     "adamw", "adafactor", "galore", "lion", "muon", "normuon", "shampoo", "soap", "sophiah", "stable_adamw",
@@ -23,7 +23,7 @@ Weights = dict[str, torch.Tensor]
 
 def rates_of(name: str, factor: float) -> dict[str, float]:
     """The peak rates of an optimizer times a factor."""
-    known = {**defaults(name), **QUICK.get(name, {})}
+    known = {**vars(OPTIMIZERS[name]()), **QUICK.get(name, {})}
     return {key: factor * known[key] for key in ("lr", "adamw_lr") if key in known}
 
 

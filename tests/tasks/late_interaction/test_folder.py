@@ -14,8 +14,7 @@ from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
 from tiryns.runner.inference.predictor import Predictor
-from tiryns.runner.tasks.late_interaction.model import PROJECTION
-from tiryns.runner.tasks.late_interaction.task import MaxSim
+from tiryns.runner.tasks.late_interaction import PROJECTION, MaxSim
 
 WORDS = ["objective=late_interaction", "objective.token_dimensions=8"]
 MARKED = [f"{text}. {text[:9]}!" for text in TEXTS]

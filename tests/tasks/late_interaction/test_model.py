@@ -16,9 +16,8 @@ from tests.objectives.samples import MASK, collator
 from tests.support import needs
 from tiryns.runner.models.embedding import losses
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs, ranks
-from tiryns.runner.tasks.late_interaction import task
-from tiryns.runner.tasks.late_interaction.model import PROJECTION, LateInteractionModel
-from tiryns.runner.tasks.late_interaction.task import MaxSim
+from tiryns.runner.tasks import late_interaction
+from tiryns.runner.tasks.late_interaction import PROJECTION, LateInteractionModel, MaxSim
 
 LATE: dict[str, Any] = {"objective": "late_interaction", "token_dimensions": 8}
 ONE = torch.tensor(1.0, dtype=torch.float64)
@@ -44,7 +43,7 @@ def by_hand(query: Tensor, passage: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("at_once", [1, 2**24])
 def test_maxsim_is_its_formula(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "AT_ONCE", at_once)
+    monkeypatch.setattr(late_interaction, "AT_ONCE", at_once)
     pairs, score = texts(longest=9), MaxSim()
     queries, passages = pairs.vectors[:, 0], pairs.vectors[:, 1]
     expected = torch.stack([torch.stack([by_hand(q, p) for p in passages]) for q in queries])
@@ -100,7 +99,7 @@ def test_few_products_at_a_time_change_no_loss_and_no_gradient(monkeypatch: pyte
     whole = loss(pairs, ONE)
     (expected,) = torch.autograd.grad(whole, pairs.vectors)
     monkeypatch.setattr(losses, "COSINES_AT_ONCE", 1)
-    monkeypatch.setattr(task, "AT_ONCE", 1)
+    monkeypatch.setattr(late_interaction, "AT_ONCE", 1)
     found = loss(pairs, ONE)
     torch.testing.assert_close(found, whole)
     (of_found,) = torch.autograd.grad(found, pairs.vectors)

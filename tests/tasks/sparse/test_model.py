@@ -11,10 +11,12 @@ from tests.models.tiny import tiny
 from tests.modules.test_two_passes import CUTS, assert_same, model, sequences, shares, stepped
 from tests.objectives.samples import VOCABULARY, collator
 from tests.support import needs
+from tiryns.conf.objective.contrastive import Sparse
 from tiryns.runner.evaluation.similarity import DOT
+from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs
-from tiryns.runner.tasks.sparse import model as sparse_model
-from tiryns.runner.tasks.sparse.model import SparseModel
+from tiryns.runner.tasks import sparse
+from tiryns.runner.tasks.sparse import SparseModel
 
 HEAVY: dict[str, Any] = {
     "objective": "sparse",
@@ -38,7 +40,7 @@ def by_hand(texts: list[Tensor], pretrained: Any) -> Tensor:
 def test_vector_is_the_maximum_of_the_activations_of_tokens(
     architecture: str, at_once: int, packed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sparse_model, "LOGITS_AT_ONCE", at_once)
+    monkeypatch.setattr(sparse, "LOGITS_AT_ONCE", at_once)
     trained, plain = model(architecture, packed=packed, objective="sparse"), tiny(architecture).double()
     (batch,), (padded,) = (shares(packed=p, objective="sparse")[0]["micro_batches"] for p in (packed, False))
     rows_with_masks = zip(padded["input_ids"], padded["attention_mask"].bool(), strict=True)
@@ -59,9 +61,9 @@ def gradients(vectors: Tensor, pretrained: Any) -> list[Tensor]:
 
 def made(loss: str = "infonce", weights: tuple[float, float] = (0.3, 0.1), **options: Any) -> SparseModel:
     """A model in training whose loss of given vectors is asked for."""
-    found = SparseModel(tiny(), PairLoss(loss, similarity=DOT, **options), 1.0, False, 4).train()
-    found.flops_weights = weights
-    return found
+    settings = Sparse(query_flops_weight=weights[0], passage_flops_weight=weights[1])
+    pair_loss = PairLoss(loss, similarity=DOT, **options)
+    return SparseModel(tiny(), pair_loss, settings, Embedding("max"), 4).train()
 
 
 def non_negative(negatives: int) -> Pairs:

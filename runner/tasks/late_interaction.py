@@ -1,26 +1,129 @@
-"""The task of late interaction, its pairs of texts, and MaxSim.
+"""Late interaction: each text becomes a vector for each of its tokens (ColBERT, arXiv 2004.12832 and 2112.01488).
 
-Letters in shapes: X texts, N tokens; of MaxSim Q queries, P passages, D pairs, T tokens of a text, H width of a token's
-vector.
+The model makes token vectors of an encoder's hidden states; the collator may fill queries up with mask tokens. An
+evaluated set has the figures of single vectors, by MaxSim, which scores the token vectors of a query against those of a
+passage.
+
+Letters in shapes: X texts of a micro-batch, L tokens of the longest text there may be, H hidden, E width of a token's
+vector, N tokens; of MaxSim Q queries, P passages, D pairs, T tokens of a text, H width of a token's vector.
 """
 
 import string
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import cached_file
 
 from tiryns.conf.objective.contrastive import LateInteraction as Options
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.similarity import DotProduct
+from tiryns.runner.models.embedding.contrastive import PairsModel, leave_out_pooler, loaded_without_pooler
+from tiryns.runner.models.embedding.folder import ABSENT, write_modules
+from tiryns.runner.models.packed.rows import unpacked
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.order.ranges import ranges
 from tiryns.runner.tasks.contrastive import Contrastive
+from tiryns.runner.widening import widened
+
+__all__ = ["LateInteraction", "LateInteractionCollator"]
+
+PROJECTION = "1_Dense/model.safetensors"
+"""The weights of the projection in an exported folder, below the name `linear.weight`."""
+
+NOTE = """
+## Vectors of tokens
+
+A query's tokens each find the nearest token of a passage (MaxSim):
+
+```python
+from sentence_transformers import MultiVectorEncoder
+
+model = MultiVectorEncoder("<this folder>")
+scores = model.similarity(model.encode_query(["a query"]), model.encode_document(["a passage", "another one"]))
+```
+"""
+
+
+class LateInteractionModel(PairsModel):
+    """ColBERT (arXiv 2004.12832): a vector of unit length for each token, by a linear layer without a bias.
+
+    A text is [L, E], whose rows are 0 behind its last token, and for tokens that are left out.
+    """
+
+    note = NOTE
+    unshardable = "the projection of objective=late_interaction is exported beside the encoder"
+    options: Options
+
+    def __init__(self, pretrained: PreTrainedModel, *parts: Any, skipped: Mapping[str, int]) -> None:
+        """As `PairsModel`, with the projection of the folder that the encoder comes from, else a new one.
+
+        `skipped` are tokens that are left out of passages. Raises ValueError for a folder with another width.
+        """
+        super().__init__(pretrained, *parts)
+        leave_out_pooler(pretrained.base_model)
+        self.skipped, width = dict(skipped), self.options.token_dimensions
+        self.projection = nn.Linear(pretrained.config.get_text_config().hidden_size, width, bias=False)
+        name = pretrained.name_or_path  # a folder, or a repository of the hub
+        if not name or (file := cached_file(name, PROJECTION, **ABSENT)) is None:
+            return
+        weight = load_file(file)["linear.weight"]
+        if weight.shape != self.projection.weight.shape:
+            raise ValueError(
+                f"objective.token_dimensions={width}: the projection of {name!r} gives tokens "
+                f"{len(weight)} dimensions"
+            )
+        self.projection.load_state_dict({"weight": weight})
+
+    def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
+        """The vectors of the tokens of each text [X, L, E]."""
+        hidden, ids = self.pretrained.base_model(**self.arguments(micro_batch))[0], micro_batch["input_ids"]
+        if "cu_seqlens" in micro_batch:
+            there = unpacked(torch.ones_like(ids), micro_batch, 0).bool()
+            hidden, ids = unpacked(hidden, micro_batch, 0.0), unpacked(ids, micro_batch, 0)
+        else:
+            there = micro_batch["attention_mask"].bool()
+        skipped = torch.tensor([*self.skipped.values()], dtype=ids.dtype, device=ids.device)
+        there = there & ~(torch.isin(ids, skipped) & (micro_batch["text_columns"] > 0)[:, None])
+        vectors = functional.normalize(widened(self.projection(hidden)), dim=-1) * there[..., None]
+        longest = max(self.texts.max_length or 0, self.options.query_expansion or 0)
+        return functional.pad(vectors, (0, 0, 0, longest - vectors.shape[1]))
+
+    def export_beside(self, folder: Path) -> list[Path]:
+        """Makes the folder one of sentence-transformers' MultiVectorEncoder."""
+        tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
+        weight = self.projection.weight.detach().cpu().contiguous()
+        dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
+        expansion = {"strategy": "min", "attend": True, "length": self.options.query_expansion}
+        transformer = {"query_expansion": expansion} if self.options.query_expansion else {}
+        modules: dict[str, Mapping[str, object]] = {
+            "base.modules.transformer.Transformer": transformer,
+            "base.modules.dense.Dense": {
+                **dense,
+                **tokens,
+                "activation_function": "torch.nn.modules.linear.Identity",
+            },
+            "multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask": {
+                "skiplist_words": [*self.skipped],
+                "skiplist_tasks": ["document"],
+                "keep_only_token_ids": None,
+            },
+            "base.modules.normalize.Normalize": tokens,
+        }
+        arguments = loaded_without_pooler(self.pretrained.base_model)
+        write_modules(folder, "MultiVectorEncoder", modules, self.texts, arguments)
+        save_file({"linear.weight": weight}, folder / PROJECTION)
+        return []
+
 
 AT_ONCE = 2**24
 """Products of tokens that are held at a time."""
@@ -120,14 +223,7 @@ class LateInteractionCollator(PairsCollator):
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """The encoder with its projection and the loss, and with what its folder says of texts."""
-        from tiryns.runner.tasks.late_interaction.model import LateInteractionModel
-
-        chosen, expansion = self.options, self.options.query_expansion
-        model = LateInteractionModel(
-            pretrained, self.pair_loss, chosen.temperature, chosen.learn_temperature, self.texts_per_row
-        )
-        model.set_up(chosen.token_dimensions, self.skipped, expansion, self.max_sequence_length, self.prompts)
-        return model
+        return LateInteractionModel(pretrained, *self.parts, skipped=self.skipped)
 
 
 class LateInteraction(Contrastive):
