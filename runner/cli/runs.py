@@ -9,6 +9,7 @@ from typing import Any
 from tiryns.conf.values import suggest
 from tiryns.runner.config.skipped import rewinds_in_words
 from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.failure import coded
@@ -61,7 +62,7 @@ def main(arguments: Namespace) -> None:
         if arguments.json:
             print_json(compared_content(found))
         else:
-            print(compared_text(found), end="")
+            print(compared_text(Comparison(found)), end="")
     else:
         list_runs(arguments)
 

@@ -21,11 +21,6 @@ SHORTEST = 12
 """Letters that a cell keeps where its line is too long."""
 
 
-def as_csv(runs: list[Run]) -> str:
-    """A row for each run with figures in full; an empty cell where a run has none."""
-    return csv_text(*Comparison(runs).run_rows(in_full=True))
-
-
 def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
     """A table as csv; an empty cell for None."""
     text = io.StringIO()
@@ -34,8 +29,13 @@ def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
 
 
 def compared_as(form: str, runs: list[Run], importance: Importance | None = None) -> str:
-    """Tables of settings, runs and what mattered, and notes, as `md` or `tex`; `importance` is that of a search."""
+    """Tables of settings, runs and what mattered, and notes, as `md` or `tex`; `importance` is that of a search.
+
+    As `csv` the runs alone, with figures in full and an empty cell where a run has none.
+    """
     compared = Comparison(runs)
+    if form == "csv":
+        return csv_text(*compared.run_rows(in_full=True))
     tables, notes = _tables(compared)
     if mattered := importance or variance_explained(compared):
         tables.append((*importance_table(mattered), ()))
@@ -51,17 +51,13 @@ def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
     return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
 
 
-def compared_text(runs: list[Run]) -> str:
-    """Tables of settings and runs, and notes, for the terminal, where the best setting has a star."""
-    return _text(Comparison(runs), with_runs=True)
+def compared_text(compared: Comparison, with_runs: bool = True) -> str:
+    """Tables of settings and runs, and notes, for the terminal, where the best setting has a star.
 
-
-def settings_text(compared: Comparison) -> str:
-    """The same without the table of runs; empty where each setting has one run."""
-    return _text(compared, with_runs=False) if compared.has_seeds or compared.has_folds else ""
-
-
-def _text(compared: Comparison, with_runs: bool) -> str:
+    Without the table of runs it is empty where each setting has one run.
+    """
+    if not (with_runs or compared.has_seeds or compared.has_folds):
+        return ""
     tables, notes = _tables(compared, with_runs)
     return "\n".join([*(as_text(*table) for table in tables), "".join(f"{note}\n" for note in notes)])
 

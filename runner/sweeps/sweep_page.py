@@ -80,12 +80,12 @@ class SweepPage(Callback):
             return
         from tiryns.runner.report.comparison.pages import write_page
         from tiryns.runner.report.comparison.settings import Comparison
-        from tiryns.runner.report.table import settings_text
+        from tiryns.runner.report.table import compared_text
 
         compared = Comparison(runs)
         page = write_page(folder, compared, "report.html", study_importance(folder))
         if not any((folder / name).exists() for name in (JUDGE, LADDER)):  # whose answer follows
-            print(settings_text(compared), end="")
+            print(compared_text(compared, with_runs=False), end="")
             print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(run))}
         overrides = [run.overrides() for run in runs]

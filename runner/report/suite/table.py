@@ -26,13 +26,15 @@ def suite_text(content: Content) -> str:
 
 
 def suite_as(form: str, content: Content) -> str:
-    """One table, each cell with its interval, and the notes, as `md` or `tex`."""
+    """One table, each cell with its interval, and the notes, as `md` or `tex`; the same with figures in full as `csv`."""
+    if form == "csv":
+        return _csv(content)
     heads, rows = suite_rows(content)
     joined = [[model, *(f"{m} ({ends})" if ends else m for m, ends in cells)] for model, cells in rows]
     return document(form, [(heads, joined, best_rows(content))], notes(content))
 
 
-def suite_csv(content: Content) -> str:
+def _csv(content: Content) -> str:
     """A row for each model and column with figures in full; empty cells where a model has none."""
     heads = ["model", "task", "mean", "deviation", "low", "high", "seeds"]
     heads += ["measured_on", "setting", "problem"]

@@ -13,7 +13,7 @@ from tests.report.pages import read
 from tiryns.runner.report.comparison.folds import joined_folds
 from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.table import compared_as, settings_text
+from tiryns.runner.report.table import compared_as, compared_text
 from tiryns.runner.run.folder import load_run
 
 
@@ -108,7 +108,7 @@ def test_missing_fold_is_named_and_nothing_joined_without_it(tmp_path: Path) -> 
     assert said in read(tmp_path / "report.html").texts("problem")
     loaded = [load_run(run) for run in runs]
     assert said in compared_as("md", loaded)
-    assert said in settings_text(Comparison(loaded))
+    assert said in compared_text(Comparison(loaded), with_runs=False)
     first, *others = joined_folds(Comparison(loaded))
     assert (first.joined, first.missing) == ({}, [2])
     assert all(each.joined and not each.missing for each in others)
