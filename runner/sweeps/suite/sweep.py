@@ -22,9 +22,9 @@ from tiryns.runner.run.command.words import literal, public_overrides
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
-from tiryns.runner.sweeps.suite.fields import Task, last_of_each
-from tiryns.runner.sweeps.suite.words import models_of, pretrained, values_of
+from tiryns.runner.sweeps.suite.fields import Task
 from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of, waiting_of
+from tiryns.runner.sweeps.words import last_of_each, models_of, pretrained, values_of
 
 log = logging.getLogger("tiryns")
 

@@ -1,7 +1,7 @@
-"""The command `tiryns suite=NAME model=A,B` as that of a sweep, and what `model=` may name. Imports no torch."""
+"""Words of a command that stand for a sweep: `seeds=5`, `folds=5`, and `suite=NAME model=A,B`. Imports no torch."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
@@ -11,7 +11,9 @@ from tiryns.conf.fields import default_options
 from tiryns.conf.values import suggest
 from tiryns.runner.run.command.words import literal, quoted
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.sweeps.suite.fields import last_of_each
+
+REPLICATES = {"seeds": (1, "seed={each}"), "folds": (2, "data.folds={count} data.fold={each}")}
+"""Words that count up to a number: the least number, and what each of them stands for."""
 
 SWEEPER = "hydra/sweeper=suite"
 
@@ -26,6 +28,41 @@ OF_THE_SWEEP = ("outputs", "resume")
 
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+def with_replicates(words: Sequence[str]) -> list[str]:
+    """The words of a command, in which `seeds=N` is `-m seed=1,...,N`, and `folds=N` `-m data.folds=N data.fold=1,...,N`.
+
+    Raises ValueError where N is no such number, what the word stands for is given too, or a search chooses the values.
+
+    Example:
+        >>> with_replicates(["optimizer=lion", "seeds=3"])
+        ['-m', 'optimizer=lion', 'seed=1,2,3']
+    """
+    given = [word for word in words if word.partition("=")[0] in REPLICATES and "=" in word]
+    if not given:
+        return list(words)
+    names = [word.partition("=")[0] for word in words]
+    if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
+        raise ValueError(f"{given[0]}: every value is trained, and {search} chooses values: leave out one")
+    if "folds" in (word.partition("=")[0] for word in given) and any(name == "suite" for name in names):
+        raise ValueError("folds: a suite measures each task on its own test set: leave out folds or suite")
+    found: list[str] = []
+    for word in words:
+        if word not in given:
+            found.append(word)
+            continue
+        name, _, number = word.partition("=")
+        least, meaning = REPLICATES[name]
+        if not number.isdecimal() or int(number) < least:
+            raise ValueError(f"{word}: expected a whole number, {least} or more, such as {name}=5")
+        each = ",".join(map(str, range(1, int(number) + 1)))
+        meant = meaning.format(count=number, each=each).split()
+        own = {name, *(one.partition("=")[0] for one in meant)}
+        if twice := [w for w, n in zip(words, names, strict=True) if w is not word and n.lstrip("+~") in own]:
+            raise ValueError(f"{word} stands for {' '.join(meant)}: leave out {twice[0]}")
+        found += meant
+    return found if {"-m", "--multirun"} & {*words} else ["-m", *found]
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
@@ -73,6 +110,21 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     settings["overrides"] = literal(last_of_each(jobs))
     chosen = [SWEEPER, *(f"hydra.sweeper.{field}={value}" for field, value in settings.items())]
     return [*flags, *kept[:first], *chosen, *kept[first:]]
+
+
+def last_of_each(words: Iterable[str]) -> list[str]:
+    """The words without those whose setting a later one gives again.
+
+    Example:
+        >>> last_of_each(["a=1", "b=2", "a=3"])
+        ['b=2', 'a=3']
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        key = word.partition("=")[0].lstrip("+~")
+        found.pop(key, None)
+        found[key] = word
+    return list(found.values())
 
 
 def values_of(word: str) -> list[str]:
