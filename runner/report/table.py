@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
@@ -144,9 +144,7 @@ def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], 
     joined = joined_folds(compared)
     tables: list[Table] = []
     if compared.has_seeds:
-        ranked = [[rank, *row] for rank, row in zip(compared.ranks(numbers), rows, strict=True)]
-        best = [row for row, number in enumerate(numbers) if number in compared.best]
-        tables.append((["rank", *heads], ranked, best))
+        tables.append((heads, rows, [row for row, number in enumerate(numbers) if number in compared.best]))
     if with_runs:
         tables.append((*compared.run_rows(), compared.best_runs()))
     if joined:
@@ -181,7 +179,9 @@ LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 
 def shown_value(value: object) -> str:
-    """A value of a table: floats with some digits, nothing for None."""
+    """A cell of a table as text: floats with some digits, nothing for None, small letters in brackets."""
+    if isinstance(value, Mapping):
+        return f"{value['text']} ({value['small']})" if value.get("small") else f"{value['text']}"
     if value is None:
         return ""
     return f"{value:,.5g}" if isinstance(value, float) else str(value)

@@ -128,13 +128,10 @@ def _settings(compared: Comparison) -> Part:
         return {}
     heads, rows, numbers = compared.setting_rows()
     colours = colours_of(compared)
-    ranks = [
-        {"text": str(rank), "colour": colours.get(n)}
-        for rank, n in zip(compared.ranks(numbers), numbers, strict=True)
-    ]
+    for row, number in zip(rows, numbers, strict=True):
+        row[0] = {"text": str(row[0]), "colour": colours.get(number)}
     marks = [_mark(number in compared.best, "group", colours.get(number)) for number in numbers]
-    cells = [[rank, *row] for rank, row in zip(ranks, rows, strict=True)]
-    return page.table(["rank", *heads], cells, marks, **_fold("settings", len(rows), range(MAX_ROWS)))
+    return page.table(heads, rows, marks, **_fold("settings", len(rows), range(MAX_ROWS)))
 
 
 def _importance(found: Importance | None) -> list[Part]:

@@ -166,31 +166,25 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """The table of settings, the best first; their numbers beside it."""
+        """The table of settings, the best first; states of runs rank one without a figure; their numbers beside it."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
         titles = comparable.titles_of(self.tests)
         tests = [f"mean {in_words(titles[key].lower())}" for key in self.tests]
         tests = [head for test in tests for head in (test, "its deviation")]
-        heads = [title, count, "standard deviation", "95 % interval", *tests, *["kind"] * several, *names]
+        heads = ["rank", title, count, "standard deviation", "95 % interval", *tests]
+        heads += [*["kind"] * several, *names]
         ranked = [i for kind in self.kinds for i in self.order(kind)]
         ranked += [i for i in range(len(self.settings)) if i not in ranked]
         rows = []
-        for each in (self.settings[i] for i in ranked):
+        for rank, each in enumerate((self.settings[i] for i in ranked), 1):
+            states = ", ".join(sorted({self.runs[i].state for i in each.runs}))
             kind = [str(each.kind + 1) if each.kind is not None else ""] * several
             spread = [each.spread.mean, len(each.figures), each.spread.deviation, each.shown_interval]
             tested = [value for key in self.tests for value in spread_of(each.tests[key])[:2]]
-            rows.append([*spread, *tested, *kind, *each.shown.values()])
+            rows.append([rank if each.figures else states, *spread, *tested, *kind, *each.shown.values()])
         return heads, rows, ranked
-
-    def ranks(self, numbers: Sequence[int]) -> list[int | str]:
-        """The ranks of settings in their order; of one without a figure the states of its runs."""
-        states = [sorted({self.runs[i].state for i in self.settings[n].runs}) for n in numbers]
-        return [
-            rank if self.settings[n].figures else ", ".join(states[rank - 1])
-            for rank, n in enumerate(numbers, 1)
-        ]
 
     def best_runs(self) -> set[int]:
         """The positions of the runs of the best settings."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tiryns.runner.report import page
+from tiryns.runner.report.comparison.settings import Cells
 from tiryns.runner.report.suite.figures import Content, cells_of, setting_text
 from tiryns.runner.report.table import as_text, csv_text, document
 
@@ -18,9 +19,9 @@ def suite_text(content: Content) -> str:
     """For the terminal: means with deviations, and below them the intervals; the best model has a star."""
     best = best_rows(content)
     heads, rows = suite_rows(content)
-    text = as_text(heads, [[model, *(mean for mean, _ in cells)] for model, cells in rows], best)
-    if any(end for _, cells in rows for _, end in cells):
-        ends = [[model, *(end for _, end in cells)] for model, cells in rows]
+    means, ends = ([[m, *(cell[part] for cell in cells)] for m, *cells in rows] for part in ("text", "small"))
+    text = as_text(heads, means, best)
+    if any(any(row[1:]) for row in ends):
         text += "\n95 % intervals (Student, over seeds)\n" + as_text(heads, ends, best)
     return text + "\n" + "".join(f"{note}\n" for note in notes(content))
 
@@ -29,9 +30,7 @@ def suite_as(form: str, content: Content) -> str:
     """One table, each cell with its interval, and the notes, as `md` or `tex`; the same with figures in full as `csv`."""
     if form == "csv":
         return _csv(content)
-    heads, rows = suite_rows(content)
-    joined = [[model, *(f"{m} ({ends})" if ends else m for m, ends in cells)] for model, cells in rows]
-    return document(form, [(heads, joined, best_rows(content))], notes(content))
+    return document(form, [(*suite_rows(content), best_rows(content))], notes(content))
 
 
 def _csv(content: Content) -> str:
@@ -49,21 +48,22 @@ def _csv(content: Content) -> str:
     return csv_text(heads, rows)
 
 
-def suite_rows(content: Content) -> tuple[list[str], list[tuple[str, list[tuple[str, str]]]]]:
-    """Heads, and of each model for every column its mean with deviation, and its 95 % interval if it has one."""
+def suite_rows(content: Content) -> Cells:
+    """Heads, and of each model for every column its mean with deviation, and small its 95 % interval if it has one."""
     form = "{:.4g}" if _scale(content) == 1 else "{:.1f}"
 
     def shown(value: float) -> str:
         return form.format(_scale(content) * value)
 
-    def both(cell: Content) -> tuple[str, str]:
+    def both(cell: Content) -> page.Part:
         if cell["mean"] is None:
-            return "none", ""
+            return {"text": "none", "small": ""}
         deviation = "" if cell["deviation"] is None else f" ± {shown(cell['deviation'])}"
-        return shown(cell["mean"]) + deviation, " to ".join(map(shown, cell["interval"] or ()))
+        ends = " to ".join(map(shown, cell["interval"] or ()))
+        return {"text": shown(cell["mean"]) + deviation, "small": ends}
 
     heads = ["model", *content["summary"], *content["tasks"]]
-    return heads, [(row["model"], [*map(both, cells_of(row).values())]) for row in content["models"]]
+    return heads, [[row["model"], *map(both, cells_of(row).values())] for row in content["models"]]
 
 
 def best_rows(content: Content) -> set[int]:
@@ -129,10 +129,9 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     failures = {f"{run['run']} ({run['task']})": run["problem"] for run in content["runs"] if run["problem"]}
     heads, rows = suite_rows(content)
     best = best_rows(content)
-    cells = [[model, *({"text": mean, "small": end} for mean, end in own)] for model, own in rows]
     marks = [{"class": "best"} if i in best else {} for i in range(len(rows))]
     parts = [
-        page.section("Models", page.table(heads, cells, marks, sorts=False), *map(page.note, notes(content))),
+        page.section("Models", page.table(heads, rows, marks, sorts=False), *map(page.note, notes(content))),
         page.section("Chosen settings", page.table(CHOSEN, _chosen(content), sorts=False)),
         page.section("Failures", page.part("facts", facts=failures)),
         page.section("All settings tried", page.table(RUNS, [_run(run, folder) for run in content["runs"]])),

@@ -35,7 +35,7 @@ def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path:
     assert best.spread.deviation == pytest.approx(np.std(values, ddof=1))
     assert best.spread.interval == pytest.approx((low, high))
     heads, rows, _ = found.setting_rows()
-    assert (heads[1], rows[0][1]) == ("runs", 6)
+    assert (heads[2], rows[0][2]) == ("runs", 6)
     assert "over 6 runs of 3 folds and 2 seeds" in found.notes[0]
     assert found.notes[-1].startswith("Folds share training examples")
     assert compared(make_folds(tmp_path / "one", seeds=[1])).settings[0].rests_on == "3 folds"
