@@ -69,10 +69,7 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
     columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
     settings = [(compared.settings[i], i in compared.best) for i in ranked]
     return {
-        "ranked_by": {
-            "figure": compared.goal.key,
-            "direction": "max" if compared.goal.larger_is_better else "min",
-        },
+        "ranked_by": {"figure": compared.goal.key, "direction": compared.goal.direction},
         "settings": [
             {
                 "settings": each.values,

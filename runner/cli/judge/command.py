@@ -83,7 +83,15 @@ def main(arguments: Namespace) -> None:
         found |= {"folder": str(place), "page": str(write_page(page, found, title))}
         if arguments.figure:
             found["figure"] = str(write_figure(arguments.figure, found))
-    _print(found, arguments.json)
+    if arguments.json:
+        print_json(found)
+    else:
+        lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
+        lines += [
+            f"the page: {found['page']}",
+            *[f"the picture: {found.get('figure')}"] * ("figure" in found),
+        ]
+        print(*lines, sep="\n")
     sys.stdout.flush()
     if not found["clear"]:
         sys.exit(NOT_CLEAR)
@@ -191,14 +199,3 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
         raise ValueError(f"--error {arguments.error}: expected a share between 0 and 0.5, such as 0.05")
     if arguments.at_once < 1 or (arguments.seeds is not None and arguments.seeds < 1):
         raise ValueError("--seeds and --at-once must be 1 or more")
-
-
-def _print(found: Numbers, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-    lines.append(f"the page: {found['page']}")
-    if "figure" in found:
-        lines.append(f"the picture: {found['figure']}")
-    print(*lines, sep="\n")

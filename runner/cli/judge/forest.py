@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from tiryns.conf.values import count_of
 from tiryns.runner.cli.judge.answer import Numbers, shown, signed
 from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.run.files import replacing
@@ -123,7 +124,7 @@ def _told(comparison: Numbers) -> str:
     interval = comparison["interval"]
     coverage = f"{100 * (1 - comparison['interval_error']):.4g} %"
     between = f", {coverage} in [{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
-    pairs = f"{(count := len(comparison['pairs']))} pair{'s' * (count != 1)}"
+    pairs = count_of(len(comparison["pairs"]), "pair")
     return f"{signed(comparison['difference'])}{between}, {pairs}, p {shown(comparison['p_corrected'])}"
 
 

@@ -264,9 +264,8 @@ def _ranked_by(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], li
         loss = next((key for key in [*names, *comparable.losses_of(runs)] if key and key.count("/") > 1), "")
         per_byte = f"{loss.rpartition('/')[0]}/{comparable.PER_BYTE}"
         if all(runs[i].final(per_byte) is not None for i in scored):
-            goal = comparable.Goal(
-                per_byte, comparable.titles_of(comparable.keys_of(runs))[per_byte].lower(), False
-            )
+            title = comparable.titles_of(comparable.keys_of(runs))[per_byte].lower()
+            goal = comparable.Goal(per_byte, False, title)
             by_byte = comparable.kinds_of([runs[i] for i in scored], per_byte)
             note = "The tokenizers differ, so bits per byte are compared, not losses per token."
             return goal, dict(zip(scored, by_byte.numbers, strict=True)), [note, *_apart(by_byte)]
