@@ -19,6 +19,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
 from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
+from tiryns.runner.report.comparison.differences import written
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.yaml_files import settings_in
 
@@ -213,16 +214,9 @@ def _shown(fields: list[Content]) -> Iterator[str]:
     width = max((len(field["key"]) for field in fields), default=0)
     for field in fields:
         name = _bold(field["key"].ljust(width))
-        yield f"  {name}  {_written(field['value'])}  [{field['source']}]"
+        value = repr(field["value"]) if field["value"] in ("", "???") else written(field["value"])
+        yield f"  {name}  {value}  [{field['source']}]"
         yield from _folded("      ", ". ".join(filter(None, [field["type"], field["about"]])))
-
-
-def _written(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value!r}" if value in ("", "???") else str(value)
 
 
 def _summary(loader: ConfigLoader, group: str, name: str) -> str:

@@ -13,7 +13,7 @@ from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
-from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings, written
 from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, levels_of, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
@@ -198,7 +198,7 @@ def _changes(run: Run) -> list[page.Part]:
         return [
             page.part("text", text=f"Every setting is {'that of the recipe' if recipe else 'the default'}.")
         ]
-    rows = [[name, _value(value), _value(default)] for name, value, default in changes]
+    rows = [[name, written(value, ""), written(default, "")] for name, value, default in changes]
     named = " ".join(f"{name}={value}" for name, value in {RECIPE: recipe, SCALE: scale}.items() if value)
     return [page.table(["setting", "here", named or "default"], rows, sorts=False)]
 
@@ -210,14 +210,10 @@ def _resolved(run: Run) -> page.Part:
         shown["tables"] = described_tables({path: Dialect(**how) for path, how in shown["tables"].items()})
     if "left_out" in shown:
         shown["left_out"] = "; ".join(f"{part}: {described(of)}" for part, of in shown["left_out"].items())
-    return page.part("facts", facts={str(name).replace("_", " "): _value(v) for name, v in shown.items()})
-
-
-def _value(value: object) -> str:
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return page.part("facts", facts={str(n).replace("_", " "): written(v, "") for n, v in shown.items()})
 
 
 def _environment(noted: dict[str, object]) -> dict[str, str]:
     """The facts of `environment.json` with their names in words."""
-    texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else _value(v) for k, v in noted.items()}
+    texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else written(v, "") for k, v in noted.items()}
     return {str(name).replace("_", " "): text or "none" for name, text in texts.items()}

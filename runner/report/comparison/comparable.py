@@ -73,12 +73,6 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     return Goal("objective", larger, in_words(f"best {titles_of([*keys, monitor])[monitor]}".lower()))
 
 
-def tests_of(runs: Sequence[Run]) -> list[str]:
-    """The figure of each test set that corresponds to the monitored one; those of held-out folds are not among them."""
-    monitored = {(run.monitor or "loss").rpartition("/")[2] for run in runs}
-    return [key for key in keys_of(runs) if is_test(key) and key.rpartition("/")[2] in monitored]
-
-
 def is_test(key: str) -> bool:
     """Whether a figure was measured on a test set, which is no held-out fold."""
     return key.startswith("test/") and key.count("/") == 2 and not key.startswith(HELD_OUT)

@@ -70,11 +70,14 @@ def differences(runs: Sequence[Run]) -> Differences:
         key if run.settings else known.get(word, word)
         for run, word, key in zip(runs, words, keys, strict=True)
     ]
-    keys, branches = _with_parents(runs, keys)
+    places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
+    for i, run in enumerate(runs):  # branches differ in the settings of the runs that they branched from too
+        if branch := run.branch:
+            keys[i] = (keys[i], places.get(branch.parent, str(branch.parent)), branch.checkpoint)
     names = _chosen(runs, apart, keys)
     values = [{name: shown_setting(run, name) for name in names} for run in runs]
-    if any(branches):
-        values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
+    if any(run.branch for run in runs):
+        values = [{**own, BRANCH: str(run.branch or "")} for own, run in zip(values, runs, strict=True)]
     order = list(dict.fromkeys(keys))
     seeds, folds = [seed_of(run) for run in runs], [fold_of(run) for run in runs]
     short = {name: few_digits({own[name] for own in values}) for name in values[0]}
@@ -116,8 +119,7 @@ def _whole_number(run: Run, name: str) -> int | None:
 def shown_setting(run: Run, name: str) -> str:
     """A setting's value as it is typed; of a group the name of its option, where that can be told."""
     if name in run.settings:
-        value = run.settings[name]
-        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return written(run.settings[name])
     if name in run.override_values:
         return run.override_values[name]
     target = target_of({"_target_": run.settings.get(f"{name}._target_")})
@@ -126,6 +128,11 @@ def shown_setting(run: Run, name: str) -> str:
         return options[0]
     recipe = run.override_values.get(RECIPE) if name in OPTIONS else None
     return "default" if recipe is None else f"as in {recipe}"
+
+
+def written(value: object, none: str = "null") -> str:
+    """Returns a value as it is typed, without quotation marks."""
+    return none if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def label_of(values: Mapping[str, str]) -> str:
@@ -144,7 +151,11 @@ def _counts(run: Run, name: str) -> bool:
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
-    configs = [{**_beside_config(run), **run.settings} for run in runs]
+    configs = []
+    for run in runs:  # with overrides of what the config lacks, where there is one
+        groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
+        beside = {n: v for n, v in run.override_values.items() if n.partition(".")[0] not in groups}
+        configs.append({**beside, **run.settings} if run.settings else {})
     names = _apart([config for config in configs if config])
     found = []
     for run, config in zip(runs, configs, strict=True):
@@ -157,30 +168,9 @@ def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     return [{name: content[name] for name in differing if name in content} for content in found]
 
 
-def _beside_config(run: Run) -> Values:
-    """Overrides of what the config lacks; none where there is no config."""
-    if not run.settings:
-        return {}
-    groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
-    return {
-        name: value for name, value in run.override_values.items() if name.partition(".")[0] not in groups
-    }
-
-
 def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
     every = dict.fromkeys(name for config in configs for name in config)
     return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
-
-
-def _with_parents(runs: Sequence[Run], keys: list[Hashable]) -> tuple[list[Hashable], list[str]]:
-    """The keys with those of the runs that they branched from, and the names of those runs."""
-    places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
-    found: list[Hashable] = []
-    for run, key in zip(runs, keys, strict=True):
-        branch = run.branch
-        parent = branch and places.get(branch.parent, str(branch.parent))
-        found.append((key, parent, branch.checkpoint) if branch else key)
-    return found, [str(run.branch or "") for run in runs]
 
 
 def _chosen(

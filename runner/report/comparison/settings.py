@@ -79,7 +79,10 @@ class Comparison:
         self.runs, self.differences = runs, differences(runs)
         self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
         self.goal, kinds, self.notes = _ranked_by(runs)
-        self.tests = comparable.tests_of([runs[i] for i in kinds])
+        scored = [runs[i] for i in kinds]
+        names = {(run.monitor or "loss").rpartition("/")[2] for run in scored}  # of the monitored figures
+        known = filter(comparable.is_test, comparable.keys_of(scored))
+        self.tests = [key for key in known if key.rpartition("/")[2] in names]
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})

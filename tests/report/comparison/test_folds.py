@@ -24,7 +24,7 @@ def accuracies(runs: list[Path]) -> list[float]:
 def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path: Path) -> None:
     runs = make_folds(tmp_path)
     found = compared(runs)
-    assert found.goal == ("test/fold/accuracy", "held-out accuracy", True)
+    assert found.goal == ("test/fold/accuracy", True, "held-out accuracy", "")
     assert len(found.settings) == 2
     assert found.kinds == [0], "runs of other folds can be compared"
     best = found.settings[found.best[0]]
