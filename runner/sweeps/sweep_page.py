@@ -24,9 +24,9 @@ from tiryns.runner.run.command.words import quoted
 from tiryns.runner.run.files import JUDGE, LADDER, read_json, read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.sweeps.same_failure import words_apart
 from tiryns.runner.sweeps.study import TRIAL, study_importance
 from tiryns.runner.sweeps.sweeper import ENDED, problem_of, runs_one_by_one
+from tiryns.runner.sweeps.words import words_apart
 
 
 class SweepPage(Callback):
@@ -39,7 +39,10 @@ class SweepPage(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
-        self._has_lines = has_lines(config)
+        # the jobs of a sweep run in the process that the user looks at
+        self._has_lines = (
+            config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and writes_to(sys.stdout, 1)
+        )
         if self._has_lines:
             logging.getLogger(BASIC_LAUNCHER).setLevel(logging.WARNING)
         folder = str(config.hydra.sweep.dir)
@@ -103,11 +106,6 @@ OUTPUT = "output.txt"
 
 BAR = 12
 """Signs of the bar over all jobs, in a terminal."""
-
-
-def has_lines(config: DictConfig) -> bool:
-    """Whether this job is one of a sweep that runs in the process that the user looks at."""
-    return config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and writes_to(sys.stdout, 1)
 
 
 def _short(word: str) -> str:

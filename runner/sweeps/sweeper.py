@@ -7,6 +7,7 @@ goes on with those that are not, and adds new ones. A job is identified by its o
 import json
 import logging
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,12 +36,17 @@ from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.sweeps.job_configs import JobConfigs
-from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
+from tiryns.runner.sweeps.words import differ_alike, words_apart
 
 log = logging.getLogger("tiryns")
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
+
+FIRST_JOBS = 3
+"""Jobs that a sweep starts, before it judges whether the others can fare better."""
+
+_FOLD = re.compile(r"\bdata\.fold=\d+")
 
 
 def register_plugins() -> None:
@@ -209,6 +215,16 @@ class Grid(JobSweeper):
             if not apart or (message := explain(error)) is None:
                 raise
             raise ValueError(f"the job {apart}: {message}") from error
+
+
+def same_failure(failed: Sequence[Run]) -> str | None:
+    """The message by which all of these jobs failed before their first step; None where any fared otherwise."""
+    messages = set()
+    for status in (run.status for run in failed):
+        at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
+        message = without_samples(str(status.get("error") or "")) if at_start else ""
+        messages.add(_FOLD.sub("data.fold=...", message))
+    return next(iter(messages)) or None if len(messages) == 1 else None
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:

@@ -1,4 +1,4 @@
-"""Words of a command that stand for a sweep: `seeds=5`, `folds=5`, and `suite=NAME model=A,B`. Imports no torch."""
+"""Words that stand for a sweep, such as `seeds=5` and `suite=NAME model=A,B`, and those of its jobs. Imports no torch."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -168,3 +168,29 @@ def _words(name: str, options: Sequence[str]) -> list[str]:
             + suggest(name, options)
         )
     return pretrained(name)
+
+
+def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> bool:
+    """Whether the other jobs differ from the first ones only in what these differ in among themselves.
+
+    Example:
+        >>> first = [["lr=1", "seed=1"], ["lr=1", "seed=2"]]
+        >>> differ_alike(first, [["lr=1", "seed=3"]]), differ_alike(first, [["lr=2", "seed=1"]])
+        (True, False)
+    """
+    varied = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
+    shared = {
+        tuple(word for word in words if word.partition("=")[0] not in varied) for words in (*first, *others)
+    }
+    return len(shared) == 1
+
+
+def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
+    """The words of a job that not all jobs have.
+
+    Example:
+        >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])
+        'seed=2'
+    """
+    shared = set.intersection(*map(set, jobs))
+    return " ".join(word for word in words if word not in shared)

@@ -59,7 +59,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", comparable.validation_of)
     name = key.split("/")[1]
-    if _agree(runs, lambda run: comparable.evaluated_on(run, name)):
+    if _agree(runs, lambda run: comparable.evaluated_on(run, name) or comparable.data_of(run)):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"

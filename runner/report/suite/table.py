@@ -97,21 +97,17 @@ def notes(content: Content) -> Iterator[str]:
             if cell["problem"]:
                 yield f"{row['model']} has no figure of {task}: {cell['problem'].rstrip('.')}."
     for column, best in content["best"].items():
-        if column in content["summary"]:
-            yield _best_sentence(column, best)
-
-
-def _best_sentence(column: str, best: Content) -> str:
-    unclear = best["not_apart_from"]
-    if not unclear:
-        return (
-            f"Best by {column}: {best['model']}; its interval lies apart from the others, as that of models that are "
-            "alike does in fewer than 1 of 100 suites."
-        )
-    return (
-        f"Best by {column}: {best['model']}, but its interval overlaps with that of {', '.join(unclear)}, or is not "
-        "known: it may be luck; tiryns judge compares two models by pairs of equal seeds."
-    )
+        told, unclear = f"Best by {column}: {best['model']}", best["not_apart_from"]
+        if column in content["summary"] and unclear:
+            yield (
+                f"{told}, but its interval overlaps with that of {', '.join(unclear)}, or is not known: it may be luck; "
+                "tiryns judge compares two models by pairs of equal seeds."
+            )
+        elif column in content["summary"]:
+            yield (
+                f"{told}; its interval lies apart from the others, as that of models that are alike does in fewer than "
+                "1 of 100 suites."
+            )
 
 
 def _scale(content: Content) -> int:
