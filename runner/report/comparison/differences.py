@@ -48,6 +48,12 @@ class Differences(NamedTuple):
     seeds: list[int | None]
     folds: list[int | None]
 
+    @property
+    def replicates(self) -> dict[str, list[int | None]]:
+        """The seeds and the folds of the runs, where these differ."""
+        known = {"seed": self.seeds, "fold": self.folds}
+        return {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
+
 
 def is_execution(run: Run, name: str) -> bool:
     """Whether a setting changes how a run is executed, not what it computes, or is noted and not set."""

@@ -9,7 +9,7 @@ from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
-from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_charts
+from tiryns.runner.report.comparison.charts import colours_of, curve_charts, draws_means, setting_charts
 from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking, write_folds
@@ -149,8 +149,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
     keys, rows = compared.run_rows()
     heads = {key: in_words(title.lower()) for key, title in titles_of(compared.columns()).items()}
     heads[compared.goal.key] = compared.goal.title
-    by_setting, best = drawn_settings(compared) is not None, compared.best_runs()
-    best = best if len(compared.settings) > 1 else set()
+    best = compared.best_runs() if len(compared.settings) > 1 else set()
     colours, marks = colours_of(compared), []
     place = keys.index(FAILURE) if FAILURE in keys else None
     keys = [key for key in keys if key != FAILURE]
@@ -160,7 +159,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
         row[0] = {**_link(run, folder), "colour": colour}
         if BRANCH in keys and run.branch:
             row[keys.index(BRANCH)] = _parent(compared, run.branch, folder)
-        marked = _mark(i in best, *(("group", colour) if by_setting else ("run", i)))
+        marked = _mark(i in best, *(("group", colour) if draws_means(compared) else ("run", i)))
         marks.append(marked | ({"below": below} if below else {}))
     fold = _fold("runs", len(rows), sorted(best))
     return page.table([heads.get(key, key) for key in keys], rows, marks, **fold)
@@ -193,15 +192,13 @@ def _fold(what: str, count: int, first: Iterable[int]) -> Part:
 
 def _curves(compared: Comparison) -> list[Part]:
     """The curves with one legend, and a line that says where not all are drawn."""
-    chosen, count = drawn_settings(compared), len(compared.settings)
+    colours, count = colours_of(compared), len(compared.settings)
     names = {
         colour: compared.settings[number].label
-        for number, colour in colours_of(compared).items()
-        if len(compared.settings) > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
+        for number, colour in colours.items()
+        if count > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
     }
-    note = ""
-    if chosen is not None:
-        some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
-        note = f"Means over {compared.replicated} of {some}."
+    some = f"the best {len(colours)} of {count} settings" if len(colours) < count else "all settings"
+    note = f"Means over {compared.replicated} of {some}." if draws_means(compared) else ""
     drawn = page.charts(curve_charts(compared), names)
     return [page.note(note), drawn] if drawn else []

@@ -153,8 +153,7 @@ class Comparison:
         shown = self.differences
         columns, names = self.columns(), list(shown.values[0])
         settings = shown.values if in_full else shown.shown
-        known = {"seed": shown.seeds, "fold": shown.folds}
-        own = {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
+        own = shown.replicates
         notes = [plateau_note(noted_plateau(run)) for run in self.runs]
         more = {FAILURE: [run.failure for run in self.runs], "note": notes}
         more = {head: texts for head, texts in more.items() if any(texts)}
