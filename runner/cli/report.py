@@ -7,6 +7,7 @@ from pathlib import Path
 from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.report.comparison.importance import Importance
 from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.page import save
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
@@ -41,7 +42,7 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print_json(suite or compared_content(runs), out)
     elif form == "html":
-        print(_write_page(folders, suite, [run.path for run in runs], out))
+        print(_write_page(folders, suite, runs, out))
     else:
         table = suite_as(form, suite) if suite else compared_as(form, runs, _importance(folders))
         with replaceable(out):
@@ -58,16 +59,16 @@ def _runs_of(folder: Path) -> list[Run]:
         raise
 
 
-def _write_page(folders: list[Path], suite: Content, runs: list[Path], out: Path | None) -> Path:
+def _write_page(folders: list[Path], suite: Content, runs: list[Run], out: Path | None) -> Path:
     if suite:
         with replaceable(out):
             return write_suite(folders[0], suite, out)
-    common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
+    common = Path(os.path.commonpath([run.path.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     with replaceable(None if is_ours(path.parent) else path):
-        if runs == folders[:1]:
+        if [run.path for run in runs] == folders[:1]:
             return write_report(folders[0], path=path)
-        return write_comparison(path.parent, runs, path.name, _importance(folders))
+        return write_comparison(path.parent, Comparison(runs), path.name, _importance(folders))
 
 
 def _importance(folders: list[Path]) -> Importance | None:

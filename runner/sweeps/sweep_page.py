@@ -81,12 +81,12 @@ class SweepPage(Callback):
         has_page = read_sweep(folder).get("sweeper") == "suite"
         if has_page or not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
-        from tiryns.runner.report.comparison.pages import write_page
+        from tiryns.runner.report.comparison.pages import write_comparison
         from tiryns.runner.report.comparison.settings import Comparison
         from tiryns.runner.report.table import compared_text
 
         compared = Comparison(runs)
-        page = write_page(folder, compared, "report.html", study_importance(folder))
+        page = write_comparison(folder, compared, "report.html", study_importance(folder))
         if not any((folder / name).exists() for name in (JUDGE, LADDER)):  # whose answer follows
             print(compared_text(compared, with_runs=False), end="")
             print(f"the runs compared: {page}", flush=True)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.cli.judge.folders import KEY, make_run, make_sweep
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tiryns.runner.cli.commands import main
 from tiryns.runner.report.comparison.differences import changed_settings
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import compared_as, compared_text
 from tiryns.runner.run.folder import Run, find_runs, load_run

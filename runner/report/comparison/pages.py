@@ -19,25 +19,20 @@ from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.files import read_sweep
-from tiryns.runner.run.folder import Branch, Run, load_run
+from tiryns.runner.run.folder import Branch, Run
 
 MAX_ROWS = 20
 """Rows of a table that are not folded away."""
 
 
 def write_comparison(
-    folder: Path, runs: list[Path], name: str = "comparison.html", importance: Importance | None = None
+    folder: Path, compared: Comparison, name: str = "comparison.html", importance: Importance | None = None
 ) -> Path:
-    """Writes the page `name` into `folder`: these runs side by side; returns its path.
+    """Writes the page `name` into `folder`: runs side by side; returns its path. OSError if it cannot be written.
 
-    `importance` is that of a search; without it that of a grid is computed. Raises FileNotFoundError for a missing
-    folder, ValueError for none or one that is no run, OSError if the page cannot be written.
+    `importance` is that of a search; without it that of a grid is computed. Of folds that are in the folder it also
+    writes `folds.json` and their joined `predictions.jsonl`.
     """
-    return write_page(Path(folder), Comparison([load_run(Path(run)) for run in runs]), name, importance)
-
-
-def write_page(folder: Path, compared: Comparison, name: str, importance: Importance | None) -> Path:
-    """The same for runs that are compared already; of folds also `folds.json` and their joined `predictions.jsonl`."""
     runs = compared.runs
     finished = sum(run.state == "done" for run in runs)
     parents = {str(run.path.parent) for run in runs}

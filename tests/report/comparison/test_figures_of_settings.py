@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from tests.cli.judge.folders import make_run, make_sweep
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tests.report.test_settings import compared
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.table import compared_as, compared_content, compared_text
 from tiryns.runner.run.folder import find_runs
 

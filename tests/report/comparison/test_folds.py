@@ -9,9 +9,8 @@ from scipy import stats
 from sklearn.metrics import f1_score
 
 from tests.report.comparison.fold_runs import compared, label, make_fold, make_folds, predicted
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tiryns.runner.report.comparison.folds import joined_folds
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import compared_as, compared_text
 from tiryns.runner.run.folder import load_run

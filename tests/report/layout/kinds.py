@@ -5,14 +5,13 @@ from typing import Any
 
 from tests.cli.judge.folders import make_sweep
 from tests.report.comparison.fold_runs import make_folds
-from tests.report.pages import evaluated_run, evil_run, make_run, sweep
+from tests.report.pages import evaluated_run, evil_run, make_run, sweep, write_comparison
 from tests.report.test_phases import phased
 from tiryns.runner.cli.judge.answer import answer
 from tiryns.runner.cli.judge.command import compare_settings
 from tiryns.runner.cli.judge.measure import measure_of
 from tiryns.runner.cli.judge.picture import write_page as write_judge_page
 from tiryns.runner.cli.judge.sides import setting_of, that_have
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.folder import runs_in
 
