@@ -103,9 +103,11 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
     file = f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
+    chosen, default = config.hydra.runtime.choices, default_options()
+    others = {g: o for g, o in chosen.items() if g in OPTIONS and o != default.get(g, o)}
     return {
         "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
-        "chosen": {g: config.hydra.runtime.choices.get(g) for g in groups} or _other_options(config),
+        "chosen": {group: chosen.get(group) for group in groups} or others,
         "fields": [
             {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}
             for f, value, source in rows
@@ -136,11 +138,6 @@ def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterat
         yield f"{_bold(f'{group}={option}')}: {_summary(loader, group, str(option))}"
         yield from _shown([field for field in content["fields"] if field["key"].startswith(start)])
         yield ""
-
-
-def _other_options(config: DictConfig) -> dict[str, str]:
-    default = default_options()
-    return {g: o for g, o in config.hydra.runtime.choices.items() if g in OPTIONS and o != default.get(g, o)}
 
 
 def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:

@@ -91,7 +91,12 @@ def list_runs(arguments: Namespace) -> None:
 def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
     """The line or the entry of a run; None where it does not match. Whatever its files hold, other runs are listed."""
     try:
-        if not _matches(run, arguments):
+        name = str(run.path.relative_to(arguments.outputs))
+        if not (
+            (not arguments.name or fnmatch.fnmatch(name, arguments.name))
+            and (not arguments.state or run.state == arguments.state)
+            and all(run.has(*setting.partition("=")[::2]) for setting in arguments.given)
+        ):
             return None
         entry = entry_of(run)
         return entry if arguments.json else _row(entry, arguments.outputs)
@@ -169,15 +174,6 @@ def find_run(outputs: Path, name: str) -> Run:
         told = f"{what} under {str(outputs)!r} {have} {name!r} in the name"
         raise coded("no_such_run", told + suggest(name, runs))
     return found[0]
-
-
-def _matches(run: Run, arguments: Namespace) -> bool:
-    name = str(run.path.relative_to(arguments.outputs))
-    return (
-        (not arguments.name or fnmatch.fnmatch(name, arguments.name))
-        and (not arguments.state or run.state == arguments.state)
-        and all(run.has(*setting.partition("=")[::2]) for setting in arguments.given)
-    )
 
 
 def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:

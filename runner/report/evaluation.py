@@ -165,18 +165,24 @@ def write_page(folder: Path) -> Path:
     facts = {name.replace("_", " "): str(content[name]) for name in settings if content[name] is not None}
     files = [file.name for file in sorted(folder.glob("*.json*"))]
     heads, rows = figures_rows(content)
+    interval, told = content["interval"], ""
+    if interval["resamples"]:
+        told = (
+            f"In brackets: {interval['level']:.0%} percentile intervals from {interval['resamples']:,} bootstrap "
+            f"resamples of the {interval['over']} (seed {interval['seed']})."
+        )
     cells = [[_below(cell) for cell in row] for row in rows]
     # of one file that was read whole its section has them
     is_whole = len(rows) == 1 and heads[2:] == list(next(iter(content["sets"].values()))["metrics"])
     several = {} if is_whole else page.table(map(in_words, heads), cells)
     parts = [
         page.section("Figures", several),
-        page.note(intervals_in_words(content)),
+        page.note(told),
         *evaluation_sections(folder),
         page.section("How it was computed", page.part("facts", facts=facts)),
         page.section("Files", page.part("links", files=files)),
     ]
-    meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {content['interval']['over']}"]
+    meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {interval['over']}"]
     return page.save_page(
         folder / "report.html", "Tiryns evaluation", str(content["model"]), parts, meta=meta
     )
@@ -203,14 +209,3 @@ def figures_rows(content: Entry) -> tuple[list[str], list[list[str]]]:
         for (name, entry), *counted in zip(sets.items(), *counts.values(), strict=True)
     ]
     return ["file", content["interval"]["over"], *counts, *names], rows
-
-
-def intervals_in_words(content: Entry) -> str:
-    """Where the intervals are from."""
-    noted = content["interval"]
-    if not noted["resamples"]:
-        return ""
-    return (
-        f"In brackets: {noted['level']:.0%} percentile intervals from {noted['resamples']:,} bootstrap resamples of the "
-        f"{noted['over']} (seed {noted['seed']})."
-    )

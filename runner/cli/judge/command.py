@@ -87,10 +87,8 @@ def main(arguments: Namespace) -> None:
         print_json(found)
     else:
         lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-        lines += [
-            f"the page: {found['page']}",
-            *[f"the picture: {found.get('figure')}"] * ("figure" in found),
-        ]
+        lines.append(f"the page: {found['page']}")
+        lines += [f"the picture: {found['figure']}"] if "figure" in found else []
         print(*lines, sep="\n")
     sys.stdout.flush()
     if not found["clear"]:

@@ -80,12 +80,9 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
         own = {name: value for group in OWN for name, value in getattr(phase, group).items()}
         rate = {**config.objective, **phase.objective}
         first, last = rate.get("mlm_probability"), rate.get("final_mlm_probability")
-        masking = None
+        masking = None  # else at the beginning and the end of what it follows
         if first is not None and rate.get("causal_share") != 1:
-            masking = [
-                first,
-                first if last is None else last,
-            ]  # at the beginning and the end of what it follows
+            masking = [first, first if last is None else last]
         rows.append({"name": phase.name, "steps": phase.steps, **drawn, "masking": masking, "own": own})
     return rows
 

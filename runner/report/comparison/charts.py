@@ -74,8 +74,13 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
         if key in run.series:
             parent = folders.get(run.branch.parent) if run.branch else None
             series = run.series[key]
-            if parent is not None and parent is not run and key in parent.series:
-                series = _own_part(series, parent.series[key])
+            if parent is not None and parent is not run and (before := parent.series.get(key)) is not None:
+                count = min(len(series.steps), len(before.steps))
+                same = (series.steps[:count] == before.steps[:count]) & np.isclose(
+                    series.values[:count], before.values[:count], rtol=0, atol=0, equal_nan=True
+                )
+                start = max(0, (count if same.all() else int(same.argmin())) - 1)
+                series = Series(*(column[start:] for column in series))
             # the settings in which it differs from the others, with its seed and its fold where these differ
             own = {name: str(numbers[i]) for name, numbers in compared.differences.replicates.items()}
             label = label_of({**compared.differences.shown[i], **own}) or run.path.name
@@ -103,15 +108,6 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
         return several[0], None
     values = np.array([[each[step] for step in steps.tolist()] for each in last])
     return Series(steps, values.mean(0), np.zeros(len(steps))), values.std(0, ddof=1)
-
-
-def _own_part(series: Series, parent: Series) -> Series:
-    count = min(len(series.steps), len(parent.steps))
-    same = (series.steps[:count] == parent.steps[:count]) & np.isclose(
-        series.values[:count], parent.values[:count], rtol=0, atol=0, equal_nan=True
-    )
-    start = max(0, (count if same.all() else int(same.argmin())) - 1)
-    return Series(series.steps[start:], series.values[start:], series.times[start:])
 
 
 def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:

@@ -26,16 +26,7 @@ from tiryns.runner.run.files import read_sweep
 from tiryns.runner.sweeps.suite import fields
 from tiryns.runner.sweeps.words import as_sweep, last_of_each, values_of
 
-GIVEN_IN_TRAINING = (
-    "model",
-    "seeds",
-    "resume",
-    "outputs",
-    "suite",
-    "hydra.sweep.dir",
-    "hydra/sweeper",
-    "mode",
-)
+BY_CALLBACK = ("model", "seeds", "resume", "outputs", "suite", "hydra.sweep.dir", "hydra/sweeper", "mode")
 """Words of a suite's command that `callback=suite` gives, or that make another command of it."""
 
 
@@ -145,7 +136,7 @@ def check_words(setting: str, words: list[str], typed: bool = True) -> None:
     """
     for word in words:
         name = word.partition("=")[0].lstrip("+~")
-        if name in GIVEN_IN_TRAINING or "=" not in word:
+        if name in BY_CALLBACK or "=" not in word:
             raise ValueError(
                 f"{setting}: {word!r} does not count there; expected settings of a suite, of its launcher or its jobs, "
                 "such as 'suite.tasks=[docstrings]'"

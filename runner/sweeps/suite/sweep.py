@@ -121,7 +121,13 @@ class SuiteSweep(JobSweeper):
 
         print(suite_text(content), end="")
         print(f"the table: {write_suite(self.folder, content)}", flush=True)
-        self._say_problems(content)
+        for run in filter(lambda run: run["problem"], content["runs"]):
+            words = setting_text(run["setting"])
+            of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
+            print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
+        if not content["complete"]:
+            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat(self.folder)])}"
+            sys.exit(f"the suite is not complete; go on with: {again}")
         return content
 
     def public(self, word: str) -> str:
@@ -258,16 +264,6 @@ class SuiteSweep(JobSweeper):
             "seed": task.seeds[each.seed], "state": job.folder.state, "chosen_by": chosen_by, "figure": figure,
             "on": on or None, "problem": problem_of(job.folder) or problem or None,
         }  # fmt: skip
-
-    def _say_problems(self, content: Content) -> None:
-        for run in content["runs"]:
-            if run["problem"]:
-                words = setting_text(run["setting"])
-                of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
-                print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
-        if not content["complete"]:
-            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat(self.folder)])}"
-            sys.exit(f"the suite is not complete; go on with: {again}")
 
 
 def _choosing(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
