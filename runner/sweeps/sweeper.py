@@ -51,16 +51,10 @@ _FOLD = re.compile(r"\bdata\.fold=\d+")
 
 def register_plugins() -> None:
     """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins.tiryns import (
-        GridSweeper,
-        OptunaSweeper,
-        OwnConfigs,
-        RayLauncher,
-        SlurmLauncher,
-        SuiteSweeper,
-    )
+    from hydra_plugins import tiryns as own
 
-    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher, SuiteSweeper):
+    sweepers = (own.GridSweeper, own.OptunaSweeper, own.SuiteSweeper)
+    for plugin in (*sweepers, own.RayLauncher, own.SlurmLauncher, own.OwnConfigs):
         plugins().register(plugin)
     take_place_of("ray_launcher")  # which Hydra has imported by now
 

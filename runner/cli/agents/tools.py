@@ -55,19 +55,9 @@ LISTS = ("runs", "order --steps")
 """Documents that are lists of objects with these keys."""
 
 READERS: dict[str, tuple[str, ...]] = {
-    "plan": (),
-    "info": (),
-    "runs": (),
-    "report": ("out",),
-    "audit": (),
-    "order": ("out",),
-    "verify": ("sign",),
-    "predict": ("out", "import"),
-    "evaluate": ("out", "import"),
-    "schedule": (),
-    "doctor": (),
-    "schema": (),
-    "version": (),
+    **dict.fromkeys(("plan", "info", "runs", "audit", "schedule", "doctor", "schema", "version"), ()),
+    **{"report": ("out",), "order": ("out",), "verify": ("sign",)},
+    **dict.fromkeys(("predict", "evaluate"), ("out", "import")),
 }
 """Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
 

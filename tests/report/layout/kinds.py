@@ -40,7 +40,6 @@ def judged_pairs(folder: Path) -> dict[str, Any]:
     drops = [0.11, 0.09, 0.1, 0.12, 0.08, 0.1, 0.11, 0.09]
     settings = {"optimizer=adamw": base, "optimizer=muon": [b - d for b, d in zip(base, drops, strict=True)]}
     make_sweep(folder, settings | {"optimizer=lion": [b + d - 0.1 for b, d in zip(base, drops, strict=True)]})
-    changes = [setting_of("optimizer=muon"), setting_of("optimizer=lion")]
-    against = setting_of("optimizer=adamw")
-    compared = compare_settings(against, changes, lambda one: that_have(runs_in(folder), one.words))
+    sides = [setting_of(f"optimizer={name}") for name in ("adamw", "muon", "lion")]
+    compared = compare_settings(sides, lambda one: that_have(runs_in(folder), one.words))
     return answer(compared, [measure_of(compared[0].pairs, None)], 0.05)
