@@ -218,9 +218,8 @@ def dotted(label: str, values: Mapping[float, float], colour: int, loose: bool =
 def over_powers(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
     """A chart over the powers of 2 of something, with a tick at each point."""
     places = sorted({at for curve in curves for at in curve.steps.tolist()})
-    return Chart(
-        title, unit, curves, across=across, ticks={at: float(f"{2**at:.6g}") for at in places}, **how
-    )
+    ticks = {at: float(f"{2**at:.6g}") for at in places}
+    return Chart(title, unit, curves, across=across, ticks=ticks, **how)
 
 
 def in_words(figure: str) -> str:

@@ -125,9 +125,8 @@ def _meta(run: Run) -> list[str]:
 
 def _tiles(run: Run) -> list[Tile]:
     shown = []
-    compared = summary.compared_losses(
-        {k: v for k in [*run.results, *run.series] if (v := run.final(k)) is not None}
-    )
+    finals = {k: v for k in [*run.results, *run.series] if (v := run.final(k)) is not None}
+    compared = summary.compared_losses(finals)
     for name, (loss, unigram) in compared.items():
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
@@ -170,9 +169,7 @@ def _measured(run: Run) -> list[Tile]:
     """The figure that the run is judged by: that of each test set, then the best in validation."""
     monitored = (run.monitor or "loss").rpartition("/")[2]
     name, tests = in_words(monitored), f"/{monitored}"
-    found = {
-        key: value for key, value in run.results.items() if key.startswith("test/") and key.endswith(tests)
-    }
+    found = {k: v for k, v in run.results.items() if k.startswith("test/") and k.endswith(tests)}
     shown = []
     for key, value in found.items():
         levels = levels_of([key], run.results)

@@ -40,9 +40,8 @@ class SweepPage(Callback):
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
         # the jobs of a sweep run in the process that the user looks at
-        self._has_lines = (
-            config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and writes_to(sys.stdout, 1)
-        )
+        run_here = config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config)
+        self._has_lines = run_here and writes_to(sys.stdout, 1)
         if self._has_lines:
             logging.getLogger(BASIC_LAUNCHER).setLevel(logging.WARNING)
         folder = str(config.hydra.sweep.dir)

@@ -224,9 +224,8 @@ def same_failure(failed: Sequence[Run]) -> str | None:
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
     runs = [Run(run) for run in find_runs(sweep)]
-    known = {
-        (run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs
-    }  # 0.3 left colons escaped
+    # version 0.3 left colons escaped
+    known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):

@@ -179,9 +179,7 @@ def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]
         (True, False)
     """
     varied = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
-    shared = {
-        tuple(word for word in words if word.partition("=")[0] not in varied) for words in (*first, *others)
-    }
+    shared = {tuple(w for w in words if w.partition("=")[0] not in varied) for words in (*first, *others)}
     return len(shared) == 1
 
 

@@ -101,9 +101,8 @@ def words_of(
 
 def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
     """Variables that decide which kernels compute, as they were; the number of threads only for as many ranks."""
-    found = {
-        name: str(manifest["machine"][name]) for name in KERNEL_VARIABLES if manifest["machine"].get(name)
-    }
+    machine = manifest["machine"]
+    found = {name: str(machine[name]) for name in KERNEL_VARIABLES if machine.get(name)}
     ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
     if any(word.startswith(ranks) for word in given):
         found.pop("OMP_NUM_THREADS", None)

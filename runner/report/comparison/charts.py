@@ -80,7 +80,7 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
                     series.values[:count], before.values[:count], rtol=0, atol=0, equal_nan=True
                 )
                 start = max(0, (count if same.all() else int(same.argmin())) - 1)
-                series = Series(*(column[start:] for column in series))
+                series = Series(series.steps[start:], series.values[start:], series.times[start:])
             # the settings in which it differs from the others, with its seed and its fold where these differ
             own = {name: str(numbers[i]) for name, numbers in compared.differences.replicates.items()}
             label = label_of({**compared.differences.shown[i], **own}) or run.path.name

@@ -114,9 +114,8 @@ def write_folds(folder: Path, compared: Comparison, joined: list[Joined]) -> Non
     (folder / PREDICTIONS).unlink(missing_ok=True)
     if rows:
         write_lines(folder / PREDICTIONS, rows)
-    settings = [
-        _setting(compared, number, joined) for number in dict.fromkeys(each.setting for each in joined)
-    ]
+    numbers = dict.fromkeys(each.setting for each in joined)
+    settings = [_setting(compared, number, joined) for number in numbers]
     content = {"figure": compared.goal.key, "settings": settings}
     write_atomically(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False))
 

@@ -117,9 +117,7 @@ class Comparison:
     def order(self, kind: int | None = None) -> list[int]:
         """The settings that have a figure, of a kind or of any, the best first; those with a failed run come last."""
         sign = -1 if self.goal.larger_is_better else 1
-        have = [
-            i for i, each in enumerate(self.settings) if each.figures and (kind is None or each.kind == kind)
-        ]
+        have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
         return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].spread.mean or 0.0)))
 
@@ -196,9 +194,7 @@ class Comparison:
         """The settings in the order of their first runs; of one that is measured in two ways, one of each."""
         groups: dict[tuple[int, int | None], list[int]] = {}
         own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
-        of_setting = {
-            number: [kinds[i] for i in own if own[i] == number and i in kinds] for number in own.values()
-        }
+        of_setting = {n: [kinds[i] for i in own if own[i] == n and i in kinds] for n in own.values()}
         for i, number in own.items():  # a run without a figure goes with the others of its setting
             groups.setdefault((number, kinds.get(i, (*of_setting[number], None)[0])), []).append(i)
         found = []

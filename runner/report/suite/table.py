@@ -74,25 +74,21 @@ def best_rows(content: Content) -> set[int]:
 
 def notes(content: Content) -> Iterator[str]:
     """Sentences on what the figures are, how they were chosen, and which model is best."""
-    scaled = ", in hundredths" if _scale(content) == 100 else ""
+    rows, scaled = content["models"], ", in hundredths" if _scale(content) == 100 else ""
     yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
     for where in ("test", "validation"):
-        measured = [
-            {t for t, cell in row["tasks"].items() if cell.get("on") == where} for row in content["models"]
-        ]
-        tasks = [t for t in content["tasks"] if any(t in own for own in measured)]
+        measured = {t for row in rows for t, cell in row["tasks"].items() if cell.get("on") == where}
+        tasks = [t for t in content["tasks"] if t in measured]
         if tasks and where == "test":
             yield f"Measured on the test set, chosen on the validation set: {', '.join(tasks)}."
         elif tasks:
             grid = [t for t in tasks if content["tasks"][t]["settings"] > 1]
             chosen = f" They chose the setting of {', '.join(grid)} too, which is optimistic." if grid else ""
             yield f"Validation figures, as there is no labelled test set: {', '.join(tasks)}.{chosen}"
-    cells = [cell for row in content["models"] for cell in row["tasks"].values()]
-    settings, dropped, failed = (
-        sum(cell[name] for cell in cells) for name in ("settings", "dropped", "failed")
-    )
+    cells = [cell for row in rows for cell in row["tasks"].values()]
+    settings, dropped, failed = (sum(cell[n] for cell in cells) for n in ("settings", "dropped", "failed"))
     yield f"{settings} settings were tried; {dropped} were dropped before the last seed, {failed} failed."
-    for row in content["models"]:
+    for row in rows:
         for task, cell in row["tasks"].items():
             if cell["problem"]:
                 yield f"{row['model']} has no figure of {task}: {cell['problem'].rstrip('.')}."
