@@ -183,9 +183,8 @@ def write_page(folder: Path) -> Path:
         page.section("Files", page.part("links", files=files)),
     ]
     meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {interval['over']}"]
-    return page.save_page(
-        folder / "report.html", "Tiryns evaluation", str(content["model"]), parts, meta=meta
-    )
+    name = str(content["model"])
+    return page.save_page(folder / "report.html", "Tiryns evaluation", name, parts, meta=meta)
 
 
 def _below(cell: str) -> str | Part:

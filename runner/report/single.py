@@ -80,10 +80,8 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         page.section("Files", page.part("links", files=files), is_folded=True),
     ]
     error = str(run.status.get("error") or "")
-    target = path or run.path / "report.html"
-    return page.save_page(
-        target, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error
-    )
+    file = path or run.path / "report.html"
+    return page.save_page(file, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error)
 
 
 def _warning(run: Run) -> page.Part:

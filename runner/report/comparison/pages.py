@@ -1,7 +1,6 @@
 """The page that compares runs: the best setting, its means over seeds, every run, and curves over each other."""
 
 import shlex
-from collections.abc import Iterable
 from os.path import relpath
 from pathlib import Path
 
@@ -20,9 +19,6 @@ from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Branch, Run
-
-MAX_ROWS = 20
-"""Rows of a table that are not folded away."""
 
 
 def write_comparison(
@@ -49,7 +45,9 @@ def write_comparison(
         _again(compared, folder),
         page.section("Settings", _settings(compared)),
         page.section(
-            "Folds joined", *missing, page.table(*folded, **_fold("figures", len(folded[1]), range(MAX_ROWS)))
+            "Folds joined",
+            *missing,
+            page.table(*folded, **page.folded("figures", len(folded[1]), range(page.MAX_ROWS))),
         ),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
@@ -126,7 +124,7 @@ def _settings(compared: Comparison) -> Part:
     for row, number in zip(rows, numbers, strict=True):
         row[0] = {"text": str(row[0]), "colour": colours.get(number)}
     marks = [_mark(number in compared.best, "group", colours.get(number)) for number in numbers]
-    return page.table(heads, rows, marks, **_fold("settings", len(rows), range(MAX_ROWS)))
+    return page.table(heads, rows, marks, **page.folded("settings", len(rows), range(page.MAX_ROWS)))
 
 
 def _importance(found: Importance | None) -> list[Part]:
@@ -156,7 +154,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
             row[keys.index(BRANCH)] = _parent(compared, run.branch, folder)
         marked = _mark(i in best, *(("group", colour) if draws_means(compared) else ("run", i)))
         marks.append(marked | ({"below": below} if below else {}))
-    fold = _fold("runs", len(rows), sorted(best))
+    fold = page.folded("runs", len(rows), sorted(best))
     return page.table([heads.get(key, key) for key in keys], rows, marks, **fold)
 
 
@@ -178,11 +176,6 @@ def _link(run: Run, folder: Path) -> Part:
 def _mark(is_best: bool, name: str, number: int | None) -> Part:
     """The marks of a row: whether it is of the best setting, and which curves it lights up."""
     return {**({"class": "best"} if is_best else {}), **({} if number is None else {name: number})}
-
-
-def _fold(what: str, count: int, first: Iterable[int]) -> Part:
-    """Folds a long table away but for its first rows."""
-    return {"fold": f"All {count} {what}", "first": list(first)} if count > MAX_ROWS else {}
 
 
 def _curves(compared: Comparison) -> list[Part]:

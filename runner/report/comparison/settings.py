@@ -22,6 +22,9 @@ Cells = tuple[list[str], list[list[Any]]]
 Replicate = tuple[int | str | None, int | None]
 """Seed, or a name of its own without one, and fold."""
 
+BASELINES = ("unigram_entropy", "tokens_per_byte", "majority_accuracy", "chance_accuracy", "constant_mse")
+"""Figures that need no model, which no table has."""
+
 NARROW = "Folds share training examples, so intervals over them are too narrow (Bengio and Grandvalet 2004)."
 
 
@@ -131,14 +134,7 @@ class Comparison:
         keys = [
             key for key in comparable.keys_of(self.runs) if key.startswith("val/") or comparable.is_test(key)
         ]
-        baselines = (
-            "/unigram_entropy",
-            "/tokens_per_byte",
-            "/majority_accuracy",
-            "/chance_accuracy",
-            "/constant_mse",
-        )
-        figures = [key for key in keys if not key.endswith(baselines)]
+        figures = [key for key in keys if key.rpartition("/")[2] not in BASELINES]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
         values = {key: [run.final(key) for run in self.runs] for key in found}
         ranked_by = values[self.goal.key]  # the best figure is often that of the last validation

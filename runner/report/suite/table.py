@@ -128,9 +128,8 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
         page.section("Failures", page.part("facts", facts=failures)),
         page.section("All settings tried", page.table(RUNS, [_run(run, folder) for run in content["runs"]])),
     ]
-    return page.save_page(
-        path or folder / "suite.html", "Tiryns suite", str(content["suite"]), parts, meta=facts
-    )
+    path = path or folder / "suite.html"
+    return page.save_page(path, "Tiryns suite", str(content["suite"]), parts, meta=facts)
 
 
 def _chosen(content: Content) -> list[list[str]]:
