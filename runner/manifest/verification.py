@@ -79,9 +79,8 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
     Raises ValueError where there is no manifest, or the run was not done when it was written.
     """
     if not folder.exists():
-        raise coded(
-            "no_such_run", f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
-        )
+        told = f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
+        raise coded("no_such_run", told)
     manifest = inputs.read_manifest(folder)
     if not manifest:
         why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"

@@ -118,9 +118,8 @@ def _own_table(title: str, rows: object) -> list[Part]:
         return []
     names = {name: name for row in rows for name in row}
     cells = ({name: row.get(name, "") for name in names} for row in rows)
-    filled = [
-        {n: v if type(v) in (int, float, type(None)) else str(v) for n, v in row.items()} for row in cells
-    ]
+    as_is = (int, float, type(None))
+    filled = [{n: v if type(v) in as_is else str(v) for n, v in row.items()} for row in cells]
     return page.listed(title.replace("_", " ").capitalize(), names, filled)
 
 

@@ -136,9 +136,8 @@ class JobSweeper(Sweeper):
         """Makes the folder with its `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        hydra = [
-            self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
-        ]
+        own = ("hydra.sweep.dir=", "hydra.mode=")
+        hydra = [self.public(word) for word in given if not word.startswith(own)]
         new = identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))

@@ -123,14 +123,11 @@ def words_of(name: str, given: Mapping[str, object]) -> list[str]:
     arguments = {argument(a): a for a in _arguments(name)}
     known = SETTINGS if name in OF_HYDRA else arguments
     if unknown := sorted(values.keys() - known.keys()):
-        raise coded(
-            "bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {', '.join(known) or 'none'}"
-        )
+        there = ", ".join(known) or "none"
+        raise coded("bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {there}")
     if name in OF_HYDRA:
         return [name, *_plain_words(values.get("settings"))]
-    flags = [
-        (action, values[key]) for key, action in arguments.items() if action.option_strings and key in values
-    ]
+    flags = [(a, values[key]) for key, a in arguments.items() if a.option_strings and key in values]
     places = [(action, values.get(key)) for key, action in arguments.items() if not action.option_strings]
     last = max((i for i, (_, value) in enumerate(places) if value not in (None, [])), default=-1)
     typed = [action.default if value is None else value for action, value in places[: last + 1]]

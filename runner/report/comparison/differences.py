@@ -60,9 +60,8 @@ def is_execution(run: Run, name: str) -> bool:
     group, _, field = name.partition(".")
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
-    return group in OPTIONS and field.partition(".")[0] in _left_out(
-        group, run.settings.get(f"{group}._target_")
-    )
+    target = run.settings.get(f"{group}._target_")
+    return group in OPTIONS and field.partition(".")[0] in _left_out(group, target)
 
 
 def differences(runs: Sequence[Run]) -> Differences:
