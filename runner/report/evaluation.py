@@ -44,11 +44,15 @@ HINT = (
 )
 
 
+def evaluated_sets(folder: Path) -> dict[str, Entry]:
+    """The entries of a run's `evaluation.json` by set; none where there is none, or it is damaged."""
+    sets = read_json(folder / EVALUATION, {}).get("sets")
+    return sets if isinstance(sets, dict) else {}
+
+
 def evaluation_sections(folder: Path) -> list[Part]:
     """A section per evaluated set of a run folder, test sets first; beside them the others are folded away."""
-    sets = read_json(folder / "evaluation.json", {}).get("sets")
-    if not isinstance(sets, dict):
-        return []
+    sets = evaluated_sets(folder)
     ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
     tested = bool(ranked) and ranked[0].startswith("test/")
     return [_section(folder, n, sets[n], tested and not n.startswith("test/")) for n in ranked]

@@ -16,7 +16,6 @@ from tiryns.runner.run.folder import Run
 Table = tuple[list[str], list[list[Any]], Collection[int]]
 """Heads, rows, and the numbers of the best rows."""
 
-
 SHORTEST = 12
 """Letters that a cell keeps where its line is too long."""
 

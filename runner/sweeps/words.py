@@ -26,7 +26,6 @@ SETTINGS = ("tasks", "data", "source")
 OF_THE_SWEEP = ("outputs", "resume")
 """Settings that say where the sweep's folder is."""
 
-
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 

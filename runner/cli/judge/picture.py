@@ -16,7 +16,6 @@ from tiryns.runner.report.curves import Chart, Curve
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
 
-
 KIND = "Tiryns judge"
 
 

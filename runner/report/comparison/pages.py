@@ -13,7 +13,7 @@ from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking, write_folds
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
+from tiryns.runner.report.comparison.settings import FAILURE, Comparison
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.summary import typed_path
@@ -75,7 +75,12 @@ def _best(compared: Comparison) -> list[Part]:
             deviation = page.number(best.spread.deviation, 2)
             over += [f"standard deviation {deviation}", f"95 % interval {best.shown_interval}"]
         tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.spread.mean), ", ".join(over)))
-        tiles += _tested(compared, best)
+        for key, title in titles_of(compared.tests).items():  # which have chosen nothing
+            tested, hint = spread_of(best.tests[key]), f"chosen by {compared.goal.title}"
+            if tested.deviation is not None:
+                title = f"Mean {title.lower()}"
+                hint = f"standard deviation {page.number(tested.deviation, 2)}; {hint}"
+            tiles += [] if tested.mean is None else [Tile(title, page.number(tested.mean), hint)]
     notes = [page.note(text.replace("`", "")) for text in compared.verdicts]
     first = compared.runs[compared.settings[compared.best[0]].runs[0]]
     of_best = " of the best setting" if len(compared.settings) > 1 else ""
@@ -101,18 +106,6 @@ def _again(compared: Comparison, folder: Path) -> Part:
         return {}
     words = [f"resume={typed_path(folder)}", *words_to_repeat(folder)]
     return page.note(f"Run the failed jobs again: tiryns {shlex.join(words)}")
-
-
-def _tested(compared: Comparison, best: Setting) -> list[Tile]:
-    """The figures of test sets, which have chosen nothing."""
-    titles, tiles = titles_of(compared.tests), []
-    for key in compared.tests:
-        mean, deviation, _ = spread_of(best.tests[key])
-        if mean is not None:
-            title = titles[key] if deviation is None else f"Mean {titles[key].lower()}"
-            spread = "" if deviation is None else f"standard deviation {page.number(deviation, 2)}; "
-            tiles.append(Tile(title, page.number(mean), f"{spread}chosen by {compared.goal.title}"))
-    return tiles
 
 
 def _settings(compared: Comparison) -> Part:
