@@ -50,6 +50,8 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     files = [name for name in FILES_BESIDE if (run.path / name).exists()]
+    noted = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in environment.items()}
+    machine = {str(name).replace("_", " "): written(value, "") or "none" for name, value in noted.items()}
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
@@ -76,7 +78,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
             ),
         ),
         page.section("Results", page.part("facts", facts=results), is_folded=True),
-        page.section("Environment", page.part("facts", facts=_environment(environment)), is_folded=True),
+        page.section("Environment", page.part("facts", facts=machine), is_folded=True),
         page.section("Files", page.part("links", files=files), is_folded=True),
     ]
     error = str(run.status.get("error") or "")
@@ -206,9 +208,3 @@ def _resolved(run: Run) -> page.Part:
     if "left_out" in shown:
         shown["left_out"] = "; ".join(f"{part}: {described(of)}" for part, of in shown["left_out"].items())
     return page.part("facts", facts={str(n).replace("_", " "): written(v, "") for n, v in shown.items()})
-
-
-def _environment(noted: dict[str, object]) -> dict[str, str]:
-    """The facts of `environment.json` with their names in words."""
-    texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else written(v, "") for k, v in noted.items()}
-    return {str(name).replace("_", " "): text or "none" for name, text in texts.items()}

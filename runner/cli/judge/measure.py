@@ -59,7 +59,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", comparable.validation_of)
     name = key.split("/")[1]
-    if _agree(runs, lambda run: comparable.evaluated_on(run, name) or comparable.data_of(run)):
+    if _agree(runs, lambda run: comparable.evaluated_on(run, name)):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"
@@ -151,8 +151,7 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
         lacks = "has not counted them from its beginning" if budget != "seconds" else "was interrupted"
         return AtEqual(None, why=f"a run {lacks if noted else 'has no manifest.json'}")
     if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in known):
-        whole = [value(pair.change, key) - value(pair.against, key) for pair in pairs]
-        return AtEqual(whole, same=True)
+        return AtEqual([value(pair.change, key) - value(pair.against, key) for pair in pairs], same=True)
     found = []
     for pair, (against, change) in zip(pairs, known, strict=True):
         least = min(against[1], change[1])

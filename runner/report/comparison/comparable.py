@@ -133,12 +133,12 @@ def validation_of(run: Run) -> Settings:
 
 
 def evaluated_on(run: Run, name: str) -> object:
-    """The fingerprint of a validation set, or of all where none has this name; None where the run tells none."""
+    """The fingerprint of a validation set; by the settings of the data where the run has none."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
     if name == "mixture" and sets and shares:  # the mean of its sources' sets, weighted by their shares
         return {**sets, "shares": shares}
-    return sets.get(name, sets) or None
+    return sets.get(name) or data_of(run)
 
 
 def texts_of(run: Run) -> Settings:
@@ -197,9 +197,11 @@ class _Data:
 
     def __init__(self, run: Run, key: str) -> None:
         figure = (run.monitor or "") if key == "objective" else key
-        inputs, name = inputs_of(run), figure.split("/")[1] if figure.count("/") > 1 else ""
+        inputs = inputs_of(run)
+        name = figure.split("/")[1] if figure.count("/") > 1 else ""
+        sets: Manifest = inputs.get("evaluation") or {}
         # Training losses are measured on the training data
-        self.fingerprint = inputs.get("data") if figure.startswith("train/") else evaluated_on(run, name)
+        self.fingerprint = inputs.get("data") if figure.startswith("train/") else sets.get(name, sets) or None
         self.texts, self.settings = texts_of(run), data_of(run)
         self.vocabulary = (inputs.get("tokenizer"), run.results.get("uniform_entropy"))
         self.is_per_token = not figure or figure.rpartition("/")[2] in PER_TOKEN
