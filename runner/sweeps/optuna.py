@@ -138,12 +138,8 @@ class Search(JobSweeper):
         if not folder.status:
             folder.announce(identity, overrides)
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
-        told = {
-            "journal": study.relative_storage(self.storage, folder.path),
-            "number": trial.number,
-            **pruning,
-        }
-        told |= {"of": self.settings.n_trials, "searched": list(self.space)}
+        told = {"journal": study.relative_storage(self.storage, folder.path), "number": trial.number}
+        told |= {**pruning, "of": self.settings.n_trials, "searched": list(self.space)}
         write_atomically(folder.path / study.TRIAL, json.dumps(told))
         return Job(overrides, folder)
 

@@ -39,7 +39,7 @@ class SweepPage(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
-        # the jobs of a sweep run in the process that the user looks at
+        # in the process that the user looks at
         run_here = config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config)
         self._has_lines = run_here and writes_to(sys.stdout, 1)
         if self._has_lines:
