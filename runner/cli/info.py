@@ -124,11 +124,8 @@ def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterat
         return
     if recipe := content["recipe"]:
         scale = f" {SCALES}={recipe['scale']}" if recipe["scale"] else ""
-        yield from (
-            _bold(f"{RECIPES}={recipe['name']}{scale}"),
-            *(f"  {line}" for line in recipe["about"]),
-            "",
-        )
+        head = _bold(f"{RECIPES}={recipe['name']}{scale}")
+        yield from (head, *(f"  {line}" for line in recipe["about"]), "")
     groups = _named(words)
     if not groups:
         yield from (f"  {_bold(group)}={option}" for group, option in content["chosen"].items())

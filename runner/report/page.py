@@ -101,7 +101,7 @@ def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, o
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
 
 
-def folded(what: str, count: int, first: Iterable[int], most: int = MAX_ROWS) -> Part:
+def folded(what: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
     """What folds a table of more than `most` rows away but for its `first` ones."""
     return {"fold": f"All {count} {what}", "first": list(first)} if count > most else {}
 

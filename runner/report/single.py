@@ -43,7 +43,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     environment = read_json(run.path / "environment.json", {})
     drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
-    first, more = _by_weight(curves, run.monitor)
+    first, more = map(page.charts, _by_weight(curves, run.monitor))
     measured_once = _measured_once([chart for chart in drawn if is_single(chart)], _tiles(run))
     changed = " with local changes" if environment.get("git_dirty") else ""
     commit = environment.get("git_commit")
@@ -52,14 +52,13 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     files = [name for name in FILES_BESIDE if (run.path / name).exists()]
     noted = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in environment.items()}
     machine = {str(name).replace("_", " "): written(value, "") or "none" for name, value in noted.items()}
+    whole_config = page.part("pre", text=read_text(run.path / "config.yaml"))
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
         _warning(run),
         *evaluation_sections(run.path),
-        page.section(
-            "Curves", page.charts(first), page.section("More curves", page.charts(more), is_folded=True)
-        ),
+        page.section("Curves", first, page.section("More curves", more, is_folded=True)),
         measured_once,
         {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
         page.section("Phases", phases_table(run)),
@@ -73,9 +72,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
             "Settings",
             *_changes(run),
             page.section("Automatic settings, decided when it began", _resolved(run), is_folded=True),
-            page.section(
-                "The whole config", page.part("pre", text=read_text(run.path / "config.yaml")), is_folded=True
-            ),
+            page.section("The whole config", whole_config, is_folded=True),
         ),
         page.section("Results", page.part("facts", facts=results), is_folded=True),
         page.section("Environment", page.part("facts", facts=machine), is_folded=True),
@@ -192,9 +189,8 @@ def _changes(run: Run) -> list[page.Part]:
     if changes is None:
         return [page.part("facts", facts=run.override_values)]
     if not changes:
-        return [
-            page.part("text", text=f"Every setting is {'that of the recipe' if recipe else 'the default'}.")
-        ]
+        same = "that of the recipe" if recipe else "the default"
+        return [page.part("text", text=f"Every setting is {same}.")]
     rows = [[name, written(value, ""), written(default, "")] for name, value, default in changes]
     named = " ".join(f"{name}={value}" for name, value in {RECIPE: recipe, SCALE: scale}.items() if value)
     return [page.table(["setting", "here", named or "default"], rows, sorts=False)]

@@ -125,11 +125,8 @@ def suite_of(run: Run) -> Settings:
 
 def validation_of(run: Run) -> Settings:
     """Settings of the validation itself."""
-    names = (
-        "trainer.validation_batches",
-        *(n for n in run.settings if n.startswith("objective.validation_")),
-    )
-    return {name: run.settings.get(name) for name in names}
+    own = (name for name in run.settings if name.startswith("objective.validation_"))
+    return {name: run.settings.get(name) for name in ("trainer.validation_batches", *own)}
 
 
 def evaluated_on(run: Run, name: str) -> object:

@@ -226,9 +226,7 @@ def changed_settings(
 
 
 @cache
-def _default_settings(
-    recipe: str | None = None, scale: str | None = None
-) -> dict[str, tuple[object, object]]:
+def _default_settings(recipe: str | None, scale: str | None) -> dict[str, tuple[object, object]]:
     """Each default, with a recipe the value that it gives, resolved and as it stands: run folders keep lookups."""
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra

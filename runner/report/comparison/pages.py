@@ -38,17 +38,13 @@ def write_comparison(
     joined = joined_folds(compared)
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
-    folded = folds_table(compared, joined)
+    heads, rows = folds_table(compared, joined)
     missing = [page.part("problem", text=text) for text in lacking(compared, joined)]
     parts = [
         *_best(compared),
         _again(compared, folder),
         page.section("Settings", _settings(compared)),
-        page.section(
-            "Folds joined",
-            *missing,
-            page.table(*folded, **page.folded("figures", len(folded[1]), range(page.MAX_ROWS))),
-        ),
+        page.section("Folds joined", *missing, page.table(heads, rows, **page.folded("figures", len(rows)))),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
         page.section(f"Against {across}", page.charts(against)),
@@ -117,7 +113,7 @@ def _settings(compared: Comparison) -> Part:
     for row, number in zip(rows, numbers, strict=True):
         row[0] = {"text": str(row[0]), "colour": colours.get(number)}
     marks = [_mark(number in compared.best, "group", colours.get(number)) for number in numbers]
-    return page.table(heads, rows, marks, **page.folded("settings", len(rows), range(page.MAX_ROWS)))
+    return page.table(heads, rows, marks, **page.folded("settings", len(rows)))
 
 
 def _importance(found: Importance | None) -> list[Part]:
