@@ -20,6 +20,7 @@ from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
 from tiryns.runner.cli.judge.forest import ENDINGS, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
+from tiryns.runner.cli.judge.sides import Setting
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.run.command.failure import coded
@@ -65,7 +66,7 @@ def main(arguments: Namespace) -> None:
         pass  # nothing is trained for a page that could not be written
     settings = [sides.setting_of(given) for given in (arguments.against or "", *arguments.change)]
     if len(folders) == 2:
-        settings = [sides.Setting(str(folder), []) for folder in folders]
+        settings = [Setting(str(folder), []) for folder in folders]
         compared = compare_settings(settings, lambda setting: runs_in(Path(setting.name)))
         place = arguments.out and arguments.out.parent
     elif folders and arguments.seeds is None:
@@ -95,7 +96,7 @@ def main(arguments: Namespace) -> None:
 
 
 def trained(
-    folder: Path, common: Sequence[str], settings: Sequence[sides.Setting], arguments: Namespace
+    folder: Path, common: Sequence[str], settings: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
     """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
     folders = [Path(word) for word in arguments.words if Path(word).is_dir()]
@@ -146,18 +147,14 @@ def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
     return answer(compared, measures, arguments.error)
 
 
-def compare_settings(
-    settings: Sequence[sides.Setting], runs_of: Callable[[sides.Setting], list[Run]]
-) -> list[Compared]:
+def compare_settings(settings: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]) -> list[Compared]:
     """Pairs the runs of each setting with those of the first, which it is compared with; `runs_of` gives them."""
     runs = ((setting.name, sides.by_replicate(runs_of(setting), setting.name)) for setting in settings)
     (against, base), *changes = runs
     return [Compared(name, against, sides.pairs_of(base, own, [against, name])) for name, own in changes]
 
 
-def _common(
-    folders: Sequence[Path], words: list[str], settings: Sequence[sides.Setting]
-) -> tuple[list[str], Path]:
+def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Setting]) -> tuple[list[str], Path]:
     """The overrides that both settings share, and the folder of their runs: of a sweep, those that its runs share."""
     if not folders:
         sides.canonical(words)

@@ -140,10 +140,8 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     """
     scored = [each for each in compared.settings if each.figures]
     names, title = compared.differences.names, in_words(compared.goal.title.capitalize())
-    numbers = {
-        name: _numbers(scored, name) for name in names if len({each.values[name] for each in scored}) > 1
-    }
-    numeric = {name: known for name, known in numbers.items() if known}
+    varied = [name for name in names if len({each.values[name] for each in scored}) > 1]
+    numeric = {name: known for name in varied if (known := _numbers(scored, name))}
     if len(numeric) != 1:
         if len(scored) < 3 or len(compared.kinds) > 1:
             return []

@@ -176,9 +176,7 @@ def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
     return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
 
 
-def _chosen(
-    runs: Sequence[Run], contents: Sequence[Mapping[str, str]], keys: Sequence[Hashable]
-) -> list[str]:
+def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hashable]) -> list[str]:
     """The names to show: those of the commands that make a difference, and others that tell settings apart."""
     given = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
     names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
