@@ -124,9 +124,8 @@ def curves_of(
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """The charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
     sets = [name for key in metrics if (name := validation_set(key)) is not None]
-    places: dict[str, dict[str, str]] = {
-        title: {} for title in (*UNITS, *(title for title, *_ in KNOWN.values()))
-    }
+    known = (*UNITS, *(title for title, *_ in KNOWN.values()))
+    places: dict[str, dict[str, str]] = {title: {} for title in known}
     for key in metrics:
         if key not in ("train/epoch", "epoch"):
             title, name = _place(key, sets)

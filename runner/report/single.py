@@ -155,11 +155,8 @@ def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
                 name = chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}"
                 shown[name] = value if len(steps) == 1 else f"{value} at step {curve.steps[0]:,.0f}"
     at = f", at step {steps.pop():,.0f}" if len(steps) == 1 else ""
-    return page.section(
-        f"Measured once{at}",
-        page.figures(shown),
-        page.note(" ".join(chart.note for chart in single if chart.note)),
-    )
+    note = page.note(" ".join(chart.note for chart in single if chart.note))
+    return page.section(f"Measured once{at}", page.figures(shown), note)
 
 
 def _measured(run: Run) -> list[Tile]:

@@ -174,8 +174,9 @@ class Search(JobSweeper):
         found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
         if counts["RUNNING"]:
             found += f", {counts['RUNNING']} running elsewhere"
+        told = f"{len(trials)} trials ({found})"
         if not counts["COMPLETE"]:
-            print(f"{len(trials)} trials ({found}): none has a value", flush=True)
+            print(f"{told}: none has a value", flush=True)
             return None
         best = self.study.best_trial
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
@@ -183,9 +184,7 @@ class Search(JobSweeper):
         equal_ones = [t for t in complete if t.value == best.value and t.params != best.params]
         same = {str(t.params): t.number for t in reversed(equal_ones)}  # of repeats the first
         equal = f"; trial {', '.join(map(str, sorted(same.values())))} is as good" if same else ""
-        print(
-            f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}{equal}"
-        )
+        print(f"{told}; the best is {best.number}: {best.value:.4f} with {settings}{equal}")
         return float(best.value)
 
 

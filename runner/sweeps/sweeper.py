@@ -78,11 +78,9 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 def identity(config: DictConfig) -> dict[str, Any]:
     """What two sweeps share exactly when they are the same: overrides and sweeper; a suite and its models too."""
     overrides = public_overrides(typed_overrides(config.hydra))
-    found: dict[str, Any] = {
-        "overrides": overrides,
-        "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper")),
-    }
-    if found["sweeper"] == "suite":
+    sweeper = str(config.hydra.runtime.choices.get("hydra/sweeper"))
+    found: dict[str, Any] = {"overrides": overrides, "sweeper": sweeper}
+    if sweeper == "suite":
         settings = settings_in(config.hydra.sweeper)
         settings["overrides"] = public_overrides(settings["overrides"])
         found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
@@ -188,10 +186,8 @@ class Grid(JobSweeper):
     def _launch_first(self, waiting: Sequence[Job]) -> list[JobReturn]:
         """Launches the first jobs where they run one by one; TrainingFailure where all others would fail as they do."""
         first, others = waiting[:FIRST_JOBS], waiting[FIRST_JOBS:]
-        if not (
-            runs_one_by_one(self.config)
-            and differ_alike([j.overrides for j in first], [j.overrides for j in others])
-        ):
+        are_alike = differ_alike([j.overrides for j in first], [j.overrides for j in others])
+        if not (runs_one_by_one(self.config) and are_alike):
             return []
         results = list(self.launch(first))
         if others and (message := same_failure([job.folder for job in first])):

@@ -99,9 +99,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
             settings[field] = literal(values_of(word)) if field == "tasks" else value
         elif name == "model":
             settings["models"] = literal(values_of(word))
-        elif (
-            not given or word.startswith("-") or name in OF_THE_SWEEP or name.startswith(("hydra.", "hydra/"))
-        ):
+        elif not given or name in OF_THE_SWEEP or word.startswith(("-", "hydra.", "hydra/")):
             kept.append(word)
         else:
             jobs.append(word.replace("${", "\\${"))  # to be resolved in the jobs
