@@ -43,10 +43,9 @@ from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.run.yaml_files import checked_files
-from tiryns.runner.sweeps.optuna import TRIAL
-from tiryns.runner.sweeps.replicates import with_replicates
-from tiryns.runner.sweeps.suite.in_training import check_evaluations
-from tiryns.runner.sweeps.suite.words import as_sweep
+from tiryns.runner.sweeps.study import TRIAL
+from tiryns.runner.sweeps.suite.definition import check_evaluations
+from tiryns.runner.sweeps.words import as_sweep, with_replicates
 
 
 def main(words: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
 from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
+from tiryns.runner.report.comparison.differences import written
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.yaml_files import settings_in
 
@@ -102,9 +103,11 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
     file = f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
+    chosen, default = config.hydra.runtime.choices, default_options()
+    others = {g: o for g, o in chosen.items() if g in OPTIONS and o != default.get(g, o)}
     return {
         "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
-        "chosen": {g: config.hydra.runtime.choices.get(g) for g in groups} or _other_options(config),
+        "chosen": {group: chosen.get(group) for group in groups} or others,
         "fields": [
             {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}
             for f, value, source in rows
@@ -121,11 +124,8 @@ def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterat
         return
     if recipe := content["recipe"]:
         scale = f" {SCALES}={recipe['scale']}" if recipe["scale"] else ""
-        yield from (
-            _bold(f"{RECIPES}={recipe['name']}{scale}"),
-            *(f"  {line}" for line in recipe["about"]),
-            "",
-        )
+        head = _bold(f"{RECIPES}={recipe['name']}{scale}")
+        yield from (head, *(f"  {line}" for line in recipe["about"]), "")
     groups = _named(words)
     if not groups:
         yield from (f"  {_bold(group)}={option}" for group, option in content["chosen"].items())
@@ -135,11 +135,6 @@ def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterat
         yield f"{_bold(f'{group}={option}')}: {_summary(loader, group, str(option))}"
         yield from _shown([field for field in content["fields"] if field["key"].startswith(start)])
         yield ""
-
-
-def _other_options(config: DictConfig) -> dict[str, str]:
-    default = default_options()
-    return {g: o for g, o in config.hydra.runtime.choices.items() if g in OPTIONS and o != default.get(g, o)}
 
 
 def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:
@@ -213,16 +208,9 @@ def _shown(fields: list[Content]) -> Iterator[str]:
     width = max((len(field["key"]) for field in fields), default=0)
     for field in fields:
         name = _bold(field["key"].ljust(width))
-        yield f"  {name}  {_written(field['value'])}  [{field['source']}]"
+        value = repr(field["value"]) if field["value"] in ("", "???") else written(field["value"])
+        yield f"  {name}  {value}  [{field['source']}]"
         yield from _folded("      ", ". ".join(filter(None, [field["type"], field["about"]])))
-
-
-def _written(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value!r}" if value in ("", "???") else str(value)
 
 
 def _summary(loader: ConfigLoader, group: str, name: str) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.report.comparison.importance import Importance
 from tiryns.runner.report.comparison.pages import write_comparison
+from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.page import save
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.suite.figures import Content, read_suite_results
-from tiryns.runner.report.suite.table import suite_as, suite_csv, write_suite
-from tiryns.runner.report.table import as_csv, compared_as, compared_content
+from tiryns.runner.report.suite.table import suite_as, write_suite
+from tiryns.runner.report.table import compared_as, compared_content
 from tiryns.runner.run.command.json_output import add_json_argument, print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run, runs_in
@@ -35,18 +36,17 @@ def main(arguments: Namespace) -> None:
     """Writes the page and prints its path, or prints the table."""
     folders, out = arguments.runs, arguments.out
     ending = out.suffix.removeprefix(".") if out else ""
-    arguments.format = arguments.format or (ending if ending in FORMATS else "html")
-    if len(folders) == 1 and (suite := read_suite_results(folders[0])):
-        _show_suite(folders[0], suite, arguments)
-        return
-    runs = [run for folder in folders for run in _runs_of(folder)]
+    form = arguments.format or (ending if ending in FORMATS else "html")
+    suite = read_suite_results(folders[0]) if len(folders) == 1 else {}
+    runs = [] if suite else [run for folder in folders for run in _runs_of(folder)]
     if arguments.json:
-        print_json(compared_content(runs), out)
-    elif arguments.format == "html":
-        print(_write_page(folders, [run.path for run in runs], out))
+        print_json(suite or compared_content(runs), out)
+    elif form == "html":
+        print(_write_page(folders, suite, runs, out))
     else:
-        form = arguments.format
-        _show(as_csv(runs) if form == "csv" else compared_as(form, runs, _importance(folders)), out)
+        table = suite_as(form, suite) if suite else compared_as(form, runs, _importance(folders))
+        with replaceable(out):
+            print(save(out, table) if out else table, end="\n" if out else "")
 
 
 def _runs_of(folder: Path) -> list[Run]:
@@ -59,29 +59,16 @@ def _runs_of(folder: Path) -> list[Run]:
         raise
 
 
-def _show_suite(folder: Path, suite: Content, arguments: Namespace) -> None:
-    if arguments.json:
-        print_json(suite, arguments.out)
-    elif arguments.format == "html":
-        with replaceable(arguments.out):
-            print(write_suite(folder, suite, arguments.out))
-    else:
-        form = arguments.format
-        _show(suite_csv(suite) if form == "csv" else suite_as(form, suite), arguments.out)
-
-
-def _show(table: str, out: Path | None) -> None:
-    with replaceable(out):
-        print(save(out, table) if out else table, end="\n" if out else "")
-
-
-def _write_page(folders: list[Path], runs: list[Path], out: Path | None) -> Path:
-    common = Path(os.path.commonpath([run.resolve().parent for run in runs]))
+def _write_page(folders: list[Path], suite: Content, runs: list[Run], out: Path | None) -> Path:
+    if suite:
+        with replaceable(out):
+            return write_suite(folders[0], suite, out)
+    common = Path(os.path.commonpath([run.path.resolve().parent for run in runs]))
     path = out or (folders[0] / "report.html" if len(folders) == 1 else common / "comparison.html")
     with replaceable(None if is_ours(path.parent) else path):
-        if runs == folders[:1]:
+        if [run.path for run in runs] == folders[:1]:
             return write_report(folders[0], path=path)
-        return write_comparison(path.parent, runs, path.name, _importance(folders))
+        return write_comparison(path.parent, Comparison(runs), path.name, _importance(folders))
 
 
 def _importance(folders: list[Path]) -> Importance | None:

@@ -9,6 +9,7 @@ from typing import Any
 from tiryns.conf.values import suggest
 from tiryns.runner.config.skipped import rewinds_in_words
 from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, resume_command, show
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.failure import coded
@@ -61,7 +62,7 @@ def main(arguments: Namespace) -> None:
         if arguments.json:
             print_json(compared_content(found))
         else:
-            print(compared_text(found), end="")
+            print(compared_text(Comparison(found)), end="")
     else:
         list_runs(arguments)
 
@@ -90,7 +91,12 @@ def list_runs(arguments: Namespace) -> None:
 def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
     """The line or the entry of a run; None where it does not match. Whatever its files hold, other runs are listed."""
     try:
-        if not _matches(run, arguments):
+        name = str(run.path.relative_to(arguments.outputs))
+        if not (
+            (not arguments.name or fnmatch.fnmatch(name, arguments.name))
+            and (not arguments.state or run.state == arguments.state)
+            and all(run.has(*setting.partition("=")[::2]) for setting in arguments.given)
+        ):
             return None
         entry = entry_of(run)
         return entry if arguments.json else _row(entry, arguments.outputs)
@@ -168,15 +174,6 @@ def find_run(outputs: Path, name: str) -> Run:
         told = f"{what} under {str(outputs)!r} {have} {name!r} in the name"
         raise coded("no_such_run", told + suggest(name, runs))
     return found[0]
-
-
-def _matches(run: Run, arguments: Namespace) -> bool:
-    name = str(run.path.relative_to(arguments.outputs))
-    return (
-        (not arguments.name or fnmatch.fnmatch(name, arguments.name))
-        and (not arguments.state or run.state == arguments.state)
-        and all(run.has(*setting.partition("=")[::2]) for setting in arguments.given)
-    )
 
 
 def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:

@@ -66,10 +66,8 @@ def _not_installed(named: frozenset[str], here: str) -> list[str]:
     ours = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
     installed = map(Path, sysconfig.get_paths().values())
     known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
-    files = sorted(
-        {_real(os.path.normpath(os.path.join(here, path))) for path in named if path.endswith(".py")}
-    )
-    return [path for path in files if not path.startswith(known)]
+    places = (os.path.normpath(os.path.join(here, path)) for path in named if path.endswith(".py"))
+    return [path for path in sorted({*map(_real, places)}) if not path.startswith(known)]
 
 
 @cache

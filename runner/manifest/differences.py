@@ -105,18 +105,14 @@ def _code(then: Manifest, now: Manifest) -> Iterator[str]:
     elif program.get("digest") != program_now.get("digest"):
         yield "the program differs, and the manifest does not list its files"
     for path, digest in program.get("own", {}).items():
-        found = _own_file(path)
+        # where it was, or else below a folder that modules are imported from
+        parts = Path(path).parts
+        below = (Path(folder or os.curdir, *parts[i:]) for i in range(1, len(parts)) for folder in sys.path)
+        found = next((place for place in (Path(path), *below) if place.is_file()), None)
         if found is None:
             yield f"{path} is not here"
         elif file_digest(found) != digest:
             yield f"{found} differs"
-
-
-def _own_file(noted: str) -> Path | None:
-    """A module of the user's own where it was, or else below a folder that modules are imported from."""
-    parts = Path(noted).parts
-    places = [Path(folder or os.curdir, *parts[i:]) for i in range(1, len(parts)) for folder in sys.path]
-    return next((path for path in (Path(noted), *places) if path.is_file()), None)
 
 
 def _packages(then: Manifest, now: Manifest) -> list[Change]:

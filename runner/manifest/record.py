@@ -30,7 +30,6 @@ PATCH = "code.patch"
 CHANGING = (FILE_NAME, "status.json", "train.log", "report.html")
 """Files of a run folder that may change after its end."""
 
-
 KEPT = ("weights", "checkpoint")
 """Inputs of a run's first session, which later ones no longer read."""
 

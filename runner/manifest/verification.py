@@ -79,17 +79,15 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
     Raises ValueError where there is no manifest, or the run was not done when it was written.
     """
     if not folder.exists():
-        raise coded(
-            "no_such_run", f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
-        )
+        told = f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
+        raise coded("no_such_run", told)
     manifest = inputs.read_manifest(folder)
     if not manifest:
         why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"
         raise ValueError(f"{str(folder)!r} has no {inputs.FILE_NAME}: {why}")
     if not manifest.get("complete"):
-        raise ValueError(
-            f"the run {str(folder)!r} is not done, so its {inputs.FILE_NAME} has no results to compare"
-        )
+        told = f"is not done, so its {inputs.FILE_NAME} has no results to compare"
+        raise ValueError(f"the run {str(folder)!r} {told}")
     found = [*_own(manifest, inputs.FILE_NAME), *_outputs(folder, manifest)]
     return found if alone else [*found, *_lineage(manifest, set())]
 

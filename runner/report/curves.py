@@ -124,9 +124,8 @@ def curves_of(
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """The charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
     sets = [name for key in metrics if (name := validation_set(key)) is not None]
-    places: dict[str, dict[str, str]] = {
-        title: {} for title in (*UNITS, *(title for title, *_ in KNOWN.values()))
-    }
+    known = (*UNITS, *(title for title, *_ in KNOWN.values()))
+    places: dict[str, dict[str, str]] = {title: {} for title in known}
     for key in metrics:
         if key not in ("train/epoch", "epoch"):
             title, name = _place(key, sets)
@@ -218,9 +217,8 @@ def dotted(label: str, values: Mapping[float, float], colour: int, loose: bool =
 def over_powers(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
     """A chart over the powers of 2 of something, with a tick at each point."""
     places = sorted({at for curve in curves for at in curve.steps.tolist()})
-    return Chart(
-        title, unit, curves, across=across, ticks={at: float(f"{2**at:.6g}") for at in places}, **how
-    )
+    ticks = {at: float(f"{2**at:.6g}") for at in places}
+    return Chart(title, unit, curves, across=across, ticks=ticks, **how)
 
 
 def in_words(figure: str) -> str:

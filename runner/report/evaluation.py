@@ -44,11 +44,15 @@ HINT = (
 )
 
 
+def evaluated_sets(folder: Path) -> dict[str, Entry]:
+    """The entries of a run's `evaluation.json` by set; none where there is none, or it is damaged."""
+    sets = read_json(folder / EVALUATION, {}).get("sets")
+    return sets if isinstance(sets, dict) else {}
+
+
 def evaluation_sections(folder: Path) -> list[Part]:
     """A section per evaluated set of a run folder, test sets first; beside them the others are folded away."""
-    sets = read_json(folder / "evaluation.json", {}).get("sets")
-    if not isinstance(sets, dict):
-        return []
+    sets = evaluated_sets(folder)
     ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
     tested = bool(ranked) and ranked[0].startswith("test/")
     return [_section(folder, n, sets[n], tested and not n.startswith("test/")) for n in ranked]
@@ -118,9 +122,8 @@ def _own_table(title: str, rows: object) -> list[Part]:
         return []
     names = {name: name for row in rows for name in row}
     cells = ({name: row.get(name, "") for name in names} for row in rows)
-    filled = [
-        {n: v if type(v) in (int, float, type(None)) else str(v) for n, v in row.items()} for row in cells
-    ]
+    as_is = (int, float, type(None))
+    filled = [{n: v if type(v) in as_is else str(v) for n, v in row.items()} for row in cells]
     return page.listed(title.replace("_", " ").capitalize(), names, filled)
 
 
@@ -165,21 +168,26 @@ def write_page(folder: Path) -> Path:
     facts = {name.replace("_", " "): str(content[name]) for name in settings if content[name] is not None}
     files = [file.name for file in sorted(folder.glob("*.json*"))]
     heads, rows = figures_rows(content)
+    interval, told = content["interval"], ""
+    if interval["resamples"]:
+        told = (
+            f"In brackets: {interval['level']:.0%} percentile intervals from {interval['resamples']:,} bootstrap "
+            f"resamples of the {interval['over']} (seed {interval['seed']})."
+        )
     cells = [[_below(cell) for cell in row] for row in rows]
     # of one file that was read whole its section has them
     is_whole = len(rows) == 1 and heads[2:] == list(next(iter(content["sets"].values()))["metrics"])
     several = {} if is_whole else page.table(map(in_words, heads), cells)
     parts = [
         page.section("Figures", several),
-        page.note(intervals_in_words(content)),
+        page.note(told),
         *evaluation_sections(folder),
         page.section("How it was computed", page.part("facts", facts=facts)),
         page.section("Files", page.part("links", files=files)),
     ]
-    meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {content['interval']['over']}"]
-    return page.save_page(
-        folder / "report.html", "Tiryns evaluation", str(content["model"]), parts, meta=meta
-    )
+    meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {interval['over']}"]
+    name = str(content["model"])
+    return page.save_page(folder / "report.html", "Tiryns evaluation", name, parts, meta=meta)
 
 
 def _below(cell: str) -> str | Part:
@@ -203,14 +211,3 @@ def figures_rows(content: Entry) -> tuple[list[str], list[list[str]]]:
         for (name, entry), *counted in zip(sets.items(), *counts.values(), strict=True)
     ]
     return ["file", content["interval"]["over"], *counts, *names], rows
-
-
-def intervals_in_words(content: Entry) -> str:
-    """Where the intervals are from."""
-    noted = content["interval"]
-    if not noted["resamples"]:
-        return ""
-    return (
-        f"In brackets: {noted['level']:.0%} percentile intervals from {noted['resamples']:,} bootstrap resamples of the "
-        f"{noted['over']} (seed {noted['seed']})."
-    )

@@ -37,12 +37,11 @@ def card(run: Run) -> str:
 def _picture(chart: Chart) -> str:
     """The curves of a chart without axes, with their first and last values in words."""
     known = [curve for curve in chart.curves if not curve.faint and np.isfinite(curve.values).any()]
-    ends = [[each.min(), each.max()] for c in known for each in (c.steps, c.values[np.isfinite(c.values)])]
     if not known:
         return ""
-    (first, last), (low, high) = (
-        (min(e[0] for e in part), max(e[1] for e in part)) for part in (ends[::2], ends[1::2])
-    )
+    steps = np.concatenate([curve.steps for curve in known])
+    values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in known])
+    first, last, low, high = steps.min(), steps.max(), values.min(), values.max()
     lines, names = [], []
     for curve, colour in zip(known, COLOURS, strict=False):
         x = 2 + (WIDE - 4) * (curve.steps - first) / max(1, last - first)

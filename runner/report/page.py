@@ -31,6 +31,9 @@ POLICY = (
 IN_SIGHT = 10
 """Rows of a long list that are in sight before it is unfolded."""
 
+MAX_ROWS = 20
+"""Rows of a table that are not folded away."""
+
 Part = dict[str, Any]
 """A part of a page as `page.js` draws it, by `is`; an empty one is left out."""
 
@@ -94,10 +97,13 @@ def table(
 def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
     """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows."""
     cells = [[row[key] for key in columns.values()] for row in rows]
-    fold: Part = (
-        {"fold": f"All {len(rows)} rows", "first": [*range(IN_SIGHT)]} if len(rows) > IN_SIGHT + 2 else {}
-    )
+    fold = folded("rows", len(rows), range(IN_SIGHT), IN_SIGHT + 2)
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
+
+
+def folded(what: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
+    """What folds a table of more than `most` rows away but for its `first` ones."""
+    return {"fold": f"All {count} {what}", "first": list(first)} if count > most else {}
 
 
 def number(value: float | None, digits: int = 4) -> str:

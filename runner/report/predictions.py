@@ -104,9 +104,8 @@ def _judge(row: PredictionRow) -> Judged:
     has_other = row.get("pair") and row["pair"] != row["gold"]
     text = _cut(f"{row['text']} / {row['pair']}" if has_other else str(row["text"]))
     shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
-    return Judged(
-        wrong, weight, [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
-    )
+    cells = [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
+    return Judged(wrong, weight, cells)
 
 
 def _is_wrong(gold: object, predicted: Any) -> bool | None:

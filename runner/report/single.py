@@ -13,7 +13,7 @@ from tiryns.runner.data.read.bad_rows import described
 from tiryns.runner.data.read.opened import Dialect
 from tiryns.runner.data.read.rows import described_tables
 from tiryns.runner.report import page, summary
-from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings
+from tiryns.runner.report.comparison.differences import RECIPE, SCALE, changed_settings, written
 from tiryns.runner.report.curves import Chart, in_words, is_constant, is_single, levels_of, of_set, run_charts
 from tiryns.runner.report.evaluation import evaluation_sections, samples_section
 from tiryns.runner.report.page import Tile
@@ -43,21 +43,22 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     environment = read_json(run.path / "environment.json", {})
     drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
-    first, more = _by_weight(curves, run.monitor)
+    first, more = map(page.charts, _by_weight(curves, run.monitor))
     measured_once = _measured_once([chart for chart in drawn if is_single(chart)], _tiles(run))
     changed = " with local changes" if environment.get("git_dirty") else ""
     commit = environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
     results = {name: page.number(value, 5) for name, value in sorted(run.results.items())}
     files = [name for name in FILES_BESIDE if (run.path / name).exists()]
+    noted = {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in environment.items()}
+    machine = {str(name).replace("_", " "): written(value, "") or "none" for name, value in noted.items()}
+    whole_config = page.part("pre", text=read_text(run.path / "config.yaml"))
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
         page.part("tiles", tiles=_tiles(run)),
         _warning(run),
         *evaluation_sections(run.path),
-        page.section(
-            "Curves", page.charts(first), page.section("More curves", page.charts(more), is_folded=True)
-        ),
+        page.section("Curves", first, page.section("More curves", more, is_folded=True)),
         measured_once,
         {} if drawn or _is_probe(run) else page.note("Nothing has been logged yet."),
         page.section("Phases", phases_table(run)),
@@ -71,19 +72,15 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
             "Settings",
             *_changes(run),
             page.section("Automatic settings, decided when it began", _resolved(run), is_folded=True),
-            page.section(
-                "The whole config", page.part("pre", text=read_text(run.path / "config.yaml")), is_folded=True
-            ),
+            page.section("The whole config", whole_config, is_folded=True),
         ),
         page.section("Results", page.part("facts", facts=results), is_folded=True),
-        page.section("Environment", page.part("facts", facts=_environment(environment)), is_folded=True),
+        page.section("Environment", page.part("facts", facts=machine), is_folded=True),
         page.section("Files", page.part("links", files=files), is_folded=True),
     ]
     error = str(run.status.get("error") or "")
-    target = path or run.path / "report.html"
-    return page.save_page(
-        target, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error
-    )
+    file = path or run.path / "report.html"
+    return page.save_page(file, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error)
 
 
 def _warning(run: Run) -> page.Part:
@@ -125,9 +122,8 @@ def _meta(run: Run) -> list[str]:
 
 def _tiles(run: Run) -> list[Tile]:
     shown = []
-    compared = summary.compared_losses(
-        {k: v for k in [*run.results, *run.series] if (v := run.final(k)) is not None}
-    )
+    finals = {k: v for k in [*run.results, *run.series] if (v := run.final(k)) is not None}
+    compared = summary.compared_losses(finals)
     for name, (loss, unigram) in compared.items():
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
@@ -159,20 +155,15 @@ def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
                 name = chart.title if len(chart.curves) == 1 else f"{chart.title}, {curve.label}"
                 shown[name] = value if len(steps) == 1 else f"{value} at step {curve.steps[0]:,.0f}"
     at = f", at step {steps.pop():,.0f}" if len(steps) == 1 else ""
-    return page.section(
-        f"Measured once{at}",
-        page.figures(shown),
-        page.note(" ".join(chart.note for chart in single if chart.note)),
-    )
+    note = page.note(" ".join(chart.note for chart in single if chart.note))
+    return page.section(f"Measured once{at}", page.figures(shown), note)
 
 
 def _measured(run: Run) -> list[Tile]:
     """The figure that the run is judged by: that of each test set, then the best in validation."""
     monitored = (run.monitor or "loss").rpartition("/")[2]
     name, tests = in_words(monitored), f"/{monitored}"
-    found = {
-        key: value for key, value in run.results.items() if key.startswith("test/") and key.endswith(tests)
-    }
+    found = {k: v for k, v in run.results.items() if k.startswith("test/") and k.endswith(tests)}
     shown = []
     for key, value in found.items():
         levels = levels_of([key], run.results)
@@ -195,10 +186,9 @@ def _changes(run: Run) -> list[page.Part]:
     if changes is None:
         return [page.part("facts", facts=run.override_values)]
     if not changes:
-        return [
-            page.part("text", text=f"Every setting is {'that of the recipe' if recipe else 'the default'}.")
-        ]
-    rows = [[name, _value(value), _value(default)] for name, value, default in changes]
+        same = "that of the recipe" if recipe else "the default"
+        return [page.part("text", text=f"Every setting is {same}.")]
+    rows = [[name, written(value, ""), written(default, "")] for name, value, default in changes]
     named = " ".join(f"{name}={value}" for name, value in {RECIPE: recipe, SCALE: scale}.items() if value)
     return [page.table(["setting", "here", named or "default"], rows, sorts=False)]
 
@@ -210,14 +200,4 @@ def _resolved(run: Run) -> page.Part:
         shown["tables"] = described_tables({path: Dialect(**how) for path, how in shown["tables"].items()})
     if "left_out" in shown:
         shown["left_out"] = "; ".join(f"{part}: {described(of)}" for part, of in shown["left_out"].items())
-    return page.part("facts", facts={str(name).replace("_", " "): _value(v) for name, v in shown.items()})
-
-
-def _value(value: object) -> str:
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _environment(noted: dict[str, object]) -> dict[str, str]:
-    """The facts of `environment.json` with their names in words."""
-    texts = {k: ", ".join(map(str, v)) if isinstance(v, list) else _value(v) for k, v in noted.items()}
-    return {str(name).replace("_", " "): text or "none" for name, text in texts.items()}
+    return page.part("facts", facts={str(n).replace("_", " "): written(v, "") for n, v in shown.items()})

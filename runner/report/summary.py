@@ -94,10 +94,8 @@ def resume_command(run: Run) -> str | None:
     length = max(status.get("step") or 0, status.get("max_steps") or 0) if done else 0
     lengths = ["trainer.max_steps", *({word.partition("=")[0] for word in words} & {STOPPING})]
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
-    before, after = (
-        shlex.join(["tiryns", *flags(words)]),
-        shlex.join([*words_to_repeat(run.path, words), *longer]),
-    )
+    before = shlex.join(["tiryns", *flags(words)])
+    after = shlex.join([*words_to_repeat(run.path, words), *longer])
     return f"{before} resume={shlex.quote(str(run.path))} {after}".rstrip()
 
 

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from tiryns.runner.evaluation.statistics.student import Spread, spread_of
@@ -16,14 +16,8 @@ from tiryns.runner.run.folder import Run
 Table = tuple[list[str], list[list[Any]], Collection[int]]
 """Heads, rows, and the numbers of the best rows."""
 
-
 SHORTEST = 12
 """Letters that a cell keeps where its line is too long."""
-
-
-def as_csv(runs: list[Run]) -> str:
-    """A row for each run with figures in full; an empty cell where a run has none."""
-    return csv_text(*Comparison(runs).run_rows(in_full=True))
 
 
 def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
@@ -34,8 +28,13 @@ def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
 
 
 def compared_as(form: str, runs: list[Run], importance: Importance | None = None) -> str:
-    """Tables of settings, runs and what mattered, and notes, as `md` or `tex`; `importance` is that of a search."""
+    """Tables of settings, runs and what mattered, and notes, as `md` or `tex`; `importance` is that of a search.
+
+    As `csv` the runs alone, with figures in full and an empty cell where a run has none.
+    """
     compared = Comparison(runs)
+    if form == "csv":
+        return csv_text(*compared.run_rows(in_full=True))
     tables, notes = _tables(compared)
     if mattered := importance or variance_explained(compared):
         tables.append((*importance_table(mattered), ()))
@@ -51,17 +50,13 @@ def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
     return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
 
 
-def compared_text(runs: list[Run]) -> str:
-    """Tables of settings and runs, and notes, for the terminal, where the best setting has a star."""
-    return _text(Comparison(runs), with_runs=True)
+def compared_text(compared: Comparison, with_runs: bool = True) -> str:
+    """Tables of settings and runs, and notes, for the terminal, where the best setting has a star.
 
-
-def settings_text(compared: Comparison) -> str:
-    """The same without the table of runs; empty where each setting has one run."""
-    return _text(compared, with_runs=False) if compared.has_seeds or compared.has_folds else ""
-
-
-def _text(compared: Comparison, with_runs: bool) -> str:
+    Without the table of runs it is empty where each setting has one run.
+    """
+    if not (with_runs or compared.has_seeds or compared.has_folds):
+        return ""
     tables, notes = _tables(compared, with_runs)
     return "\n".join([*(as_text(*table) for table in tables), "".join(f"{note}\n" for note in notes)])
 
@@ -73,10 +68,7 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
     columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
     settings = [(compared.settings[i], i in compared.best) for i in ranked]
     return {
-        "ranked_by": {
-            "figure": compared.goal.key,
-            "direction": "max" if compared.goal.larger_is_better else "min",
-        },
+        "ranked_by": {"figure": compared.goal.key, "direction": compared.goal.direction},
         "settings": [
             {
                 "settings": each.values,
@@ -148,9 +140,7 @@ def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], 
     joined = joined_folds(compared)
     tables: list[Table] = []
     if compared.has_seeds:
-        ranked = [[rank, *row] for rank, row in zip(compared.ranks(numbers), rows, strict=True)]
-        best = [row for row, number in enumerate(numbers) if number in compared.best]
-        tables.append((["rank", *heads], ranked, best))
+        tables.append((heads, rows, [row for row, number in enumerate(numbers) if number in compared.best]))
     if with_runs:
         tables.append((*compared.run_rows(), compared.best_runs()))
     if joined:
@@ -185,7 +175,9 @@ LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 
 def shown_value(value: object) -> str:
-    """A value of a table: floats with some digits, nothing for None."""
+    """A cell of a table as text: floats with some digits, nothing for None, small letters in brackets."""
+    if isinstance(value, Mapping):
+        return f"{value['text']} ({value['small']})" if value.get("small") else f"{value['text']}"
     if value is None:
         return ""
     return f"{value:,.5g}" if isinstance(value, float) else str(value)

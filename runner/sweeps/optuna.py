@@ -22,16 +22,7 @@ from tiryns.runner.run.command.words import as_typed
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
-from tiryns.runner.sweeps.study import (
-    STUDY,
-    TRIAL,
-    Claims,
-    import_optuna,
-    open_storage,
-    relative_storage,
-    repair,
-    storage_of,
-)
+from tiryns.runner.sweeps import study
 from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
 
 log = logging.getLogger("tiryns")
@@ -62,7 +53,7 @@ class Search(JobSweeper):
         self.begin()
         self.study = self._open_study()
         self.ended = set[int]()  # trials that the launcher has run
-        self.claims = Claims(self.folder, self.storage)
+        self.claims = study.Claims(self.folder, self.storage)
         with self.claims.held():
             while trials := self._next_trials():
                 jobs = [self._job(trial) for trial in trials]
@@ -77,26 +68,24 @@ class Search(JobSweeper):
 
     def _open_study(self) -> Any:
         """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
-        optuna = import_optuna()
-        self.storage = storage_of(self.settings.storage, self.folder)
-        repair(self.storage)
-        found = {"study_name": STUDY, "storage": open_storage(self.storage), "load_if_exists": True}
-        study = optuna.create_study(direction=self.direction, **found)
+        optuna = study.import_optuna()
+        self.storage = study.storage_of(self.settings.storage, self.folder)
+        study.repair(self.storage)
+        found = {"storage": study.open_storage(self.storage), "load_if_exists": True}
+        opened = optuna.create_study(direction=self.direction, study_name=study.STUDY, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
-        searched = study.user_attrs.get("space", space)
-        if searched != space or study.direction.name != self.direction.upper():
-            how = (
-                f"{', '.join(searched)} ({study.direction.name.lower()}) in other bounds or another direction"
-            )
+        searched = opened.user_attrs.get("space", space)
+        if searched != space or opened.direction.name != self.direction.upper():
+            how = f"{', '.join(searched)} ({opened.direction.name.lower()}) in other bounds or another direction"
             raise ValueError(
                 f"the search in {self.storage!r} is over {how}; begin a new one in its own folder"
             )
-        study.set_user_attr("space", space)
-        return study
+        opened.set_user_attr("space", space)
+        return opened
 
     def _next_trials(self) -> list[Any]:
         """Trials to run now: first those that a killed search has left, then new ones; none when all have been run."""
-        optuna = import_optuna()
+        optuna = study.import_optuna()
         batch: list[Any] = []
         with self.claims.turn():
             for trial in self.study.get_trials(states=[optuna.trial.TrialState.RUNNING]):
@@ -117,7 +106,7 @@ class Search(JobSweeper):
     def _claimed(self, trial_id: int, number: int) -> Any:
         """A trial of this sweeper's, with values; those it has already stay."""
         self.study.sampler = self._sampler(number)
-        trial = import_optuna().trial.Trial(self.study, trial_id)
+        trial = study.import_optuna().trial.Trial(self.study, trial_id)
         self.claims.claim(trial)
         for name, space in self.space.items():
             suggested(trial, name, space)
@@ -125,7 +114,7 @@ class Search(JobSweeper):
 
     def _sampler(self, number: int) -> Any:
         """A sampler for one trial, so that its draws do not depend on how often the search was started."""
-        samplers, settings = import_optuna().samplers, self.settings
+        samplers, settings = study.import_optuna().samplers, self.settings
         seed = (settings.seed * 0x9E3779B1 + number) % 2**32
         if settings.sampler == "random":
             return samplers.RandomSampler(seed=seed)
@@ -149,14 +138,14 @@ class Search(JobSweeper):
         if not folder.status:
             folder.announce(identity, overrides)
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
-        told = {"journal": relative_storage(self.storage, folder.path), "number": trial.number, **pruning}
-        told |= {"of": self.settings.n_trials, "searched": list(self.space)}
-        write_atomically(folder.path / TRIAL, json.dumps(told))
+        told = {"journal": study.relative_storage(self.storage, folder.path), "number": trial.number}
+        told |= {**pruning, "of": self.settings.n_trials, "searched": list(self.space)}
+        write_atomically(folder.path / study.TRIAL, json.dumps(told))
         return Job(overrides, folder)
 
     def _tell(self, folder: Run) -> bool:
         """Tells the study how the run in `folder` has ended; False where it has not ended, or can be resumed."""
-        states = import_optuna().trial.TrialState
+        states = study.import_optuna().trial.TrialState
         status, number = folder.status, int(folder.path.name)
         state = status.get("state")
         lost = number in self.ended and state in ("running", "waiting")
@@ -185,8 +174,9 @@ class Search(JobSweeper):
         found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
         if counts["RUNNING"]:
             found += f", {counts['RUNNING']} running elsewhere"
+        told = f"{len(trials)} trials ({found})"
         if not counts["COMPLETE"]:
-            print(f"{len(trials)} trials ({found}): none has a value", flush=True)
+            print(f"{told}: none has a value", flush=True)
             return None
         best = self.study.best_trial
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
@@ -194,9 +184,7 @@ class Search(JobSweeper):
         equal_ones = [t for t in complete if t.value == best.value and t.params != best.params]
         same = {str(t.params): t.number for t in reversed(equal_ones)}  # of repeats the first
         equal = f"; trial {', '.join(map(str, sorted(same.values())))} is as good" if same else ""
-        print(
-            f"{len(trials)} trials ({found}); the best is {best.number}: {best.value:.4f} with {settings}{equal}"
-        )
+        print(f"{told}; the best is {best.number}: {best.value:.4f} with {settings}{equal}")
         return float(best.value)
 
 
@@ -227,7 +215,7 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
 
 def distribution(override: Override) -> Any:
     """Optuna's distribution of the values of one override."""
-    kinds = import_optuna().distributions
+    kinds = study.import_optuna().distributions
     if override.is_choice_sweep():
         return kinds.CategoricalDistribution(list(override.sweep_string_iterator()))
     sweep: Any = override.value()

@@ -172,9 +172,8 @@ class Launcher(BaseSubmititLauncher):
         }
         timeouts = given.max_num_timeout if given.requeue else 0
         try:
-            executor = submitit.AutoExecutor(
-                given.submitit_folder, cluster="slurm", slurm_max_num_timeout=timeouts
-            )
+            folder = given.submitit_folder
+            executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=timeouts)
             executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
         except (RuntimeError, FailedJobError) as error:

@@ -151,9 +151,8 @@ def study_importance(sweep: Path) -> "Importance | None":
     if len(trials) < FEWEST_TRIALS or len({name for trial in trials for name in trial.params}) < 2:
         return None
     with warnings.catch_warnings(action="ignore"):
-        shares = optuna.importance.get_param_importances(
-            study, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
-        )
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
     rough = "" if len(trials) >= ENOUGH_TRIALS else f" With fewer than {ENOUGH_TRIALS} trials it is rough."
     from tiryns.runner.report.comparison.importance import Importance  # numpy, which composing does without
 

@@ -24,9 +24,9 @@ from tiryns.runner.run.command.words import quoted
 from tiryns.runner.run.files import JUDGE, LADDER, read_json, read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
-from tiryns.runner.sweeps.same_failure import words_apart
 from tiryns.runner.sweeps.study import TRIAL, study_importance
 from tiryns.runner.sweeps.sweeper import ENDED, problem_of, runs_one_by_one
+from tiryns.runner.sweeps.words import words_apart
 
 
 class SweepPage(Callback):
@@ -39,7 +39,9 @@ class SweepPage(Callback):
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
-        self._has_lines = has_lines(config)
+        # in the process that the user looks at
+        run_here = config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config)
+        self._has_lines = run_here and writes_to(sys.stdout, 1)
         if self._has_lines:
             logging.getLogger(BASIC_LAUNCHER).setLevel(logging.WARNING)
         folder = str(config.hydra.sweep.dir)
@@ -78,14 +80,14 @@ class SweepPage(Callback):
         has_page = read_sweep(folder).get("sweeper") == "suite"
         if has_page or not runs or config.hydra.launcher.get("wait") is False:  # the jobs are only queued
             return
-        from tiryns.runner.report.comparison.pages import write_page
+        from tiryns.runner.report.comparison.pages import write_comparison
         from tiryns.runner.report.comparison.settings import Comparison
-        from tiryns.runner.report.table import settings_text
+        from tiryns.runner.report.table import compared_text
 
         compared = Comparison(runs)
-        page = write_page(folder, compared, "report.html", study_importance(folder))
+        page = write_comparison(folder, compared, "report.html", study_importance(folder))
         if not any((folder / name).exists() for name in (JUDGE, LADDER)):  # whose answer follows
-            print(settings_text(compared), end="")
+            print(compared_text(compared, with_runs=False), end="")
             print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(run))}
         overrides = [run.overrides() for run in runs]
@@ -103,11 +105,6 @@ OUTPUT = "output.txt"
 
 BAR = 12
 """Signs of the bar over all jobs, in a terminal."""
-
-
-def has_lines(config: DictConfig) -> bool:
-    """Whether this job is one of a sweep that runs in the process that the user looks at."""
-    return config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config) and writes_to(sys.stdout, 1)
 
 
 def _short(word: str) -> str:

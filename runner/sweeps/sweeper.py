@@ -7,6 +7,7 @@ goes on with those that are not, and adds new ones. A job is identified by its o
 import json
 import logging
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,26 +36,25 @@ from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.sweeps.job_configs import JobConfigs
-from tiryns.runner.sweeps.same_failure import FIRST_JOBS, differ_alike, same_failure, words_apart
+from tiryns.runner.sweeps.words import differ_alike, words_apart
 
 log = logging.getLogger("tiryns")
 
 ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
 
+FIRST_JOBS = 3
+"""Jobs that a sweep starts, before it judges whether the others can fare better."""
+
+_FOLD = re.compile(r"\bdata\.fold=\d+")
+
 
 def register_plugins() -> None:
     """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins.tiryns import (
-        GridSweeper,
-        OptunaSweeper,
-        OwnConfigs,
-        RayLauncher,
-        SlurmLauncher,
-        SuiteSweeper,
-    )
+    from hydra_plugins import tiryns as own
 
-    for plugin in (GridSweeper, OptunaSweeper, OwnConfigs, RayLauncher, SlurmLauncher, SuiteSweeper):
+    sweepers = (own.GridSweeper, own.OptunaSweeper, own.SuiteSweeper)
+    for plugin in (*sweepers, own.RayLauncher, own.SlurmLauncher, own.OwnConfigs):
         plugins().register(plugin)
     take_place_of("ray_launcher")  # which Hydra has imported by now
 
@@ -78,11 +78,9 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 def identity(config: DictConfig) -> dict[str, Any]:
     """What two sweeps share exactly when they are the same: overrides and sweeper; a suite and its models too."""
     overrides = public_overrides(typed_overrides(config.hydra))
-    found: dict[str, Any] = {
-        "overrides": overrides,
-        "sweeper": str(config.hydra.runtime.choices.get("hydra/sweeper")),
-    }
-    if found["sweeper"] == "suite":
+    sweeper = str(config.hydra.runtime.choices.get("hydra/sweeper"))
+    found: dict[str, Any] = {"overrides": overrides, "sweeper": sweeper}
+    if sweeper == "suite":
         settings = settings_in(config.hydra.sweeper)
         settings["overrides"] = public_overrides(settings["overrides"])
         found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
@@ -136,9 +134,8 @@ class JobSweeper(Sweeper):
         """Makes the folder with its `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
         given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        hydra = [
-            self.public(word) for word in given if not word.startswith(("hydra.sweep.dir=", "hydra.mode="))
-        ]
+        own = ("hydra.sweep.dir=", "hydra.mode=")
+        hydra = [self.public(word) for word in given if not word.startswith(own)]
         new = identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
@@ -189,10 +186,8 @@ class Grid(JobSweeper):
     def _launch_first(self, waiting: Sequence[Job]) -> list[JobReturn]:
         """Launches the first jobs where they run one by one; TrainingFailure where all others would fail as they do."""
         first, others = waiting[:FIRST_JOBS], waiting[FIRST_JOBS:]
-        if not (
-            runs_one_by_one(self.config)
-            and differ_alike([j.overrides for j in first], [j.overrides for j in others])
-        ):
+        are_alike = differ_alike([j.overrides for j in first], [j.overrides for j in others])
+        if not (runs_one_by_one(self.config) and are_alike):
             return []
         results = list(self.launch(first))
         if others and (message := same_failure([job.folder for job in first])):
@@ -211,12 +206,21 @@ class Grid(JobSweeper):
             raise ValueError(f"the job {apart}: {message}") from error
 
 
+def same_failure(failed: Sequence[Run]) -> str | None:
+    """The message by which all of these jobs failed before their first step; None where any fared otherwise."""
+    messages = set()
+    for status in (run.status for run in failed):
+        at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
+        message = without_samples(str(status.get("error") or "")) if at_start else ""
+        messages.add(_FOLD.sub("data.fold=...", message))
+    return next(iter(messages)) or None if len(messages) == 1 else None
+
+
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
     runs = [Run(run) for run in find_runs(sweep)]
-    known = {
-        (run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs
-    }  # 0.3 left colons escaped
+    # version 0.3 left colons escaped
+    known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
     number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
     placed = []
     for overrides, identity_hash in zip(jobs, hashes, strict=True):

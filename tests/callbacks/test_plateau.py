@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from tests.report.pages import make_run, read
+from tests.report.pages import make_run, read, write_comparison
 from tests.support.in_process import tiryns_here
 from tiryns.runner.callbacks import Plateau
 from tiryns.runner.optim import get_scheduler
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary, plateau_note, plateau_of
 from tiryns.runner.run.folder import Run

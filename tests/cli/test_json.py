@@ -12,7 +12,7 @@ from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document, documented_keys
 from tiryns.runner.cli.agents.tools import DOCUMENTS
 from tiryns.runner.cli.commands import COMMANDS
-from tiryns.runner.cli.reproduce import worktree
+from tiryns.runner.cli.reproduce import rebuilding
 from tiryns.runner.run.command.json_output import as_json, json_alone
 from tiryns.runner.run.folder import Run
 
@@ -113,10 +113,10 @@ def test_report_of_recorded_code_stands_alone_too(
 ) -> None:
     """`tiryns reproduce --code --json`: the recorded program prints it, in a process of its own."""
     (tmp_path / "runner/cli/reproduce").mkdir(parents=True)
-    monkeypatch.setattr(worktree, "worktree_of", lambda *_: tmp_path)
-    monkeypatch.setattr(worktree, "COMMAND", "print('{\"verdict\": null}')")
+    monkeypatch.setattr(rebuilding, "worktree_of", lambda *_: tmp_path)
+    monkeypatch.setattr(rebuilding, "COMMAND", "print('{\"verdict\": null}')")
     with json_alone():
-        assert worktree.run_recorded_code({"code": {}}, None, []) == 0
+        assert rebuilding.run_recorded_code({"code": {}}, None, []) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out) == {"verdict": None}
     assert f"`git worktree remove {tmp_path}` removes it" in printed.err

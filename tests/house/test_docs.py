@@ -33,8 +33,7 @@ from tiryns.conf.phases import lengths_of, phases_of
 from tiryns.runner.cli.commands import COMMANDS, command_of, parser_of
 from tiryns.runner.config.permissions import allow_code
 from tiryns.runner.config.targets import check_targets
-from tiryns.runner.sweeps.replicates import with_replicates
-from tiryns.runner.sweeps.suite.words import as_sweep
+from tiryns.runner.sweeps.words import as_sweep, with_replicates
 
 SHOWN = [
     *((page.stem, command) for page in PAGES for command in shown_commands(page)),

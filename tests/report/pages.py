@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tiryns.runner.report.comparison import pages
+from tiryns.runner.report.comparison.settings import Comparison
+from tiryns.runner.run.folder import load_run
+
 
 class Shell(HTMLParser):
     """The elements of a file as a browser without scripts reads them, by tag with marks and text."""
@@ -146,6 +150,11 @@ def make_run(folder: Path, steps: int = 40, seed: int = 0, loss: float = 4.0, **
     }
     (folder / "status.json").write_text(json.dumps({**noted, "results": results, **status}))
     return folder
+
+
+def write_comparison(folder: Path, runs: list[Path], name: str = "comparison.html") -> Path:
+    """Writes the page of these runs, as `tiryns report` does."""
+    return pages.write_comparison(folder, Comparison([load_run(run) for run in runs]), name)
 
 
 def read(path: Path) -> Page:

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.report.pages import make_run, read, sweep
-from tiryns.runner.report.comparison.pages import write_comparison
+from tests.report.pages import make_run, read, sweep, write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.folder import find_runs, load_run
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.report.pages import make_run, read
-from tiryns.runner.report.comparison.pages import write_comparison
+from tests.report.pages import make_run, read, write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary, resume_command
 from tiryns.runner.run.folder import Run, load_run

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.cli.judge.folders import KEY, make_run, make_sweep
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tiryns.runner.cli.commands import main
 from tiryns.runner.report.comparison.differences import changed_settings
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.table import compared_as, compared_text
 from tiryns.runner.run.folder import Run, find_runs, load_run
@@ -34,7 +33,7 @@ def test_lucky_seed_is_not_the_best_setting(tmp_path: Path) -> None:
     assert said.startswith("Best setting: lr=0.2, mean best validation loss 2.1 over 3 seeds (")
     assert "(standard deviation 0.1, 95 % interval 1.852 to 2.348)" in said
     assert "lr=0.1, overlaps: `tiryns judge` tells" in said
-    starred = [line.split() for line in compared_text(list(found.runs)).splitlines() if line[:1] == "*"]
+    starred = [line.split() for line in compared_text(found).splitlines() if line[:1] == "*"]
     assert [row[1] for row in starred] == ["1", "s/3", "s/4", "s/5"]
     assert said in compared_as("md", list(found.runs))
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.pages import EVIL, evil_run, make_run, read
+from tests.report.pages import EVIL, evil_run, make_run, read, write_comparison
 from tiryns.runner.report.comparison.differences import changed_settings
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.report.summary import end_summary
 from tiryns.runner.run.folder import load_run

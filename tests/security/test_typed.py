@@ -17,7 +17,7 @@ from tiryns.runner.config.permissions import check_permissions, on_command_line,
 from tiryns.runner.run.command.words import literal, sealed
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import is_sealed, own_words
-from tiryns.runner.sweeps.suite.in_training import check_evaluations
+from tiryns.runner.sweeps.suite.definition import check_evaluations
 
 
 def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(

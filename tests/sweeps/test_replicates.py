@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.in_process import tiryns_here
-from tiryns.runner.sweeps.replicates import with_replicates
+from tiryns.runner.sweeps.words import with_replicates
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import audit
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
-from tiryns.runner.sweeps.same_failure import same_failure
-from tiryns.runner.sweeps.sweeper import find_sweep, place, problem_of
+from tiryns.runner.sweeps.sweeper import find_sweep, place, problem_of, same_failure
 
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=2"]
 SHORT += ["checkpoint.every_steps=2", "checkpoint.keep_last=9"]

@@ -55,19 +55,9 @@ LISTS = ("runs", "order --steps")
 """Documents that are lists of objects with these keys."""
 
 READERS: dict[str, tuple[str, ...]] = {
-    "plan": (),
-    "info": (),
-    "runs": (),
-    "report": ("out",),
-    "audit": (),
-    "order": ("out",),
-    "verify": ("sign",),
-    "predict": ("out", "import"),
-    "evaluate": ("out", "import"),
-    "schedule": (),
-    "doctor": (),
-    "schema": (),
-    "version": (),
+    **dict.fromkeys(("plan", "info", "runs", "audit", "schedule", "doctor", "schema", "version"), ()),
+    **{"report": ("out",), "order": ("out",), "verify": ("sign",)},
+    **dict.fromkeys(("predict", "evaluate"), ("out", "import")),
 }
 """Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
 
@@ -133,14 +123,11 @@ def words_of(name: str, given: Mapping[str, object]) -> list[str]:
     arguments = {argument(a): a for a in _arguments(name)}
     known = SETTINGS if name in OF_HYDRA else arguments
     if unknown := sorted(values.keys() - known.keys()):
-        raise coded(
-            "bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {', '.join(known) or 'none'}"
-        )
+        there = ", ".join(known) or "none"
+        raise coded("bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {there}")
     if name in OF_HYDRA:
         return [name, *_plain_words(values.get("settings"))]
-    flags = [
-        (action, values[key]) for key, action in arguments.items() if action.option_strings and key in values
-    ]
+    flags = [(a, values[key]) for key, a in arguments.items() if a.option_strings and key in values]
     places = [(action, values.get(key)) for key, action in arguments.items() if not action.option_strings]
     last = max((i for i, (_, value) in enumerate(places) if value not in (None, [])), default=-1)
     typed = [action.default if value is None else value for action, value in places[: last + 1]]

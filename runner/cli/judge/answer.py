@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tiryns.conf.values import count_of
-from tiryns.runner.cli.judge.measure import BUDGETS, Measure, at_equal_budget, shared_by
+from tiryns.runner.cli.judge.measure import BUDGETS, at_equal_budget, shared_by
 from tiryns.runner.cli.judge.sides import Pair, value
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
+from tiryns.runner.report.comparison.comparable import Goal
 from tiryns.runner.report.page import number
 
 Numbers = dict[str, Any]
@@ -35,10 +36,10 @@ class Compared(NamedTuple):
 
     def differences(self, key: str) -> list[float]:
         """The figure of the change less that of the setting compared with, pair by pair."""
-        return [pair.difference(key) for pair in self.pairs]
+        return [change - against for against, change in self.figures(key)]
 
 
-def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: float) -> Numbers:
+def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float) -> Numbers:
     """The answer as `--json` prints it, without page and folder; all changes and figures are corrected together."""
     asked = [(each, measure) for measure in measures for each in compared]
     differences = [each.differences(measure.key) for each, measure in asked]
@@ -62,7 +63,7 @@ def answer(compared: Sequence[Compared], measures: Sequence[Measure], error: flo
     }
 
 
-def one(compared: Compared, measure: Measure, level: float | None, at: float) -> Numbers:
+def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
     """The numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
     figures, differences = compared.figures(measure.key), compared.differences(measure.key)
     mean, several = float(np.mean(differences)), len(differences) > 1
@@ -101,7 +102,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
     }
 
 
-def _verdict(compared: Compared, mean: float, level: float | None, measure: Measure) -> str:
+def _verdict(compared: Compared, mean: float, level: float | None, measure: Goal) -> str:
     if level is not None:
         return "better" if (mean > 0) == measure.larger_is_better else "worse"
     if len(compared.pairs) < 2 or any(compared.differences(measure.key)):
@@ -123,11 +124,11 @@ def _held(pairs: Sequence[Pair], key: str, budget: str, mean: float, level: floa
     return numbers | {"difference": here, "p": paired.sign_flip_test(found.differences).p}
 
 
-def sentence(numbers: Numbers, measure: Measure, many: str = "") -> str:
+def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
     """The answer in words, corrected for so `many`; one more sentence on equal budgets where the difference is clear."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
-    pairs = f"{count} pair{'s' * (count != 1)} of equal seeds{folds}"
+    pairs = f"{count_of(count, 'pair')} of equal seeds{folds}"
     if numbers["answer"] == "same":
         return f"No difference: {measure.key} of {change} and of {against} is the same to the last digit in {pairs}."
     corrected = f" ({shown(numbers['p_corrected'])} corrected for {many})" if many else ""

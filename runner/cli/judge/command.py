@@ -20,6 +20,7 @@ from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
 from tiryns.runner.cli.judge.forest import ENDINGS, write_figure
 from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
+from tiryns.runner.cli.judge.sides import Setting
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.run.command.failure import coded
@@ -63,18 +64,17 @@ def main(arguments: Namespace) -> None:
     _check(arguments, folders, words)
     with replaceable(arguments.out, arguments.figure):
         pass  # nothing is trained for a page that could not be written
-    changes = [sides.setting_of(change) for change in arguments.change]
-    against = sides.setting_of(arguments.against or "")
+    settings = [sides.setting_of(given) for given in (arguments.against or "", *arguments.change)]
     if len(folders) == 2:
-        one, other = (sides.Setting(str(folder), []) for folder in folders)
-        compared = compare_settings(one, [other], lambda setting: runs_in(Path(setting.name)))
+        settings = [Setting(str(folder), []) for folder in folders]
+        compared = compare_settings(settings, lambda setting: runs_in(Path(setting.name)))
         place = arguments.out and arguments.out.parent
     elif folders and arguments.seeds is None:
         runs, place = sides.that_have(runs_in(folders[0]), words), folders[0]
-        compared = compare_settings(against, changes, lambda setting: sides.that_have(runs, setting.words))
+        compared = compare_settings(settings, lambda setting: sides.that_have(runs, setting.words))
     else:
-        common, place = _common(folders, words, against, changes)
-        compared = trained(place, common, against, changes, arguments)
+        common, place = _common(folders, words, settings)
+        compared = trained(place, common, settings, arguments)
     found = _answer(compared, arguments)
     place = place or sides.new_folder(Path("outputs"))
     title = title_of(found, words if folders else [], arguments.metric)
@@ -83,25 +83,28 @@ def main(arguments: Namespace) -> None:
         found |= {"folder": str(place), "page": str(write_page(page, found, title))}
         if arguments.figure:
             found["figure"] = str(write_figure(arguments.figure, found))
-    _print(found, arguments.json)
+    if arguments.json:
+        print_json(found)
+    else:
+        lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
+        lines.append(f"the page: {found['page']}")
+        lines += [f"the picture: {found['figure']}"] if "figure" in found else []
+        print(*lines, sep="\n")
     sys.stdout.flush()
     if not found["clear"]:
         sys.exit(NOT_CLEAR)
 
 
 def trained(
-    folder: Path,
-    common: Sequence[str],
-    against: sides.Setting,
-    changes: Sequence[sides.Setting],
-    arguments: Namespace,
+    folder: Path, common: Sequence[str], settings: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
     """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
-    settings, folders = [against, *changes], [Path(word) for word in arguments.words if Path(word).is_dir()]
+    folders = [Path(word) for word in arguments.words if Path(word).is_dir()]
     own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
     own += [*arguments.words, *(word for setting in settings for word in setting.words)]
     sides.check_settings(common, settings, [word for word in own if "=" in word])
     most = SEEDS if arguments.seeds is None else arguments.seeds
+    against, *changes = settings
     first = first_look(arguments.error / (len(changes) * max(1, len(arguments.metric))))
     folded = any("data.fold" in word for word in common)  # a seed is a pair for each fold then
     if most < first and not (arguments.anyway or folded):
@@ -115,7 +118,7 @@ def trained(
     launched = any(word.startswith("hydra/launcher=") for word in common)
     counts = [*([] if launched else [1]), *range(first, most, arguments.at_once), most]
     reached: dict[str, range] = {}
-    waiting = list(changes)
+    waiting = changes
     compared: list[Compared] = []
     for count in counts:
         seeds = range(1, count + 1)
@@ -125,7 +128,7 @@ def trained(
                 check_figure(sides.finished_runs(folder, [*common, *setting.words], seeds)[0], metric)
             reached[setting.name] = seeds
         compared = compare_settings(
-            against, changes, lambda s: sides.finished_runs(folder, [*common, *s.words], reached[s.name])
+            settings, lambda s: sides.finished_runs(folder, [*common, *s.words], reached[s.name])
         )
         found = _answer(compared, arguments)["comparisons"]
         if count < first:
@@ -144,29 +147,23 @@ def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
     return answer(compared, measures, arguments.error)
 
 
-def compare_settings(
-    against: sides.Setting, changes: Sequence[sides.Setting], runs_of: Callable[[sides.Setting], list[Run]]
-) -> list[Compared]:
-    """Pairs the runs of each change with those of the setting that it is compared with, which `runs_of` gives."""
-    base = sides.by_replicate(runs_of(against), against.name)
-    runs = ((change.name, sides.by_replicate(runs_of(change), change.name)) for change in changes)
-    return [
-        Compared(name, against.name, sides.pairs_of(base, own, [against.name, name])) for name, own in runs
-    ]
+def compare_settings(settings: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]) -> list[Compared]:
+    """Pairs the runs of each setting with those of the first, which it is compared with; `runs_of` gives them."""
+    runs = ((setting.name, sides.by_replicate(runs_of(setting), setting.name)) for setting in settings)
+    (against, base), *changes = runs
+    return [Compared(name, against, sides.pairs_of(base, own, [against, name])) for name, own in changes]
 
 
-def _common(
-    folders: Sequence[Path], words: list[str], against: sides.Setting, changes: Sequence[sides.Setting]
-) -> tuple[list[str], Path]:
+def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Setting]) -> tuple[list[str], Path]:
     """The overrides that both settings share, and the folder of their runs: of a sweep, those that its runs share."""
     if not folders:
         sides.canonical(words)
         return words, sides.comparison_folder(words)
-    own = [set(setting.words) for setting in (against, *changes)]
+    own = [set(setting.words) for setting in settings]
     runs = [sides.noted(run) for run in sides.that_have(runs_in(folders[0]), words)]
     rest = [run - setting for setting in own for run in runs if setting and setting <= run]
     if not rest or any(other != rest[0] for other in rest):
-        named = ", ".join(setting.name for setting in (against, *changes))
+        named = ", ".join(setting.name for setting in settings)
         told = "do not share all other overrides: add what the missing runs share, as KEY=VALUE"
         raise ValueError(f"{str(folders[0])!r}: its runs of {named} {told}")
     return sorted(rest[0]), folders[0]
@@ -191,14 +188,3 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
         raise ValueError(f"--error {arguments.error}: expected a share between 0 and 0.5, such as 0.05")
     if arguments.at_once < 1 or (arguments.seeds is not None and arguments.seeds < 1):
         raise ValueError("--seeds and --at-once must be 1 or more")
-
-
-def _print(found: Numbers, as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-    lines.append(f"the page: {found['page']}")
-    if "figure" in found:
-        lines.append(f"the picture: {found['figure']}")
-    print(*lines, sep="\n")

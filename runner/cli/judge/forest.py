@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from tiryns.conf.values import count_of
 from tiryns.runner.cli.judge.answer import Numbers, shown, signed
 from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.run.files import replacing
@@ -103,28 +104,20 @@ def _panel(comparisons: list[Numbers], figure: str) -> Panel:
     def place(value: float) -> float:
         return (value - low) / (step * count)
 
-    rows = [
-        Row(
-            each["change"],
-            _told(each),
-            [place(pair["difference"]) for pair in each["pairs"]],
-            place(each["difference"]),
-            [place(end) for end in each["interval"] or ()],
-        )
-        for each in comparisons
-    ]
+    rows = []
+    for each in comparisons:
+        coverage, between = f"{100 * (1 - each['interval_error']):.4g} %", ""
+        if interval := each["interval"]:
+            between = f", {coverage} in [{', '.join(map(signed, interval))}]"
+        over = count_of(len(each["pairs"]), "pair")
+        words = f"{signed(each['difference'])}{between}, {over}, p {shown(each['p_corrected'])}"
+        pairs = [place(pair["difference"]) for pair in each["pairs"]]
+        ends = [place(end) for end in interval or ()]
+        rows.append(Row(each["change"], words, pairs, place(each["difference"]), ends))
     side = "larger" if comparisons[0]["direction"] == "max" else "smaller"
     title = f"{figure} minus that of {_cut(comparisons[0]['against'])} ({side} is better)"
     ticks = [(number / count, f"{round(low + step * number, 12):g}") for number in range(count + 1)]
     return Panel(title, place(0.0), ticks, rows)
-
-
-def _told(comparison: Numbers) -> str:
-    interval = comparison["interval"]
-    coverage = f"{100 * (1 - comparison['interval_error']):.4g} %"
-    between = f", {coverage} in [{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
-    pairs = f"{(count := len(comparison['pairs']))} pair{'s' * (count != 1)}"
-    return f"{signed(comparison['difference'])}{between}, {pairs}, p {shown(comparison['p_corrected'])}"
 
 
 def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:

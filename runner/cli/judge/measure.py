@@ -31,27 +31,19 @@ ALIKE = 0.005
 """Budgets that differ by this share are equal."""
 
 
-class Measure(NamedTuple):
-    """A figure by its key, whether a large one is better, and a remark on how it was chosen."""
-
-    key: str
-    larger_is_better: bool
-    note: str = ""
-
-    @property
-    def direction(self) -> str:
-        """`max` where a large figure is better, else `min`."""
-        return "max" if self.larger_is_better else "min"
-
-
-def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
+def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
     """The figure to compare pairs by: `metric`, or the one that both settings monitor.
 
     Losses of other vocabularies are compared as bits per byte. Raises ValueError where the
     settings monitor different figures, have none of this name, or do not measure the same.
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
-    key = metric or _monitored(pairs)
+    monitors = {run.monitor for run in runs}
+    if metric is None and len(monitors) > 1:
+        named = " and ".join(sorted(map(str, monitors)))
+        raise ValueError(f"the settings monitor different figures, {named}: choose one with --metric")
+    if (key := metric or runs[0].monitor) is None:
+        raise ValueError("the runs monitor no figure: choose one with --metric, such as val/held_out/loss")
     if key.startswith(comparable.OF_SUITES):
         _check_same(runs, "suite", comparable.suite_of)
     else:
@@ -60,20 +52,20 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> Measure:
         _check_same(runs, "examples", comparable.examples_of)
         key = metric or f"{comparable.HELD_OUT}{key.rpartition('/')[2]}"
         larger = runs[0].larger_is_better if metric is None else _larger(runs, key)
-        return _logged(runs, Measure(key, larger, SHARED))
+        return _logged(runs, comparable.Goal(key, larger, note=SHARED))
     if key.startswith("train/"):
         _check_same(runs, "training data and objective", _trained_on)
     if not key.startswith("val/"):
-        return _logged(runs, Measure(key, _larger(runs, key)))
+        return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", comparable.validation_of)
     name = key.split("/")[1]
     if _agree(runs, lambda run: comparable.evaluated_on(run, name)):
-        return _logged(runs, Measure(key, _larger(runs, key)))
+        return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"
     if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
         note = "The vocabularies differ, so bits per byte are compared."
-        return _logged(runs, Measure(per_byte, False, note))
+        return _logged(runs, comparable.Goal(per_byte, False, note=note))
     other = "the settings have other vocabularies or texts"
     raise ValueError(f"{key} counts tokens, and {other}: compare --metric {per_byte}, where both have it")
 
@@ -102,18 +94,7 @@ def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
     return {"initial_weights": weights, "order_and_masks": order}
 
 
-def _monitored(pairs: Sequence[Pair]) -> str:
-    ours, theirs = ({getattr(pair, side).monitor for pair in pairs} for side in ("change", "against"))
-    if len(ours | theirs) > 1:
-        named = " and ".join(sorted(map(str, ours | theirs)))
-        raise ValueError(f"the settings monitor different figures, {named}: choose one with --metric")
-    (key,) = ours
-    if key is None:
-        raise ValueError("the runs monitor no figure: choose one with --metric, such as val/held_out/loss")
-    return str(key)
-
-
-def _logged(runs: Sequence[Run], measure: Measure) -> Measure:
+def _logged(runs: Sequence[Run], measure: comparable.Goal) -> comparable.Goal:
     """The measure; raises ValueError for a run that has no such figure."""
     for run in runs:
         check_figure(run, measure.key)
@@ -129,16 +110,14 @@ def _larger(runs: Sequence[Run], key: str) -> bool:
 
 def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -> None:
     for run in runs[1:]:
-        if fact(run) != fact(runs[0]):
+        one, other = fact(runs[0]), fact(run)
+        if one != other:
             both = f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what}"
-            how = _shown(fact(runs[0]), fact(run))
+            how = f"{one} and {other}"
+            if isinstance(one, dict) and isinstance(other, dict):
+                first = islice(changes(one, other), 3)
+                how = "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in first)
             raise ValueError(f"{both} ({how}), so their figures do not measure the same")
-
-
-def _shown(one: object, other: object) -> str:
-    if not (isinstance(one, dict) and isinstance(other, dict)):
-        return f"{one} and {other}"
-    return "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in islice(changes(one, other), 3))
 
 
 def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
@@ -172,7 +151,7 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
         lacks = "has not counted them from its beginning" if budget != "seconds" else "was interrupted"
         return AtEqual(None, why=f"a run {lacks if noted else 'has no manifest.json'}")
     if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in known):
-        return AtEqual([pair.difference(key) for pair in pairs], same=True)
+        return AtEqual([value(pair.change, key) - value(pair.against, key) for pair in pairs], same=True)
     found = []
     for pair, (against, change) in zip(pairs, known, strict=True):
         least = min(against[1], change[1])

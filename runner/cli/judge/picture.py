@@ -16,7 +16,6 @@ from tiryns.runner.report.curves import Chart, Curve
 
 SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, their order and their masks"}
 
-
 KIND = "Tiryns judge"
 
 
@@ -73,11 +72,10 @@ def chart(numbers: Numbers, metric: str) -> Chart:
 
 def _pairs(numbers: Numbers) -> page.Part:
     heads = ["seed", "difference", numbers["change"], numbers["against"]]
-    shared = [
-        ", fold ".join(str(p[name]) for name in ("seed", "fold") if name in p) for p in numbers["pairs"]
-    ]
-    figures = [[page.number(p["change"]), page.number(p["against"])] for p in numbers["pairs"]]
-    differences = _aligned([p["difference"] for p in numbers["pairs"]])
+    pairs = numbers["pairs"]
+    shared = [", fold ".join(str(pair[n]) for n in ("seed", "fold") if n in pair) for pair in pairs]
+    figures = [[page.number(pair["change"]), page.number(pair["against"])] for pair in pairs]
+    differences = _aligned([pair["difference"] for pair in pairs])
     rows = [[own, d, *both] for own, d, both in zip(shared, differences, figures, strict=True)]
     return page.table(heads, rows, sorts=False)
 

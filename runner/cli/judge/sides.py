@@ -59,10 +59,6 @@ class Pair(NamedTuple):
     against: Run
     change: Run
 
-    def difference(self, key: str) -> float:
-        """The figure of the change less that of the setting compared with."""
-        return value(self.change, key) - value(self.against, key)
-
 
 def value(run: Run, key: str) -> float:
     """The figure of a run that has one."""

@@ -106,10 +106,8 @@ def _sweep(
 
 
 def _ratios(model: DictConfig) -> dict[str, Fraction]:
-    return {
-        name: Fraction(model[name], model.hidden_size)
-        for name in ("num_attention_heads", "intermediate_size")
-    }
+    names = ("num_attention_heads", "intermediate_size")
+    return {name: Fraction(model[name], model.hidden_size) for name in names}
 
 
 def _check(given: Namespace, model: DictConfig) -> None:

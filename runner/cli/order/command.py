@@ -120,9 +120,8 @@ def show_found(order: "SampleOrder", arguments: Namespace) -> None:
     with writing(arguments.out) as out:
         for text, holders in found:
             shown = text if len(text) <= 60 else f"{text[:57]}..."
-            out.write(
-                f"{shown!r}: {_count(len(holders), 'document or row holds', 'documents or rows hold')} it\n"
-            )
+            count = _count(len(holders), "document or row holds", "documents or rows hold")
+            out.write(f"{shown!r}: {count} it\n")
             for one in holders[:SHOWN]:
                 out.write(f"  {_line(one, order.trained)}\n")
             if len(holders) > SHOWN:

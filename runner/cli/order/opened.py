@@ -18,7 +18,8 @@ from tiryns.runner.data.origin.holders import Holder, holders_of
 from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
 from tiryns.runner.loop.phases import phases_in, take_over
 from tiryns.runner.opened_run import open_run
-from tiryns.runner.order.timeline import Timeline, merged
+from tiryns.runner.optim.schedule.chain import timeline_of
+from tiryns.runner.order.timeline import merged
 from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
 from tiryns.runner.run.model_folder import own_words
 
@@ -43,8 +44,7 @@ class SampleOrder:
             raise ValueError(f"{str(path)!r} {stream}, whose samples have no numbers")
         self.num_steps = connected(config, self.data)
         """Global batches of the whole run."""
-        phases = phases_in(config)
-        self._timeline = Timeline([phase.name for phase in phases], [phase.steps or 0 for phase in phases])
+        self._timeline = timeline_of(phases_in(config))
         self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it
         lines = (line.split() for line in whole_lines(path / FILE_NAME))
         self.noted = {int(line[0]): line[1] for line in lines if len(line) == 2}

@@ -1,6 +1,6 @@
 """The parts of a plan: data, samples, lengths, parameter groups, learning rate and costs of a run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,8 +78,12 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
     for place, phase in enumerate(phases):
         drawn = _drawn(data, phase, timeline.starts[place], timeline.ends[place])
         own = {name: value for group in OWN for name, value in getattr(phase, group).items()}
-        rate = _masking(config.objective, phase)
-        rows.append({"name": phase.name, "steps": phase.steps, **drawn, "masking": rate, "own": own})
+        rate = {**config.objective, **phase.objective}
+        first, last = rate.get("mlm_probability"), rate.get("final_mlm_probability")
+        masking = None  # else at the beginning and the end of what it follows
+        if first is not None and rate.get("causal_share") != 1:
+            masking = [first, first if last is None else last]
+        rows.append({"name": phase.name, "steps": phase.steps, **drawn, "masking": masking, "own": own})
     return rows
 
 
@@ -100,15 +104,6 @@ def _drawn(data: RunData, phase: Phase, start: int, end: int) -> Facts:
         "batch": [order.samples_before(step + 1) - order.samples_before(step) for step in (start, end - 1)],
         "shares": {name: count / total for name, count in tokens.items() if name and count},
     }
-
-
-def _masking(objective: Mapping[Any, Any], phase: Phase) -> list[float] | None:
-    """The share of tokens that are targets, at the beginning and the end of what it follows."""
-    rate = {**objective, **phase.objective}
-    if (first := rate.get("mlm_probability")) is None or rate.get("causal_share") == 1:
-        return None
-    last = rate.get("final_mlm_probability")
-    return [first, first if last is None else last]
 
 
 def _optimizer(parts: Parts) -> Facts:

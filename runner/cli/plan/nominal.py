@@ -83,15 +83,14 @@ class NominalPhase:
         self.settings = {g: settings_in(config[g], resolve=True) | self.own.get(g, {}) for g in CHANGED}
         self.length = int(self.settings["data"]["max_length"])
         self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
-        self.steps = phase.steps or self._steps_of(phase.tokens or 0)
+        # the most steps that have no more tokens; a warm-up may be a share of them
+        sequences = int((phase.tokens or 0) / self.length + 1e-9)
+        self.steps = phase.steps or bisect_right(
+            range(1, sequences + 1), sequences, key=lambda steps: self._sampler(steps).num_samples()
+        )
         self.sampler = self._sampler(self.steps)
         self.tokens = self.tokens_before(self.steps)
         self.objective = nominal_objective(self.settings["objective"])
-
-    def _steps_of(self, tokens: float) -> int:
-        """The most steps of a phase that has no more tokens; a warm-up may be a share of them."""
-        sequences = int(tokens / self.length + 1e-9)
-        return bisect_right(range(1, sequences + 1), sequences, key=lambda n: self._sampler(n).num_samples())
 
     def _sampler(self, steps: int) -> SeamlessSampler:
         made = self.make_sampler(dataset=NominalSequences(self.length), num_epochs=None, num_batches=steps)

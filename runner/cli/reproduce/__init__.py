@@ -1,5 +1,5 @@
 """`tiryns reproduce`: builds a run again and tells whether it came out the same.
 
-- `command`: the subcommand; `rebuilding`: the command that trains the run anew, from its manifest.
-- `comparison`: what two runs have computed, step by step; `worktree`: the recorded commit, to run that.
+- `command`: the subcommand; `rebuilding`: the command that trains the run anew from its manifest, and its commit.
+- `comparison`: what two runs have computed, step by step.
 """

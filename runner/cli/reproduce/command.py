@@ -22,7 +22,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tiryns.runner.cli.reproduce.rebuilding import Recorded, environment_of, recorded, words_of
+from tiryns.runner.cli.reproduce import rebuilding
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.run.command.json_output import as_json, print_json
 from tiryns.runner.run.command.status import DIFFERENT, DONE, NOT_BEGUN, NOT_CLEAR
@@ -46,21 +46,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Rebuilds and compares; the exit status tells how the run came out."""
-    original = recorded(arguments.run)
+    original = rebuilding.recorded(arguments.run)
     if arguments.other is not None and (arguments.code or arguments.steps is not None or arguments.settings):
         raise ValueError("--with trains nothing, so it takes neither --code nor --steps nor settings")
     if arguments.code:
-        from tiryns.runner.cli.reproduce.worktree import run_recorded_code
-
         place = original.folder or arguments.run.resolve().parent
         words = ["reproduce", str(arguments.run), *arguments.settings]
         words += [f"--steps={arguments.steps}"] if arguments.steps is not None else []
         words_again = [*words, *(f"--{name}" for name in ("anyway", "json") if getattr(arguments, name))]
-        sys.exit(run_recorded_code(original.manifest, place, words_again))
+        sys.exit(rebuilding.run_recorded_code(original.manifest, place, words_again))
     rebuilt = arguments.other or rebuild(original, arguments)
     from tiryns.runner.cli.reproduce.comparison import compare, described
 
-    report = compare(original, recorded(rebuilt))
+    report = compare(original, rebuilding.recorded(rebuilt))
     report = {"run": str(arguments.run), "rebuilt": str(rebuilt), **report}
     if arguments.other is None:
         write_atomically(rebuilt / REPORT, as_json(report))
@@ -72,7 +70,7 @@ def main(arguments: Namespace) -> None:
     sys.exit(STATUS[report["verdict"]])
 
 
-def rebuild(original: Recorded, arguments: Namespace) -> Path:
+def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
     """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
     from tiryns.runner.cli.compose import compose, initialized
     from tiryns.runner.manifest.differences import MADE, differences
@@ -81,7 +79,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
 
     steps = steps_to_train(original, arguments.steps)
     with initialized():
-        words = words_of(original.manifest, arguments.settings, steps, original.folder)
+        words = rebuilding.words_of(original.manifest, arguments.settings, steps, original.folder)
         config = compose(words)
         now = made_now(config, words, original.manifest["resolved"])
     reasons = [str(one) for one in differences(original.manifest, now, MADE)]
@@ -95,7 +93,7 @@ def rebuild(original: Recorded, arguments: Namespace) -> Path:
     folder = Path(str(config.outputs)) / new_name()
     trained = [*words, f"hydra.run.dir={folder}"]
     command = [sys.executable, *same_modules(), "-m", "tiryns.runner.train", *trained]
-    environment = environment_of(original.manifest, arguments.settings)
+    environment = rebuilding.environment_of(original.manifest, arguments.settings)
     if status := subprocess.run(command, env={**environment, **os.environ}, check=False).returncode:
         sys.exit(f"error: the rebuilding in {str(folder)!r} ended with status {status}")
     return folder
@@ -123,7 +121,7 @@ def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manif
     return {"code": code(), "packages": packages(), "inputs": inputs_of(data, config, True, point)}
 
 
-def steps_to_train(original: Recorded, asked: int | None) -> int | None:
+def steps_to_train(original: rebuilding.Recorded, asked: int | None) -> int | None:
     """The steps after which the rebuilt run ends; None for all of a finished run."""
     first, last = original.steps[0].step, original.steps[-1].step
     if asked is None:

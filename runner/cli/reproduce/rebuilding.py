@@ -1,7 +1,15 @@
-"""The command that trains a recorded run anew: its config, with what every `auto` came to, and its threads."""
+"""The command that trains a recorded run anew: its config, with what every `auto` came to, and its threads.
+
+With `--code` the recorded commit of the program is a worktree of its repository, in which the same command is run.
+"""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,12 +20,17 @@ from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
+from tiryns.runner.manifest.record import PATCH
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
-from tiryns.runner.run.environment import KERNEL_VARIABLES
+from tiryns.runner.run.command.json_output import print_json, wants_json
+from tiryns.runner.run.environment import KERNEL_VARIABLES, checkout
+from tiryns.runner.run.files import own_cache
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.redaction import HIDDEN
 
 AUTO = ("auto", -1, "-1")
+
+COMMAND = "from tiryns.runner.cli.commands import main; main()"
 
 
 class Recorded(NamedTuple):
@@ -88,9 +101,8 @@ def words_of(
 
 def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
     """Variables that decide which kernels compute, as they were; the number of threads only for as many ranks."""
-    found = {
-        name: str(manifest["machine"][name]) for name in KERNEL_VARIABLES if manifest["machine"].get(name)
-    }
+    machine = manifest["machine"]
+    found = {name: str(machine[name]) for name in KERNEL_VARIABLES if machine.get(name)}
     ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
     if any(word.startswith(ranks) for word in given):
         found.pop("OMP_NUM_THREADS", None)
@@ -126,3 +138,61 @@ def _hidden(value: object, name: str) -> list[str]:
     if isinstance(value, list):
         return [found for inner in value for found in _hidden(inner, name)]
     return [name] if isinstance(value, str) and HIDDEN in value else []
+
+
+def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
+    """Runs `tiryns WORDS` by the code of a recorded run and the patch beside its manifest; returns its exit status."""
+    place = worktree_of(manifest["code"], folder)
+    if not (place / "runner" / "cli" / "reproduce").is_dir():
+        raise ValueError(f"the recorded commit, in {str(place)!r}, is older than this command: train by hand")
+    print(f"the recorded code stays in {place}; `git worktree remove {place}` removes it", file=sys.stderr)
+    paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-P", "-c", COMMAND, *words]
+    out = subprocess.PIPE if wants_json() else None
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdout=out, check=False)
+    if done.stdout:
+        print_json(json.loads(done.stdout))
+    return done.returncode
+
+
+def worktree_of(code: Manifest, folder: Path | None) -> Path:
+    """The recorded code in the cache: a worktree of the commit, with the patch; made where it is not there yet."""
+    commit, here = code.get("commit"), checkout()
+    if not commit:
+        raise ValueError("--code: the run was trained by an installed program, which has no commit")
+    if not re.fullmatch("[0-9a-f]{40}", str(commit)):
+        raise ValueError(f"--code: code.commit={commit!r} in the manifest: expected 40 hexadecimal digits")
+    if here is None:
+        raise ValueError("--code needs the repository: give this command in a checkout of the program")
+    patch = folder / PATCH if code.get("dirty") and folder else None
+    if code.get("dirty") and not (patch and patch.is_file()):
+        raise ValueError(f"--code: the run had uncommitted changes, and {PATCH} is not beside the manifest")
+    text = patch.read_bytes() if patch else b""
+    name = f"{commit[:12]}{'-' + sha256(text).hexdigest()[:8] if text else ''}"
+    place = own_cache().resolve() / "code" / name
+    if not place.is_dir():
+        if patch:  # which may do anything here
+            question = f"{patch} changes the program that runs here. Apply it? [y/N] "
+            print(question, end="", file=sys.stderr, flush=True)
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                raise ValueError(f"--code: {str(patch)!r} was not applied; read it, and answer y to run it")
+        _make(here, str(commit), text, place)
+    return place
+
+
+def _make(here: Path, commit: str, patch: bytes, place: Path) -> None:
+    if _git(here, "cat-file", "-e", f"{commit}^{{commit}}"):
+        _git(here, "fetch", "--quiet", "origin", commit)
+    _git(here, "worktree", "prune")
+    if error := _git(here, "worktree", "add", "--quiet", "--detach", str(place), commit):
+        raise ValueError(f"--code: the commit {commit[:12]} cannot be had from {str(here)!r}: {error}")
+    if patch and (error := _git(place, "apply", "--binary", "-", content=patch)):
+        _git(here, "worktree", "remove", "--force", str(place))
+        raise ValueError(f"--code: {PATCH} does not fit the commit {commit[:12]}: {error}")
+
+
+def _git(folder: Path, *words: str, content: bytes = b"") -> str:
+    """The message of a git command that fails; empty where it does not."""
+    done = subprocess.run(["git", "-C", str(folder), *words], input=content, capture_output=True, check=False)
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return (lines or ["git failed"])[-1] if done.returncode else ""

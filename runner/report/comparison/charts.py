@@ -24,18 +24,17 @@ LOG_FROM = 8.0
 """The ratio of the largest to the smallest value of a setting from which its axis is logarithmic."""
 
 
-def drawn_settings(compared: Comparison) -> list[int] | None:
-    """The settings whose means are drawn, the best; None where each run is drawn."""
-    if len(compared.runs) <= MAX_CURVES:
-        return None
-    ranked = [i for kind in compared.kinds for i in compared.order(kind)]
-    return (ranked or list(range(len(compared.settings))))[:MAX_CURVES]
+def draws_means(compared: Comparison) -> bool:
+    """Whether the means of settings are drawn, and not each run."""
+    return len(compared.runs) > MAX_CURVES
 
 
 def colours_of(compared: Comparison) -> dict[int, int]:
-    """The number of the colour of each setting that is drawn."""
-    chosen = drawn_settings(compared)
-    drawn = range(len(compared.settings)) if chosen is None else chosen
+    """The number of the colour of each setting that is drawn; of means those of the best settings."""
+    drawn = list(range(len(compared.settings)))
+    if draws_means(compared):
+        ranked = [i for kind in compared.kinds for i in compared.order(kind)]
+        drawn = (ranked or drawn)[:MAX_CURVES]
     return {number: colour for colour, number in enumerate(drawn)}
 
 
@@ -45,10 +44,9 @@ def curve_charts(compared: Comparison) -> list[Chart]:
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
     titles, found = titles_of(keys), list[Chart]()
-    chosen = drawn_settings(compared)
     for key in wanted:
         smoothed = not key.startswith("val/")
-        lines = _of_runs(compared, key) if chosen is None else _of_settings(compared, key, chosen)
+        lines = _of_settings(compared, key) if draws_means(compared) else _of_runs(compared, key)
         points = max(100, 3000 // max(1, len(lines)))
         curves = []
         for run, colour, label, series, room in lines:
@@ -76,28 +74,28 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
         if key in run.series:
             parent = folders.get(run.branch.parent) if run.branch else None
             series = run.series[key]
-            if parent is not None and parent is not run and key in parent.series:
-                series = _own_part(series, parent.series[key])
-            lines.append((i, compared.setting_of[i], run_label(compared, i), series, None))
+            if parent is not None and parent is not run and (before := parent.series.get(key)) is not None:
+                count = min(len(series.steps), len(before.steps))
+                same = (series.steps[:count] == before.steps[:count]) & np.isclose(
+                    series.values[:count], before.values[:count], rtol=0, atol=0, equal_nan=True
+                )
+                start = max(0, (count if same.all() else int(same.argmin())) - 1)
+                series = Series(series.steps[start:], series.values[start:], series.times[start:])
+            # the settings in which it differs from the others, with its seed and its fold where these differ
+            own = {name: str(numbers[i]) for name, numbers in compared.differences.replicates.items()}
+            label = label_of({**compared.differences.shown[i], **own}) or run.path.name
+            lines.append((i, compared.setting_of[i], label, series, None))
     return lines
 
 
-def _of_settings(compared: Comparison, key: str, chosen: Sequence[int]) -> list[Line]:
+def _of_settings(compared: Comparison, key: str) -> list[Line]:
     lines = list[Line]()
-    for colour, number in enumerate(chosen):
+    for number, colour in colours_of(compared).items():
         setting = compared.settings[number]
         have = [s for i in setting.runs if (s := compared.runs[i].series.get(key)) is not None]
         if have:
             lines.append((setting.runs[0], colour, setting.label, *_mean(have)))
     return lines
-
-
-def run_label(compared: Comparison, position: int) -> str:
-    """The settings in which a run differs from the others, with its seed and its fold where these differ."""
-    shown = compared.differences
-    known = {"seed": shown.seeds, "fold": shown.folds}
-    own = {name: str(numbers[position]) for name, numbers in known.items() if len(set(numbers)) > 1}
-    return label_of({**shown.shown[position], **own}) or compared.runs[position].path.name
 
 
 def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
@@ -110,15 +108,6 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
         return several[0], None
     values = np.array([[each[step] for step in steps.tolist()] for each in last])
     return Series(steps, values.mean(0), np.zeros(len(steps))), values.std(0, ddof=1)
-
-
-def _own_part(series: Series, parent: Series) -> Series:
-    count = min(len(series.steps), len(parent.steps))
-    same = (series.steps[:count] == parent.steps[:count]) & np.isclose(
-        series.values[:count], parent.values[:count], rtol=0, atol=0, equal_nan=True
-    )
-    start = max(0, (count if same.all() else int(same.argmin())) - 1)
-    return Series(series.steps[start:], series.values[start:], series.times[start:])
 
 
 def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
@@ -151,10 +140,8 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     """
     scored = [each for each in compared.settings if each.figures]
     names, title = compared.differences.names, in_words(compared.goal.title.capitalize())
-    numbers = {
-        name: _numbers(scored, name) for name in names if len({each.values[name] for each in scored}) > 1
-    }
-    numeric = {name: known for name, known in numbers.items() if known}
+    varied = [name for name in names if len({each.values[name] for each in scored}) > 1]
+    numeric = {name: known for name in varied if (known := _numbers(scored, name))}
     if len(numeric) != 1:
         if len(scored) < 3 or len(compared.kinds) > 1:
             return []

@@ -38,11 +38,17 @@ NOT_MEASURED = frozenset(f"data.{field.name}" for field in fields(LeavingOut))
 
 
 class Goal(NamedTuple):
-    """The figure that settings are ranked by."""
+    """A figure that runs are compared by: its key, its title in words, and a note on how it was chosen."""
 
     key: str
-    title: str
     larger_is_better: bool
+    title: str = ""
+    note: str = ""
+
+    @property
+    def direction(self) -> str:
+        """`max` where a large figure is better, else `min`."""
+        return "max" if self.larger_is_better else "min"
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -57,20 +63,14 @@ def goal_of(runs: Sequence[Run]) -> Goal:
     held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
     if held_out and all(fold_of(run) is not None for run in runs):
         larger = any(run.larger_is_better for run in runs) and not held_out.endswith("/loss")
-        return Goal(held_out, in_words(titles_of([held_out])[held_out].lower()), larger)
+        return Goal(held_out, larger, in_words(titles_of([held_out])[held_out].lower()))
     key = next(losses_of(runs), "train/loss")
     if "objective" not in keys:
-        return Goal(key, in_words(titles_of(keys).get(key, "Training loss").lower()), False)
+        return Goal(key, False, in_words(titles_of(keys).get(key, "Training loss").lower()))
     larger = any(run.larger_is_better for run in runs)
     monitors = {run.monitor or key for run in runs if run.final("objective") is not None}
     monitor = monitors.pop() if len(monitors) == 1 else "figure"
-    return Goal("objective", in_words(f"best {titles_of([*keys, monitor])[monitor]}".lower()), larger)
-
-
-def tests_of(runs: Sequence[Run]) -> list[str]:
-    """The figure of each test set that corresponds to the monitored one; those of held-out folds are not among them."""
-    monitored = {(run.monitor or "loss").rpartition("/")[2] for run in runs}
-    return [key for key in keys_of(runs) if is_test(key) and key.rpartition("/")[2] in monitored]
+    return Goal("objective", larger, in_words(f"best {titles_of([*keys, monitor])[monitor]}".lower()))
 
 
 def is_test(key: str) -> bool:
@@ -125,11 +125,8 @@ def suite_of(run: Run) -> Settings:
 
 def validation_of(run: Run) -> Settings:
     """Settings of the validation itself."""
-    names = (
-        "trainer.validation_batches",
-        *(n for n in run.settings if n.startswith("objective.validation_")),
-    )
-    return {name: run.settings.get(name) for name in names}
+    own = (name for name in run.settings if name.startswith("objective.validation_"))
+    return {name: run.settings.get(name) for name in ("trainer.validation_batches", *own)}
 
 
 def evaluated_on(run: Run, name: str) -> object:

@@ -48,15 +48,20 @@ class Differences(NamedTuple):
     seeds: list[int | None]
     folds: list[int | None]
 
+    @property
+    def replicates(self) -> dict[str, list[int | None]]:
+        """The seeds and the folds of the runs, where these differ."""
+        known = {"seed": self.seeds, "fold": self.folds}
+        return {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
+
 
 def is_execution(run: Run, name: str) -> bool:
     """Whether a setting changes how a run is executed, not what it computes, or is noted and not set."""
     group, _, field = name.partition(".")
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
-    return group in OPTIONS and field.partition(".")[0] in _left_out(
-        group, run.settings.get(f"{group}._target_")
-    )
+    target = run.settings.get(f"{group}._target_")
+    return group in OPTIONS and field.partition(".")[0] in _left_out(group, target)
 
 
 def differences(runs: Sequence[Run]) -> Differences:
@@ -70,11 +75,14 @@ def differences(runs: Sequence[Run]) -> Differences:
         key if run.settings else known.get(word, word)
         for run, word, key in zip(runs, words, keys, strict=True)
     ]
-    keys, branches = _with_parents(runs, keys)
+    places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
+    for i, run in enumerate(runs):  # branches differ in the settings of the runs that they branched from too
+        if branch := run.branch:
+            keys[i] = (keys[i], places.get(branch.parent, str(branch.parent)), branch.checkpoint)
     names = _chosen(runs, apart, keys)
     values = [{name: shown_setting(run, name) for name in names} for run in runs]
-    if any(branches):
-        values = [{**shown, BRANCH: branch} for shown, branch in zip(values, branches, strict=True)]
+    if any(run.branch for run in runs):
+        values = [{**own, BRANCH: str(run.branch or "")} for own, run in zip(values, runs, strict=True)]
     order = list(dict.fromkeys(keys))
     seeds, folds = [seed_of(run) for run in runs], [fold_of(run) for run in runs]
     short = {name: few_digits({own[name] for own in values}) for name in values[0]}
@@ -116,8 +124,7 @@ def _whole_number(run: Run, name: str) -> int | None:
 def shown_setting(run: Run, name: str) -> str:
     """A setting's value as it is typed; of a group the name of its option, where that can be told."""
     if name in run.settings:
-        value = run.settings[name]
-        return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return written(run.settings[name])
     if name in run.override_values:
         return run.override_values[name]
     target = target_of({"_target_": run.settings.get(f"{name}._target_")})
@@ -126,6 +133,11 @@ def shown_setting(run: Run, name: str) -> str:
         return options[0]
     recipe = run.override_values.get(RECIPE) if name in OPTIONS else None
     return "default" if recipe is None else f"as in {recipe}"
+
+
+def written(value: object, none: str = "null") -> str:
+    """Returns a value as it is typed, without quotation marks."""
+    return none if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def label_of(values: Mapping[str, str]) -> str:
@@ -144,27 +156,19 @@ def _counts(run: Run, name: str) -> bool:
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     """The settings of each run that differ between the configs, those that follow the seed by its name."""
-    configs = [{**_beside_config(run), **run.settings} for run in runs]
+    configs = []
+    for run in runs:  # with overrides of what the config lacks, where there is one
+        groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
+        beside = {n: v for n, v in run.override_values.items() if n.partition(".")[0] not in groups}
+        configs.append({**beside, **run.settings} if run.settings else {})
     names = _apart([config for config in configs if config])
     found = []
     for run, config in zip(runs, configs, strict=True):
         counted = [name for name in names if config and _counts(run, name)]
-        seeds = {
-            name for name in counted if name.endswith(".seed") and config.get(name) == config.get("seed")
-        }
+        seeds = {n for n in counted if n.endswith(".seed") and config.get(n) == config.get("seed")}
         found.append({name: SEED if name in seeds else str(config.get(name)) for name in counted})
     differing = _apart([content for content, config in zip(found, configs, strict=True) if config])
     return [{name: content[name] for name in differing if name in content} for content in found]
-
-
-def _beside_config(run: Run) -> Values:
-    """Overrides of what the config lacks; none where there is no config."""
-    if not run.settings:
-        return {}
-    groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
-    return {
-        name: value for name, value in run.override_values.items() if name.partition(".")[0] not in groups
-    }
 
 
 def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
@@ -172,20 +176,7 @@ def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
     return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
 
 
-def _with_parents(runs: Sequence[Run], keys: list[Hashable]) -> tuple[list[Hashable], list[str]]:
-    """The keys with those of the runs that they branched from, and the names of those runs."""
-    places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
-    found: list[Hashable] = []
-    for run, key in zip(runs, keys, strict=True):
-        branch = run.branch
-        parent = branch and places.get(branch.parent, str(branch.parent))
-        found.append((key, parent, branch.checkpoint) if branch else key)
-    return found, [str(run.branch or "") for run in runs]
-
-
-def _chosen(
-    runs: Sequence[Run], contents: Sequence[Mapping[str, str]], keys: Sequence[Hashable]
-) -> list[str]:
+def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hashable]) -> list[str]:
     """The names to show: those of the commands that make a difference, and others that tell settings apart."""
     given = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
     names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
@@ -233,9 +224,7 @@ def changed_settings(
 
 
 @cache
-def _default_settings(
-    recipe: str | None = None, scale: str | None = None
-) -> dict[str, tuple[object, object]]:
+def _default_settings(recipe: str | None, scale: str | None) -> dict[str, tuple[object, object]]:
     """Each default, with a recipe the value that it gives, resolved and as it stands: run folders keep lookups."""
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.data.labelled import FOLD_SET
-from tiryns.runner.evaluation.files import Entry, PredictionRow, write_lines
+from tiryns.runner.evaluation.files import PredictionRow, write_lines
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.comparison.differences import FOLDS
 from tiryns.runner.report.comparison.settings import Cells, Comparison
 from tiryns.runner.report.curves import in_words
-from tiryns.runner.run.files import read_json, write_atomically
+from tiryns.runner.report.evaluation import evaluated_sets
+from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
 
 TEST = f"test/{FOLD_SET}"
@@ -50,7 +51,7 @@ def joined_folds(compared: Comparison) -> list[Joined]:
     for i, (run, seed, fold) in enumerate(zip(compared.runs, own.seeds, own.folds, strict=True)):
         if fold is not None:
             found = groups.setdefault((compared.setting_of[i], seed), {})
-            if run.state == "done" and _entry(run):
+            if run.state == "done" and evaluated_sets(run.path).get(TEST):
                 found.setdefault(fold, run)
     return [_joined(compared, *key, runs) for key, runs in groups.items()]
 
@@ -60,7 +61,7 @@ def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int
     first = compared.runs[compared.settings[setting].runs[0]]
     folds = int(first.settings.get(FOLDS) or first.override_values.get(FOLDS) or 0)
     missing = [fold for fold in range(1, folds + 1) if fold not in runs]
-    entries = [_entry(run) for run in runs.values()]
+    entries = [evaluated_sets(run.path)[TEST] for run in runs.values()]
     names = dict.fromkeys(name for entry in entries for name in entry["metrics"])
     metrics = {n: [e["metrics"][n] for e in entries if e["metrics"].get(n) is not None] for n in names}
     found = Joined(setting, seed, runs, missing, metrics, {})
@@ -70,13 +71,6 @@ def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int
 
     labels = entries[0].get("labels") or [row["label"] for row in entries[0].get("per_class") or []]
     return found._replace(joined=measured_rows(entries[0].get("kind", ""), list(found.rows()), labels))
-
-
-def _entry(run: Run) -> Entry:
-    """What `evaluation.json` has of the held-out fold; empty where it has none."""
-    sets = read_json(run.path / "evaluation.json", {}).get("sets")
-    found: Entry = sets.get(TEST) or {} if isinstance(sets, dict) else {}
-    return found
 
 
 def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
@@ -114,9 +108,8 @@ def write_folds(folder: Path, compared: Comparison, joined: list[Joined]) -> Non
     (folder / PREDICTIONS).unlink(missing_ok=True)
     if rows:
         write_lines(folder / PREDICTIONS, rows)
-    settings = [
-        _setting(compared, number, joined) for number in dict.fromkeys(each.setting for each in joined)
-    ]
+    numbers = dict.fromkeys(each.setting for each in joined)
+    settings = [_setting(compared, number, joined) for number in numbers]
     content = {"figure": compared.goal.key, "settings": settings}
     write_atomically(folder / FILE, json.dumps(content, indent=1, ensure_ascii=False))
 

@@ -1,7 +1,6 @@
 """The page that compares runs: the best setting, its means over seeds, every run, and curves over each other."""
 
 import shlex
-from collections.abc import Iterable
 from os.path import relpath
 from pathlib import Path
 
@@ -9,35 +8,27 @@ from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.logging import log_file
 from tiryns.runner.report import page
-from tiryns.runner.report.comparison.charts import colours_of, curve_charts, drawn_settings, setting_charts
+from tiryns.runner.report.comparison.charts import colours_of, curve_charts, draws_means, setting_charts
 from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.report.comparison.differences import BRANCH, FOLD, FOLDS
 from tiryns.runner.report.comparison.folds import folds_table, joined_folds, lacking, write_folds
 from tiryns.runner.report.comparison.importance import Importance, importance_table, variance_explained
-from tiryns.runner.report.comparison.settings import FAILURE, Comparison, Setting
+from tiryns.runner.report.comparison.settings import FAILURE, Comparison
 from tiryns.runner.report.curves import in_words
 from tiryns.runner.report.page import Part, Tile
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.files import read_sweep
-from tiryns.runner.run.folder import Branch, Run, load_run
-
-MAX_ROWS = 20
-"""Rows of a table that are not folded away."""
+from tiryns.runner.run.folder import Branch, Run
 
 
 def write_comparison(
-    folder: Path, runs: list[Path], name: str = "comparison.html", importance: Importance | None = None
+    folder: Path, compared: Comparison, name: str = "comparison.html", importance: Importance | None = None
 ) -> Path:
-    """Writes the page `name` into `folder`: these runs side by side; returns its path.
+    """Writes the page `name` into `folder`: runs side by side; returns its path. OSError if it cannot be written.
 
-    `importance` is that of a search; without it that of a grid is computed. Raises FileNotFoundError for a missing
-    folder, ValueError for none or one that is no run, OSError if the page cannot be written.
+    `importance` is that of a search; without it that of a grid is computed. Of folds that are in the folder it also
+    writes `folds.json` and their joined `predictions.jsonl`.
     """
-    return write_page(Path(folder), Comparison([load_run(Path(run)) for run in runs]), name, importance)
-
-
-def write_page(folder: Path, compared: Comparison, name: str, importance: Importance | None) -> Path:
-    """The same for runs that are compared already; of folds also `folds.json` and their joined `predictions.jsonl`."""
     runs = compared.runs
     finished = sum(run.state == "done" for run in runs)
     parents = {str(run.path.parent) for run in runs}
@@ -47,15 +38,13 @@ def write_page(folder: Path, compared: Comparison, name: str, importance: Import
     joined = joined_folds(compared)
     if joined and all(run.path.resolve().parent == folder.resolve() for run in runs):
         write_folds(folder, compared, joined)
-    folded = folds_table(compared, joined)
+    heads, rows = folds_table(compared, joined)
     missing = [page.part("problem", text=text) for text in lacking(compared, joined)]
     parts = [
         *_best(compared),
         _again(compared, folder),
         page.section("Settings", _settings(compared)),
-        page.section(
-            "Folds joined", *missing, page.table(*folded, **_fold("figures", len(folded[1]), range(MAX_ROWS)))
-        ),
+        page.section("Folds joined", *missing, page.table(heads, rows, **page.folded("figures", len(rows)))),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
         page.section(f"Against {across}", page.charts(against)),
@@ -82,7 +71,12 @@ def _best(compared: Comparison) -> list[Part]:
             deviation = page.number(best.spread.deviation, 2)
             over += [f"standard deviation {deviation}", f"95 % interval {best.shown_interval}"]
         tiles.append(Tile(title[:1].upper() + title[1:], page.number(best.spread.mean), ", ".join(over)))
-        tiles += _tested(compared, best)
+        for key, title in titles_of(compared.tests).items():  # which have chosen nothing
+            tested, hint = spread_of(best.tests[key]), f"chosen by {compared.goal.title}"
+            if tested.deviation is not None:
+                title = f"Mean {title.lower()}"
+                hint = f"standard deviation {page.number(tested.deviation, 2)}; {hint}"
+            tiles += [] if tested.mean is None else [Tile(title, page.number(tested.mean), hint)]
     notes = [page.note(text.replace("`", "")) for text in compared.verdicts]
     first = compared.runs[compared.settings[compared.best[0]].runs[0]]
     of_best = " of the best setting" if len(compared.settings) > 1 else ""
@@ -110,31 +104,16 @@ def _again(compared: Comparison, folder: Path) -> Part:
     return page.note(f"Run the failed jobs again: tiryns {shlex.join(words)}")
 
 
-def _tested(compared: Comparison, best: Setting) -> list[Tile]:
-    """The figures of test sets, which have chosen nothing."""
-    titles, tiles = titles_of(compared.tests), []
-    for key in compared.tests:
-        mean, deviation, _ = spread_of(best.tests[key])
-        if mean is not None:
-            title = titles[key] if deviation is None else f"Mean {titles[key].lower()}"
-            spread = "" if deviation is None else f"standard deviation {page.number(deviation, 2)}; "
-            tiles.append(Tile(title, page.number(mean), f"{spread}chosen by {compared.goal.title}"))
-    return tiles
-
-
 def _settings(compared: Comparison) -> Part:
     """The table of settings; nothing where each has one run, or where there is one."""
     if not compared.has_seeds or len(compared.settings) == 1:
         return {}
     heads, rows, numbers = compared.setting_rows()
     colours = colours_of(compared)
-    ranks = [
-        {"text": str(rank), "colour": colours.get(n)}
-        for rank, n in zip(compared.ranks(numbers), numbers, strict=True)
-    ]
+    for row, number in zip(rows, numbers, strict=True):
+        row[0] = {"text": str(row[0]), "colour": colours.get(number)}
     marks = [_mark(number in compared.best, "group", colours.get(number)) for number in numbers]
-    cells = [[rank, *row] for rank, row in zip(ranks, rows, strict=True)]
-    return page.table(["rank", *heads], cells, marks, **_fold("settings", len(rows), range(MAX_ROWS)))
+    return page.table(heads, rows, marks, **page.folded("settings", len(rows)))
 
 
 def _importance(found: Importance | None) -> list[Part]:
@@ -152,8 +131,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
     keys, rows = compared.run_rows()
     heads = {key: in_words(title.lower()) for key, title in titles_of(compared.columns()).items()}
     heads[compared.goal.key] = compared.goal.title
-    by_setting, best = drawn_settings(compared) is not None, compared.best_runs()
-    best = best if len(compared.settings) > 1 else set()
+    best = compared.best_runs() if len(compared.settings) > 1 else set()
     colours, marks = colours_of(compared), []
     place = keys.index(FAILURE) if FAILURE in keys else None
     keys = [key for key in keys if key != FAILURE]
@@ -163,9 +141,9 @@ def _runs(compared: Comparison, folder: Path) -> Part:
         row[0] = {**_link(run, folder), "colour": colour}
         if BRANCH in keys and run.branch:
             row[keys.index(BRANCH)] = _parent(compared, run.branch, folder)
-        marked = _mark(i in best, *(("group", colour) if by_setting else ("run", i)))
+        marked = _mark(i in best, *(("group", colour) if draws_means(compared) else ("run", i)))
         marks.append(marked | ({"below": below} if below else {}))
-    fold = _fold("runs", len(rows), sorted(best))
+    fold = page.folded("runs", len(rows), sorted(best))
     return page.table([heads.get(key, key) for key in keys], rows, marks, **fold)
 
 
@@ -189,22 +167,15 @@ def _mark(is_best: bool, name: str, number: int | None) -> Part:
     return {**({"class": "best"} if is_best else {}), **({} if number is None else {name: number})}
 
 
-def _fold(what: str, count: int, first: Iterable[int]) -> Part:
-    """Folds a long table away but for its first rows."""
-    return {"fold": f"All {count} {what}", "first": list(first)} if count > MAX_ROWS else {}
-
-
 def _curves(compared: Comparison) -> list[Part]:
     """The curves with one legend, and a line that says where not all are drawn."""
-    chosen, count = drawn_settings(compared), len(compared.settings)
+    colours, count = colours_of(compared), len(compared.settings)
     names = {
         colour: compared.settings[number].label
-        for number, colour in colours_of(compared).items()
-        if len(compared.settings) > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
+        for number, colour in colours.items()
+        if count > 1 and any(compared.runs[i].series for i in compared.settings[number].runs)
     }
-    note = ""
-    if chosen is not None:
-        some = f"the best {len(chosen)} of {count} settings" if len(chosen) < count else "all settings"
-        note = f"Means over {compared.replicated} of {some}."
+    some = f"the best {len(colours)} of {count} settings" if len(colours) < count else "all settings"
+    note = f"Means over {compared.replicated} of {some}." if draws_means(compared) else ""
     drawn = page.charts(curve_charts(compared), names)
     return [page.note(note), drawn] if drawn else []

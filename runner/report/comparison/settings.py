@@ -22,6 +22,9 @@ Cells = tuple[list[str], list[list[Any]]]
 Replicate = tuple[int | str | None, int | None]
 """Seed, or a name of its own without one, and fold."""
 
+BASELINES = ("unigram_entropy", "tokens_per_byte", "majority_accuracy", "chance_accuracy", "constant_mse")
+"""Figures that need no model, which no table has."""
+
 NARROW = "Folds share training examples, so intervals over them are too narrow (Bengio and Grandvalet 2004)."
 
 
@@ -79,7 +82,10 @@ class Comparison:
         self.runs, self.differences = runs, differences(runs)
         self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
         self.goal, kinds, self.notes = _ranked_by(runs)
-        self.tests = comparable.tests_of([runs[i] for i in kinds])
+        scored = [runs[i] for i in kinds]
+        names = {(run.monitor or "loss").rpartition("/")[2] for run in scored}  # of the monitored figures
+        known = filter(comparable.is_test, comparable.keys_of(scored))
+        self.tests = [key for key in known if key.rpartition("/")[2] in names]
         self.settings = self._grouped(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
@@ -114,9 +120,7 @@ class Comparison:
     def order(self, kind: int | None = None) -> list[int]:
         """The settings that have a figure, of a kind or of any, the best first; those with a failed run come last."""
         sign = -1 if self.goal.larger_is_better else 1
-        have = [
-            i for i, each in enumerate(self.settings) if each.figures and (kind is None or each.kind == kind)
-        ]
+        have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
         return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].spread.mean or 0.0)))
 
@@ -130,14 +134,7 @@ class Comparison:
         keys = [
             key for key in comparable.keys_of(self.runs) if key.startswith("val/") or comparable.is_test(key)
         ]
-        baselines = (
-            "/unigram_entropy",
-            "/tokens_per_byte",
-            "/majority_accuracy",
-            "/chance_accuracy",
-            "/constant_mse",
-        )
-        figures = [key for key in keys if not key.endswith(baselines)]
+        figures = [key for key in keys if key.rpartition("/")[2] not in BASELINES]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
         values = {key: [run.final(key) for run in self.runs] for key in found}
         ranked_by = values[self.goal.key]  # the best figure is often that of the last validation
@@ -150,8 +147,7 @@ class Comparison:
         shown = self.differences
         columns, names = self.columns(), list(shown.values[0])
         settings = shown.values if in_full else shown.shown
-        known = {"seed": shown.seeds, "fold": shown.folds}
-        own = {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
+        own = shown.replicates
         notes = [plateau_note(noted_plateau(run)) for run in self.runs]
         more = {FAILURE: [run.failure for run in self.runs], "note": notes}
         more = {head: texts for head, texts in more.items() if any(texts)}
@@ -166,31 +162,25 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """The table of settings, the best first; their numbers beside it."""
+        """The table of settings, the best first; states of runs rank one without a figure; their numbers beside it."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
         titles = comparable.titles_of(self.tests)
         tests = [f"mean {in_words(titles[key].lower())}" for key in self.tests]
         tests = [head for test in tests for head in (test, "its deviation")]
-        heads = [title, count, "standard deviation", "95 % interval", *tests, *["kind"] * several, *names]
+        heads = ["rank", title, count, "standard deviation", "95 % interval", *tests]
+        heads += [*["kind"] * several, *names]
         ranked = [i for kind in self.kinds for i in self.order(kind)]
         ranked += [i for i in range(len(self.settings)) if i not in ranked]
         rows = []
-        for each in (self.settings[i] for i in ranked):
+        for rank, each in enumerate((self.settings[i] for i in ranked), 1):
+            states = ", ".join(sorted({self.runs[i].state for i in each.runs}))
             kind = [str(each.kind + 1) if each.kind is not None else ""] * several
             spread = [each.spread.mean, len(each.figures), each.spread.deviation, each.shown_interval]
             tested = [value for key in self.tests for value in spread_of(each.tests[key])[:2]]
-            rows.append([*spread, *tested, *kind, *each.shown.values()])
+            rows.append([rank if each.figures else states, *spread, *tested, *kind, *each.shown.values()])
         return heads, rows, ranked
-
-    def ranks(self, numbers: Sequence[int]) -> list[int | str]:
-        """The ranks of settings in their order; of one without a figure the states of its runs."""
-        states = [sorted({self.runs[i].state for i in self.settings[n].runs}) for n in numbers]
-        return [
-            rank if self.settings[n].figures else ", ".join(states[rank - 1])
-            for rank, n in enumerate(numbers, 1)
-        ]
 
     def best_runs(self) -> set[int]:
         """The positions of the runs of the best settings."""
@@ -200,9 +190,7 @@ class Comparison:
         """The settings in the order of their first runs; of one that is measured in two ways, one of each."""
         groups: dict[tuple[int, int | None], list[int]] = {}
         own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
-        of_setting = {
-            number: [kinds[i] for i in own if own[i] == number and i in kinds] for number in own.values()
-        }
+        of_setting = {n: [kinds[i] for i in own if own[i] == n and i in kinds] for n in own.values()}
         for i, number in own.items():  # a run without a figure goes with the others of its setting
             groups.setdefault((number, kinds.get(i, (*of_setting[number], None)[0])), []).append(i)
         found = []
@@ -270,9 +258,8 @@ def _ranked_by(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], li
         loss = next((key for key in [*names, *comparable.losses_of(runs)] if key and key.count("/") > 1), "")
         per_byte = f"{loss.rpartition('/')[0]}/{comparable.PER_BYTE}"
         if all(runs[i].final(per_byte) is not None for i in scored):
-            goal = comparable.Goal(
-                per_byte, comparable.titles_of(comparable.keys_of(runs))[per_byte].lower(), False
-            )
+            title = comparable.titles_of(comparable.keys_of(runs))[per_byte].lower()
+            goal = comparable.Goal(per_byte, False, title)
             by_byte = comparable.kinds_of([runs[i] for i in scored], per_byte)
             note = "The tokenizers differ, so bits per byte are compared, not losses per token."
             return goal, dict(zip(scored, by_byte.numbers, strict=True)), [note, *_apart(by_byte)]

@@ -94,10 +94,8 @@ def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, s
         for name, tasks in suite["summary"].items():
             found = [list((of_tasks[task].get("figures") or {}).values()) for task in tasks]
             lacking = [task for task, figures in zip(tasks, found, strict=True) if not figures]
-            summary[name] = {
-                **(spread_of([])._asdict() if lacking else mean_over_tasks(found)),
-                "lacking": lacking,
-            }
+            mean = spread_of([])._asdict() if lacking else mean_over_tasks(found)
+            summary[name] = {**mean, "lacking": lacking}
         rows.append({"model": model, "tasks": of_tasks, "summary": summary})
     complete = all(cell["mean"] is not None for row in rows for cell in row["tasks"].values())
     return {**suite, "complete": complete, "models": rows, "best": _best(suite, rows)}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tiryns.runner.report import page
+from tiryns.runner.report.comparison.settings import Cells
 from tiryns.runner.report.suite.figures import Content, cells_of, setting_text
 from tiryns.runner.report.table import as_text, csv_text, document
 
@@ -18,21 +19,21 @@ def suite_text(content: Content) -> str:
     """For the terminal: means with deviations, and below them the intervals; the best model has a star."""
     best = best_rows(content)
     heads, rows = suite_rows(content)
-    text = as_text(heads, [[model, *(mean for mean, _ in cells)] for model, cells in rows], best)
-    if any(end for _, cells in rows for _, end in cells):
-        ends = [[model, *(end for _, end in cells)] for model, cells in rows]
+    means, ends = ([[m, *(cell[part] for cell in cells)] for m, *cells in rows] for part in ("text", "small"))
+    text = as_text(heads, means, best)
+    if any(any(row[1:]) for row in ends):
         text += "\n95 % intervals (Student, over seeds)\n" + as_text(heads, ends, best)
     return text + "\n" + "".join(f"{note}\n" for note in notes(content))
 
 
 def suite_as(form: str, content: Content) -> str:
-    """One table, each cell with its interval, and the notes, as `md` or `tex`."""
-    heads, rows = suite_rows(content)
-    joined = [[model, *(f"{m} ({ends})" if ends else m for m, ends in cells)] for model, cells in rows]
-    return document(form, [(heads, joined, best_rows(content))], notes(content))
+    """One table, each cell with its interval, and the notes, as `md` or `tex`; the same with figures in full as `csv`."""
+    if form == "csv":
+        return _csv(content)
+    return document(form, [(*suite_rows(content), best_rows(content))], notes(content))
 
 
-def suite_csv(content: Content) -> str:
+def _csv(content: Content) -> str:
     """A row for each model and column with figures in full; empty cells where a model has none."""
     heads = ["model", "task", "mean", "deviation", "low", "high", "seeds"]
     heads += ["measured_on", "setting", "problem"]
@@ -47,21 +48,22 @@ def suite_csv(content: Content) -> str:
     return csv_text(heads, rows)
 
 
-def suite_rows(content: Content) -> tuple[list[str], list[tuple[str, list[tuple[str, str]]]]]:
-    """Heads, and of each model for every column its mean with deviation, and its 95 % interval if it has one."""
+def suite_rows(content: Content) -> Cells:
+    """Heads, and of each model for every column its mean with deviation, and small its 95 % interval if it has one."""
     form = "{:.4g}" if _scale(content) == 1 else "{:.1f}"
 
     def shown(value: float) -> str:
         return form.format(_scale(content) * value)
 
-    def both(cell: Content) -> tuple[str, str]:
+    def both(cell: Content) -> page.Part:
         if cell["mean"] is None:
-            return "none", ""
+            return {"text": "none", "small": ""}
         deviation = "" if cell["deviation"] is None else f" ± {shown(cell['deviation'])}"
-        return shown(cell["mean"]) + deviation, " to ".join(map(shown, cell["interval"] or ()))
+        ends = " to ".join(map(shown, cell["interval"] or ()))
+        return {"text": shown(cell["mean"]) + deviation, "small": ends}
 
     heads = ["model", *content["summary"], *content["tasks"]]
-    return heads, [(row["model"], [*map(both, cells_of(row).values())]) for row in content["models"]]
+    return heads, [[row["model"], *map(both, cells_of(row).values())] for row in content["models"]]
 
 
 def best_rows(content: Content) -> set[int]:
@@ -72,44 +74,36 @@ def best_rows(content: Content) -> set[int]:
 
 def notes(content: Content) -> Iterator[str]:
     """Sentences on what the figures are, how they were chosen, and which model is best."""
-    scaled = ", in hundredths" if _scale(content) == 100 else ""
+    rows, scaled = content["models"], ", in hundredths" if _scale(content) == 100 else ""
     yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
     for where in ("test", "validation"):
-        measured = [
-            {t for t, cell in row["tasks"].items() if cell.get("on") == where} for row in content["models"]
-        ]
-        tasks = [t for t in content["tasks"] if any(t in own for own in measured)]
+        measured = {t for row in rows for t, cell in row["tasks"].items() if cell.get("on") == where}
+        tasks = [t for t in content["tasks"] if t in measured]
         if tasks and where == "test":
             yield f"Measured on the test set, chosen on the validation set: {', '.join(tasks)}."
         elif tasks:
             grid = [t for t in tasks if content["tasks"][t]["settings"] > 1]
             chosen = f" They chose the setting of {', '.join(grid)} too, which is optimistic." if grid else ""
             yield f"Validation figures, as there is no labelled test set: {', '.join(tasks)}.{chosen}"
-    cells = [cell for row in content["models"] for cell in row["tasks"].values()]
-    settings, dropped, failed = (
-        sum(cell[name] for cell in cells) for name in ("settings", "dropped", "failed")
-    )
+    cells = [cell for row in rows for cell in row["tasks"].values()]
+    settings, dropped, failed = (sum(cell[n] for cell in cells) for n in ("settings", "dropped", "failed"))
     yield f"{settings} settings were tried; {dropped} were dropped before the last seed, {failed} failed."
-    for row in content["models"]:
+    for row in rows:
         for task, cell in row["tasks"].items():
             if cell["problem"]:
                 yield f"{row['model']} has no figure of {task}: {cell['problem'].rstrip('.')}."
     for column, best in content["best"].items():
-        if column in content["summary"]:
-            yield _best_sentence(column, best)
-
-
-def _best_sentence(column: str, best: Content) -> str:
-    unclear = best["not_apart_from"]
-    if not unclear:
-        return (
-            f"Best by {column}: {best['model']}; its interval lies apart from the others, as that of models that are "
-            "alike does in fewer than 1 of 100 suites."
-        )
-    return (
-        f"Best by {column}: {best['model']}, but its interval overlaps with that of {', '.join(unclear)}, or is not "
-        "known: it may be luck; tiryns judge compares two models by pairs of equal seeds."
-    )
+        told, unclear = f"Best by {column}: {best['model']}", best["not_apart_from"]
+        if column in content["summary"] and unclear:
+            yield (
+                f"{told}, but its interval overlaps with that of {', '.join(unclear)}, or is not known: it may be luck; "
+                "tiryns judge compares two models by pairs of equal seeds."
+            )
+        elif column in content["summary"]:
+            yield (
+                f"{told}; its interval lies apart from the others, as that of models that are alike does in fewer than "
+                "1 of 100 suites."
+            )
 
 
 def _scale(content: Content) -> int:
@@ -127,17 +121,15 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     failures = {f"{run['run']} ({run['task']})": run["problem"] for run in content["runs"] if run["problem"]}
     heads, rows = suite_rows(content)
     best = best_rows(content)
-    cells = [[model, *({"text": mean, "small": end} for mean, end in own)] for model, own in rows]
     marks = [{"class": "best"} if i in best else {} for i in range(len(rows))]
     parts = [
-        page.section("Models", page.table(heads, cells, marks, sorts=False), *map(page.note, notes(content))),
+        page.section("Models", page.table(heads, rows, marks, sorts=False), *map(page.note, notes(content))),
         page.section("Chosen settings", page.table(CHOSEN, _chosen(content), sorts=False)),
         page.section("Failures", page.part("facts", facts=failures)),
         page.section("All settings tried", page.table(RUNS, [_run(run, folder) for run in content["runs"]])),
     ]
-    return page.save_page(
-        path or folder / "suite.html", "Tiryns suite", str(content["suite"]), parts, meta=facts
-    )
+    path = path or folder / "suite.html"
+    return page.save_page(path, "Tiryns suite", str(content["suite"]), parts, meta=facts)
 
 
 def _chosen(content: Content) -> list[list[str]]:

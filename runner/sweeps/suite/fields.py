@@ -1,7 +1,7 @@
 """The fields of a suite's YAML, checked: every error names the suite, the task and the field."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from hydra.errors import HydraException
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
 from tiryns.runner.run.command.words import literal
+from tiryns.runner.sweeps.words import last_of_each
 
 OF_SUITES = ("tasks", "summary", "base")
 SHARED = ("overrides", "sources", "grid", "seeds", "keep", "metric", "chosen_by")
@@ -76,21 +77,6 @@ def read_suite(name: str, content: Any, data: str | None = None, source: str | N
         raise ValueError(f"{where} has no sources with {{data}}, so suite.data={data} does not count")
     _check_starts(where, tasks)
     return Suite(name, tasks, _summary(where, content.get("summary"), tasks))
-
-
-def last_of_each(words: Iterable[str]) -> list[str]:
-    """The words without those whose setting a later one gives again.
-
-    Example:
-        >>> last_of_each(["a=1", "b=2", "a=3"])
-        ['b=2', 'a=3']
-    """
-    found: dict[str, str] = {}
-    for word in words:
-        key = word.partition("=")[0].lstrip("+~")
-        found.pop(key, None)
-        found[key] = word
-    return list(found.values())
 
 
 def _task(where: str, name: str, fields: Mapping[str, Any], data: str | None, source: str | None) -> Task:

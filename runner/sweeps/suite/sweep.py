@@ -22,9 +22,9 @@ from tiryns.runner.run.command.words import literal, public_overrides
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, load_suite, with_typed
-from tiryns.runner.sweeps.suite.fields import Task, last_of_each
-from tiryns.runner.sweeps.suite.words import models_of, pretrained, values_of
+from tiryns.runner.sweeps.suite.fields import Task
 from tiryns.runner.sweeps.sweeper import Job, JobSweeper, place, problem_of, waiting_of
+from tiryns.runner.sweeps.words import last_of_each, models_of, pretrained, values_of
 
 log = logging.getLogger("tiryns")
 
@@ -121,7 +121,13 @@ class SuiteSweep(JobSweeper):
 
         print(suite_text(content), end="")
         print(f"the table: {write_suite(self.folder, content)}", flush=True)
-        self._say_problems(content)
+        for run in filter(lambda run: run["problem"], content["runs"]):
+            words = setting_text(run["setting"])
+            of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
+            print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
+        if not content["complete"]:
+            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat(self.folder)])}"
+            sys.exit(f"the suite is not complete; go on with: {again}")
         return content
 
     def public(self, word: str) -> str:
@@ -258,16 +264,6 @@ class SuiteSweep(JobSweeper):
             "seed": task.seeds[each.seed], "state": job.folder.state, "chosen_by": chosen_by, "figure": figure,
             "on": on or None, "problem": problem_of(job.folder) or problem or None,
         }  # fmt: skip
-
-    def _say_problems(self, content: Content) -> None:
-        for run in content["runs"]:
-            if run["problem"]:
-                words = setting_text(run["setting"])
-                of = " ".join(filter(None, [run["task"], run["model"], words, f"seed={run['seed']}"]))
-                print(f"failed: {run['run']} ({of}): {run['problem']}", file=sys.stderr)
-        if not content["complete"]:
-            again = f"tiryns {shlex.join([f'resume={self.folder}', *words_to_repeat(self.folder)])}"
-            sys.exit(f"the suite is not complete; go on with: {again}")
 
 
 def _choosing(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:

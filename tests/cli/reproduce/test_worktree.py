@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tiryns.runner.cli.reproduce import worktree
+from tiryns.runner.cli.reproduce import rebuilding
 
 
 def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,22 +32,22 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
     (folder / "code.patch").write_text(git("diff"))
     file.write_text("one = 3\n")
     git("commit", "--quiet", "-am", "second")
-    monkeypatch.setattr(worktree, "checkout", lambda: repository)
+    monkeypatch.setattr(rebuilding, "checkout", lambda: repository)
     monkeypatch.setenv("TIRYNS_CACHE", str(tmp_path / "cache"))
     clean = {"commit": first, "dirty": False}
-    place = worktree.worktree_of(clean, None)
+    place = rebuilding.worktree_of(clean, None)
     assert (place / "code.py").read_text() == "one = 1\n"
-    assert worktree.worktree_of(clean, None) == place  # as it is there
+    assert rebuilding.worktree_of(clean, None) == place  # as it is there
     for answer in ("", "n\n", "no\n"):
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
         with pytest.raises(ValueError, match="was not applied; read it, and answer y"):
-            worktree.worktree_of({"commit": first, "dirty": True}, folder)
+            rebuilding.worktree_of({"commit": first, "dirty": True}, folder)
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    patched = worktree.worktree_of({"commit": first, "dirty": True}, folder)
+    patched = rebuilding.worktree_of({"commit": first, "dirty": True}, folder)
     assert (patched / "code.py").read_text() == "one = 1\ntwo = 2\n"
     assert file.read_text() == "one = 3\n"  # the repository's own is left alone
     with pytest.raises(ValueError, match="older than this command"):
-        worktree.run_recorded_code({"code": clean}, None, [])
+        rebuilding.run_recorded_code({"code": clean}, None, [])
     refused: list[tuple[dict[str, Any], Path | None, str]] = [
         ({"commit": first, "dirty": True}, None, r"code\.patch is not beside the manifest"),
         ({}, folder, "by an installed program"),
@@ -55,15 +55,15 @@ def test_recorded_commit_and_patch_become_a_worktree(tmp_path: Path, monkeypatch
     ]
     for code, where, why in refused:
         with pytest.raises(ValueError, match=why):
-            worktree.worktree_of(code, where)
+            rebuilding.worktree_of(code, where)
     (folder / "code.patch").write_text("nonsense\n")
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n"))
     with pytest.raises(ValueError, match="does not fit the commit"):
-        worktree.worktree_of({"commit": first, "dirty": True}, folder)
+        rebuilding.worktree_of({"commit": first, "dirty": True}, folder)
     assert len(list((tmp_path / "cache/code").iterdir())) == 2
-    monkeypatch.setattr(worktree, "checkout", lambda: None)
+    monkeypatch.setattr(rebuilding, "checkout", lambda: None)
     with pytest.raises(ValueError, match="needs the repository"):
-        worktree.worktree_of({"commit": "1" * 40}, None)
+        rebuilding.worktree_of({"commit": "1" * 40}, None)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_commit_is_forty_hexadecimal_digits(
     commit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another string could be an option of git."""
-    monkeypatch.setattr(worktree, "checkout", lambda: tmp_path)
+    monkeypatch.setattr(rebuilding, "checkout", lambda: tmp_path)
     with pytest.raises(ValueError, match="expected 40 hexadecimal digits"):
-        worktree.worktree_of({"commit": commit, "dirty": False}, tmp_path)
+        rebuilding.worktree_of({"commit": commit, "dirty": False}, tmp_path)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from tests.cli.judge.folders import make_run, make_sweep
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tests.report.test_settings import compared
-from tiryns.runner.report.comparison.pages import write_comparison
-from tiryns.runner.report.table import compared_as, compared_content, settings_text
+from tiryns.runner.report.table import compared_as, compared_content, compared_text
 from tiryns.runner.run.folder import find_runs
 
 
@@ -38,7 +37,7 @@ def test_figures_of_test_sets_stand_beside_those_that_choose(tmp_path: Path) -> 
     assert compared_content(runs)["settings"][0]["tests"] == {
         "test/books/loss": {"mean": 4.0, "standard_deviation": pytest.approx(2**0.5)}
     }
-    assert "mean test loss" in settings_text(found)
+    assert "mean test loss" in compared_text(found, with_runs=False)
     assert "mean test loss" in compared_as("md", runs)
     page = read(write_comparison(tmp_path, find_runs(tmp_path)))
     assert ["Mean test loss", "4", "standard deviation 1.4; chosen by best validation loss"] in page.tiles
@@ -60,7 +59,7 @@ def test_failed_setting_has_no_rank_and_does_not_hide_the_name_of_the_figure(tmp
     assert found.notes[0].startswith(
         "One setting has a figure: mean best validation accuracy 0.2 over 2 seeds ("
     )
-    heads, *rows = [line.split() for line in settings_text(found).splitlines()[:3]]
+    heads, *rows = [line.split() for line in compared_text(found, with_runs=False).splitlines()[:3]]
     assert heads[:5] == ["rank", "mean", "best", "validation", "accuracy"]
     assert [row[:2] for row in rows] == [["*", "1"], ["failed", "0"]]
     assert "failed" in read(write_comparison(tmp_path, find_runs(tmp_path))).table("rank").column("rank")
@@ -68,10 +67,10 @@ def test_failed_setting_has_no_rank_and_does_not_hide_the_name_of_the_figure(tmp
 
 def test_interval_of_a_share_stays_within_its_range(tmp_path: Path) -> None:
     folder = make_sweep(tmp_path, {"optimizer.lr=0.1": [0.1, 0.3]})
-    assert "-1.071 to 1.471" in settings_text(compared(folder)), "a loss has no range"
+    assert "-1.071 to 1.471" in compared_text(compared(folder), with_runs=False), "a loss has no range"
     for run in find_runs(folder):
         as_accuracy(run)
-    text = settings_text(compared(folder))
+    text = compared_text(compared(folder), with_runs=False)
     assert "95 % interval 0 to 1)" in text
     assert "-1.071" not in text
 

@@ -9,11 +9,10 @@ from scipy import stats
 from sklearn.metrics import f1_score
 
 from tests.report.comparison.fold_runs import compared, label, make_fold, make_folds, predicted
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tiryns.runner.report.comparison.folds import joined_folds
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.comparison.settings import Comparison
-from tiryns.runner.report.table import compared_as, settings_text
+from tiryns.runner.report.table import compared_as, compared_text
 from tiryns.runner.run.folder import load_run
 
 
@@ -24,7 +23,7 @@ def accuracies(runs: list[Path]) -> list[float]:
 def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path: Path) -> None:
     runs = make_folds(tmp_path)
     found = compared(runs)
-    assert found.goal == ("test/fold/accuracy", "held-out accuracy", True)
+    assert found.goal == ("test/fold/accuracy", True, "held-out accuracy", "")
     assert len(found.settings) == 2
     assert found.kinds == [0], "runs of other folds can be compared"
     best = found.settings[found.best[0]]
@@ -35,7 +34,7 @@ def test_setting_is_the_mean_over_folds_and_seeds_of_what_was_held_out(tmp_path:
     assert best.spread.deviation == pytest.approx(np.std(values, ddof=1))
     assert best.spread.interval == pytest.approx((low, high))
     heads, rows, _ = found.setting_rows()
-    assert (heads[1], rows[0][1]) == ("runs", 6)
+    assert (heads[2], rows[0][2]) == ("runs", 6)
     assert "over 6 runs of 3 folds and 2 seeds" in found.notes[0]
     assert found.notes[-1].startswith("Folds share training examples")
     assert compared(make_folds(tmp_path / "one", seeds=[1])).settings[0].rests_on == "3 folds"
@@ -108,7 +107,7 @@ def test_missing_fold_is_named_and_nothing_joined_without_it(tmp_path: Path) -> 
     assert said in read(tmp_path / "report.html").texts("problem")
     loaded = [load_run(run) for run in runs]
     assert said in compared_as("md", loaded)
-    assert said in settings_text(Comparison(loaded))
+    assert said in compared_text(Comparison(loaded), with_runs=False)
     first, *others = joined_folds(Comparison(loaded))
     assert (first.joined, first.missing) == ({}, [2])
     assert all(each.joined and not each.missing for each in others)

@@ -7,9 +7,8 @@ import pytest
 
 from tests.cli.judge.folders import make_run
 from tests.report.comparison.fold_runs import compared
-from tests.report.pages import read
+from tests.report.pages import read, write_comparison
 from tiryns.runner.report.comparison.importance import variance_explained
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.table import compared_as
 from tiryns.runner.run.folder import load_run
 

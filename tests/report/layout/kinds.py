@@ -5,14 +5,13 @@ from typing import Any
 
 from tests.cli.judge.folders import make_sweep
 from tests.report.comparison.fold_runs import make_folds
-from tests.report.pages import evaluated_run, evil_run, make_run, sweep
+from tests.report.pages import evaluated_run, evil_run, make_run, sweep, write_comparison
 from tests.report.test_phases import phased
 from tiryns.runner.cli.judge.answer import answer
 from tiryns.runner.cli.judge.command import compare_settings
 from tiryns.runner.cli.judge.measure import measure_of
 from tiryns.runner.cli.judge.picture import write_page as write_judge_page
 from tiryns.runner.cli.judge.sides import setting_of, that_have
-from tiryns.runner.report.comparison.pages import write_comparison
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.folder import runs_in
 
@@ -41,7 +40,6 @@ def judged_pairs(folder: Path) -> dict[str, Any]:
     drops = [0.11, 0.09, 0.1, 0.12, 0.08, 0.1, 0.11, 0.09]
     settings = {"optimizer=adamw": base, "optimizer=muon": [b - d for b, d in zip(base, drops, strict=True)]}
     make_sweep(folder, settings | {"optimizer=lion": [b + d - 0.1 for b, d in zip(base, drops, strict=True)]})
-    changes = [setting_of("optimizer=muon"), setting_of("optimizer=lion")]
-    against = setting_of("optimizer=adamw")
-    compared = compare_settings(against, changes, lambda one: that_have(runs_in(folder), one.words))
+    sides = [setting_of(f"optimizer={name}") for name in ("adamw", "muon", "lion")]
+    compared = compare_settings(sides, lambda one: that_have(runs_in(folder), one.words))
     return answer(compared, [measure_of(compared[0].pairs, None)], 0.05)

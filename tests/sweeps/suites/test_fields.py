@@ -7,7 +7,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tiryns.runner.sweeps.suite.definition import chosen_tasks, merged, with_typed
 from tiryns.runner.sweeps.suite.fields import Suite, read_suite
-from tiryns.runner.sweeps.suite.words import as_sweep
+from tiryns.runner.sweeps.words import as_sweep
 
 TASK: dict[str, Any] = {"metric": "accuracy"}
 

@@ -1,7 +1,7 @@
-"""The command `tiryns suite=NAME model=A,B` as that of a sweep, and what `model=` may name. Imports no torch."""
+"""Words that stand for a sweep, such as `seeds=5` and `suite=NAME model=A,B`, and those of its jobs. Imports no torch."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
@@ -11,7 +11,9 @@ from tiryns.conf.fields import default_options
 from tiryns.conf.values import suggest
 from tiryns.runner.run.command.words import literal, quoted
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.sweeps.suite.fields import last_of_each
+
+REPLICATES = {"seeds": (1, "seed={each}"), "folds": (2, "data.folds={count} data.fold={each}")}
+"""Words that count up to a number: the least number, and what each of them stands for."""
 
 SWEEPER = "hydra/sweeper=suite"
 
@@ -24,8 +26,42 @@ SETTINGS = ("tasks", "data", "source")
 OF_THE_SWEEP = ("outputs", "resume")
 """Settings that say where the sweep's folder is."""
 
-
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+def with_replicates(words: Sequence[str]) -> list[str]:
+    """The words of a command, in which `seeds=N` is `-m seed=1,...,N`, and `folds=N` `-m data.folds=N data.fold=1,...,N`.
+
+    Raises ValueError where N is no such number, what the word stands for is given too, or a search chooses the values.
+
+    Example:
+        >>> with_replicates(["optimizer=lion", "seeds=3"])
+        ['-m', 'optimizer=lion', 'seed=1,2,3']
+    """
+    given = [word for word in words if word.partition("=")[0] in REPLICATES and "=" in word]
+    if not given:
+        return list(words)
+    names = [word.partition("=")[0] for word in words]
+    if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
+        raise ValueError(f"{given[0]}: every value is trained, and {search} chooses values: leave out one")
+    if "folds" in (word.partition("=")[0] for word in given) and any(name == "suite" for name in names):
+        raise ValueError("folds: a suite measures each task on its own test set: leave out folds or suite")
+    found: list[str] = []
+    for word in words:
+        if word not in given:
+            found.append(word)
+            continue
+        name, _, number = word.partition("=")
+        least, meaning = REPLICATES[name]
+        if not number.isdecimal() or int(number) < least:
+            raise ValueError(f"{word}: expected a whole number, {least} or more, such as {name}=5")
+        each = ",".join(map(str, range(1, int(number) + 1)))
+        meant = meaning.format(count=number, each=each).split()
+        own = {name, *(one.partition("=")[0] for one in meant)}
+        if twice := [w for w, n in zip(words, names, strict=True) if w is not word and n.lstrip("+~") in own]:
+            raise ValueError(f"{word} stands for {' '.join(meant)}: leave out {twice[0]}")
+        found += meant
+    return found if {"-m", "--multirun"} & {*words} else ["-m", *found]
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
@@ -63,9 +99,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
             settings[field] = literal(values_of(word)) if field == "tasks" else value
         elif name == "model":
             settings["models"] = literal(values_of(word))
-        elif (
-            not given or word.startswith("-") or name in OF_THE_SWEEP or name.startswith(("hydra.", "hydra/"))
-        ):
+        elif not given or name in OF_THE_SWEEP or word.startswith(("-", "hydra.", "hydra/")):
             kept.append(word)
         else:
             jobs.append(word.replace("${", "\\${"))  # to be resolved in the jobs
@@ -73,6 +107,21 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     settings["overrides"] = literal(last_of_each(jobs))
     chosen = [SWEEPER, *(f"hydra.sweeper.{field}={value}" for field, value in settings.items())]
     return [*flags, *kept[:first], *chosen, *kept[first:]]
+
+
+def last_of_each(words: Iterable[str]) -> list[str]:
+    """The words without those whose setting a later one gives again.
+
+    Example:
+        >>> last_of_each(["a=1", "b=2", "a=3"])
+        ['b=2', 'a=3']
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        key = word.partition("=")[0].lstrip("+~")
+        found.pop(key, None)
+        found[key] = word
+    return list(found.values())
 
 
 def values_of(word: str) -> list[str]:
@@ -116,3 +165,27 @@ def _words(name: str, options: Sequence[str]) -> list[str]:
             + suggest(name, options)
         )
     return pretrained(name)
+
+
+def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> bool:
+    """Whether the other jobs differ from the first ones only in what these differ in among themselves.
+
+    Example:
+        >>> first = [["lr=1", "seed=1"], ["lr=1", "seed=2"]]
+        >>> differ_alike(first, [["lr=1", "seed=3"]]), differ_alike(first, [["lr=2", "seed=1"]])
+        (True, False)
+    """
+    varied = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
+    shared = {tuple(w for w in words if w.partition("=")[0] not in varied) for words in (*first, *others)}
+    return len(shared) == 1
+
+
+def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
+    """The words of a job that not all jobs have.
+
+    Example:
+        >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])
+        'seed=2'
+    """
+    shared = set.intersection(*map(set, jobs))
+    return " ".join(word for word in words if word not in shared)
