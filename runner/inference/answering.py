@@ -9,7 +9,6 @@ from PIL import Image
 from transformers import PretrainedConfig
 
 from tiryns.conf.values import Settings
-from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.opened import Reading, of_run
 from tiryns.runner.data.read.rows import Row, Rows, RowSource
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
@@ -18,9 +17,9 @@ from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image, 
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.written_answers import question_of
 from tiryns.runner.evaluation.totals import loss_and_accuracy
-from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, check_settings, option_defaults
+from tiryns.runner.inference.kinds import Kept, PredictOptions, Tested, check_settings, option_defaults
 from tiryns.runner.inference.labelled import saved_task
-from tiryns.runner.inference.passes import Measured, Report, as_trained, device_here, measure_set, run_config
+from tiryns.runner.inference.passes import Model, as_trained, device_here, run_config
 from tiryns.runner.models.vision.vision_language import AnswerWriter
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import settings_in
@@ -57,13 +56,14 @@ def sees_images(config: PretrainedConfig) -> bool:
     return hasattr(config, "vision_config")
 
 
-class Answers(Kind):
+class Answers(Tested):
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
     It reads texts as long as it can; `text_column` and settings of files are the `changes` there are.
     """
 
     name, at_once, line_formats = "vision_language", 256, ()
+    of_sums = staticmethod(loss_and_accuracy)
 
     def __init__(self, run: str, changes: Settings) -> None:
         check_settings(changes, ("text_column", *Reading._fields))
@@ -166,15 +166,10 @@ class AnswersAsTested(Answers):
         most = self.settings["max_undecodable"]
         return encode_conversations(found.conversations, found.images, self.encoder, most, name)
 
-    def measure(self, sequences: ConversationSequences, report: Report | None = None) -> Measured:
-        """The answers to a set's questions, its loss and its figures."""
-
-        def output(micro_batch: MicroBatch) -> Mapping[str, Any]:
-            return {**self.model(micro_batch), **self.writer.write(self.model, micro_batch, len(sequences))}
-
-        predictions = self.task.predictions(sequences, self.collator)
-        parts = self.model, self.collator, self.computation
-        return measure_set(predictions, *parts, report, output, loss_and_accuracy)
+    def output(self, sequences: Any) -> Model:
+        """What the model computes, and the answers that it writes."""
+        writer, size = self.writer, len(sequences)
+        return lambda batch: {**self.model(batch), **writer.write(self.model, batch, size)}
 
 
 def _exported(run: str) -> Settings:

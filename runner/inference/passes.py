@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 import torch
@@ -12,10 +12,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
-from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.evaluation.predictions import Predictions
-from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
+from tiryns.runner.evaluation.statistics.intervals import Statistic
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
@@ -31,6 +29,8 @@ Report = Callable[[int, int], None]
 
 Model = Callable[[MicroBatch], Mapping[str, Any]]
 """Gives the output for a micro-batch."""
+
+P_co = TypeVar("P_co", covariant=True)
 
 
 class Computation(NamedTuple):
@@ -152,36 +152,14 @@ class RowSums:
             self.sums[name] = self.sums.get(name, 0.0) + mine
 
 
-class Measured(NamedTuple):
+class Measured(NamedTuple, Generic[P_co]):
     """Predictions for a set, and its figures."""
 
-    predictions: Predictions
+    predictions: P_co
+    """Of labelled sets filled `Predictions`, of text a line for each document."""
     figures: dict[str, float]
     """The loss and the metrics, as of a run's test; none without labels."""
     sums: dict[str, NDArray[np.float64]]
     """The `loss`, the `weight` and the `correct` targets of each example [E], where the model tells them apart."""
-
-
-def measure_set(
-    predictions: Predictions,
-    model: TaskModel,
-    collator: Collator,
-    computation: Computation,
-    report: Report | None = None,
-    output: Model | None = None,
-    of_sums: Callable[[Totals], Totals] = mean_loss,
-    calibrating: bool = False,
-) -> Measured:
-    """The `predictions` for their set, filled, and its figures; `output` is the model's for a micro-batch, and more.
-
-    With `calibrating` the task chooses by this set what decides in others, such as thresholds.
-    """
-    sequences = predictions.sequences
-    evaluated = LabelledSet(predictions, calibrating)
-    apart = RowSums(sequences.owners(), len(sequences.examples))
-    model.by_row = True
-    for passed in passes(output or model, collator, sequences, computation, 0, EVALUATED_AT_ONCE, report):
-        evaluated.add(passed.micro_batch, passed.output)
-        apart.add(passed)
-    figures = evaluated.finish(lambda mine: [mine], lambda sums: sums, of_sums)
-    return Measured(evaluated.predictions, figures, apart.sums)
+    weighted: Callable[[], tuple[Statistic, int] | None]
+    """Makes the figures a function of the weights of the examples, and counts these; None if they are not told apart."""

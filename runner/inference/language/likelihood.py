@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.minimal_pairs import Pair
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.micro_batch import FlatSamples, tokenizer_arguments
 from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.language.figures import DocumentSequences, LanguageModel
@@ -66,17 +66,18 @@ class OneMaskCollator(FlatCollator):
         return {"input_ids": masked, "labels": labels}
 
 
-def pseudo_perplexity(
+def add_pseudo_perplexity(
+    entry: Entry,
     language: LanguageModel,
     sequences: DocumentSequences,
     num_documents: int | None,
     resamples: int,
     seed: int,
     report: Report | None = None,
-) -> tuple[float, NDArray[np.float64] | None, dict[str, int]]:
-    """That of `num_documents` of the documents, chosen by the seed, or of all for None.
+) -> None:
+    """Adds that of `num_documents` of the documents, chosen by the seed, or of all for None, to the entry of their set.
 
-    Also the ends [2] of its interval over documents, and the numbers of `documents` and `tokens`.
+    Its interval is over documents; beside it stand the numbers of `documents` and `tokens`.
 
     Raises ValueError for a model that guesses next tokens, whose perplexity is exact, and documents without a token.
     """
@@ -89,15 +90,14 @@ def pseudo_perplexity(
         keys = sample_keys(seed, np.zeros_like(chosen), chosen, _STREAM)
         chosen = np.sort(chosen[np.argsort(keys, kind="stable")[:num_documents]])
     losses, tokens = (of_all[chosen] for of_all in pseudo_losses(language, sequences, chosen, report))
-    ends = None
+
+    def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        return {"pseudo_perplexity": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
+
+    entry["metrics"]["pseudo_perplexity"] = float(np.exp(losses.sum() / tokens.sum()))
+    entry["pseudo_perplexity"] = {"documents": len(chosen), "tokens": int(tokens.sum())}
     if resamples:
-
-        def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
-            return {"value": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
-
-        ends = bootstrap(resampled, len(chosen), resamples, seed)["value"]
-    value = float(np.exp(losses.sum() / tokens.sum()))
-    return value, ends, {"documents": len(chosen), "tokens": int(tokens.sum())}
+        entry["intervals"] |= bootstrap(resampled, len(chosen), resamples, seed)
 
 
 def pseudo_losses(
@@ -117,16 +117,10 @@ def pseudo_losses(
     copies = MaskedOneByOne(sequences, numbers[ordinary], offsets[ordinary])
     if not len(copies):
         raise ValueError("the documents hold no token that could be masked")
-    like = language.collator
-    special = np.flatnonzero(like.is_special).tolist()
-    collator = OneMaskCollator(
-        like.pad_token_id, like.mask_token_id, like.vocab_size, special_token_ids=special
-    )
+    collator = OneMaskCollator(**tokenizer_arguments(language.tokenizer))
     language.model.by_row = True
     apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
-    computation = language.computation
-    if computation.micro_batch_tokens is None:
-        computation = computation._replace(micro_batch_tokens=16384)
+    computation = language.computation.bounded(language.computation.micro_batch_tokens or 16384)
     for passed in passes(language.model, collator, cast(Any, copies), computation, 0, 2048, report):
         apart.add(passed)
     if "loss" not in apart.sums:
@@ -196,15 +190,12 @@ class PairScorer:
         opened = open_model(name)
         asked = "clm" if generates(opened.config) else None  # a hybrid model guesses next tokens too
         self.language, self.progress = LanguageModel(name, opened, {}, asked), progress
-        self.language.computation = computation.set_up(self.language.collator, self.language.model)
-
-    def describe(self) -> str:
-        """Architecture and sizes in a few words."""
-        return str(self.language.model.describe())
+        self.model, self.objective = self.language.model, self.language.objective
+        self.language.computation = computation.set_up(self.language.collator, self.model)
 
     def facts(self) -> dict[str, object]:
         """How the likelihoods are computed."""
-        return {"objective": self.language.objective, **self.language.computation._asdict()}
+        return {"objective": self.objective, **self.language.computation._asdict()}
 
     def scored(self, sets: Mapping[str, list[Pair]]) -> dict[str, ScoredPairs]:
         """The pairs of each set with their scores; raises ValueError for a sentence without a known token."""
@@ -214,8 +205,8 @@ class PairScorer:
         """The log-likelihoods [P, 2] of both sentences of each pair."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
-        if self.language.objective == "clm":
-            sums = self.language.measure(sentences, 0, 0, report)[1]
+        if self.objective == "clm":
+            sums = self.language.measure(sentences, report).sums
             losses, tokens = sums["loss"], sums["weight"].astype(np.int64)
         else:
             losses, tokens = pseudo_losses(self.language, sentences, np.arange(len(texts)), report)
