@@ -6,10 +6,9 @@ from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.pairs.reader import Pair
-from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
-from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
+from tiryns.runner.inference.kinds import OfTexts, PredictOptions
 from tiryns.runner.inference.labelled import Labels, saved_task
 from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import as_trained, passes
@@ -36,9 +35,8 @@ class Vectors(OfTexts):
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
+    def of_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """The `embedding` of each text, a list of numbers."""
-        kept, texts = self.texts(rows)
         width = self.model.model.pretrained.config.hidden_size
         if options.dimensions is not None and not 1 <= options.dimensions <= width:
             raise ValueError(
@@ -46,8 +44,7 @@ class Vectors(OfTexts):
             )
         self.model.computation = self.computation.bounded(options.tokens or None)
         vectors = self.model.embed(texts, prompt=options.prompt)[:, : options.dimensions] if texts else []
-        pairs = zip(texts, vectors, strict=True)
-        return Kept(kept, [{"text": text, "embedding": vector.tolist()} for text, vector in pairs])
+        return [{"embedding": vector.tolist()} for vector in vectors]
 
 
 def encoding_task(run: str) -> Contrastive | None:
@@ -67,15 +64,14 @@ class Encoded(OfTexts):
         self.trained, self.task = Labels(run, task, opened), task
         self.model = self.trained.model
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
+    def of_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """The `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")
         if options.dimensions is not None:
             raise ValueError("dimensions: vectors of this model cannot be cut")
-        kept, texts = self.texts(rows)
         if not texts:
-            return Kept(kept, [])
+            return []
         column = 0 if options.prompt == "query" else 1
         both = [(text, "") if column == 0 else ("", text) for text in texts]
         pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
@@ -86,5 +82,5 @@ class Encoded(OfTexts):
         for passed in passes(trained.model, trained.collator, sequences, computation, 0, EVALUATED_AT_ONCE):
             vectors = passed.output["rows"][:, column].cpu()
             for place, vector in zip(passed.micro_batch["samples"].tolist(), vectors, strict=True):
-                made[place] = {"text": texts[place], "embedding": self.task.shown(vector, trained.tokenizer)}
-        return Kept(kept, made)
+                made[place] = {"embedding": self.task.shown(vector, trained.tokenizer)}
+        return made

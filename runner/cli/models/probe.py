@@ -29,14 +29,15 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     found = probe(data, encoder)
     decided = {**encoder.facts(), **found.chosen}
     folder.update_status(resolved=decided, monitor=found.objective(), mode="max")
-    content = {"model": encoder.describe(), "task": found.task, **decided, "sets": found.sets}
+    network = encoder.model.describe()
+    content = {"model": network, "task": found.task, **decided, "sets": found.sets}
     write_sets(folder.path, found.predictions, plain(content))
     figures = found.figures()
     results = {**data.baselines(), **figures, "objective": figures[found.objective()]}
     folder.update_status(results=results)
     write_report(folder.path, "done")
     shown = {name: f"{value:.4f}" for name, value in results.items()}
-    model = {"network": encoder.describe(), **{n: str(v) for n, v in decided.items() if v is not None}}
+    model = {"network": network, **{n: str(v) for n, v in decided.items() if v is not None}}
     files = {"report": str(typed_path(folder.path) / "report.html")}
     show("done", {"model": model, "figures": shown, "files": files})
     folder.end("done")

@@ -83,10 +83,6 @@ class FrozenEncoder:
         self.model = PooledEncoder(pretrained, embedding)
         self.computation = computation.set_up(self.collator, self.model)
 
-    def describe(self) -> str:
-        """Architecture and sizes in a few words."""
-        return self.model.describe()
-
     def facts(self) -> dict[str, object]:
         """How features are computed."""
         return {"pooling": self.embedding.pooling, **self.computation._asdict()}

@@ -1,7 +1,7 @@
 """What is measured of frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,8 +26,6 @@ MOST_WORDS = 20_000
 
 Scores = Callable[[Tensor], Tensor]
 """From features [M, H] to the scores of classes [M, C]."""
-
-P = TypeVar("P", bound=Predictions)
 
 
 class Probed(NamedTuple):
@@ -126,11 +124,10 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     entries = {}
     for name, given in data.evaluated_sets.items():
         empty = TokenPredictions(given, True) if of_words else ClassificationPredictions(given)
-        predictions[name] = _predicted(empty, linear.logits(features[name]))
-        entries[name] = _entry(predictions[name])
+        predictions[name], entries[name] = _measured(empty, linear.logits(features[name]))
         if knn is not None:
             chosen["neighbours"] = knn.number
-            votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
+            _, votes = _measured(ClassificationPredictions(given), knn.votes(features[name]).double())
             for part in ("metrics", "intervals"):
                 entries[name][part] |= {
                     f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
@@ -144,8 +141,8 @@ def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
     for name, given in data.evaluated_sets.items():
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
         left, right = (encoder.embed(texts, name) for texts in sides)
-        predictions[name] = _predicted(NumberPredictions(given), cosines(left, right)[:, None])
-        entries[name] = _entry(predictions[name])
+        scores = cosines(left, right)[:, None]
+        predictions[name], entries[name] = _measured(NumberPredictions(given), scores)
         for part in ("metrics", "intervals"):
             entries[name][part].pop("mse", None)  # a cosine has another unit
     return Probed("similarity", "spearman", entries, predictions)
@@ -190,13 +187,9 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
 
 
-def _predicted(predictions: P, logits: Tensor) -> P:
-    """Predictions for all samples, or words, of a set from their logits [M, C]."""
+def _measured(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:
+    """The predictions for all samples, or words, of a set from their logits [M, C], and the entry of the set."""
     places = torch.arange(len(logits))
     predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})
     predictions.join(lambda mine: [mine])
-    return predictions
-
-
-def _entry(predictions: Predictions) -> Entry:
-    return entry_with_intervals(predictions, predictions.metrics(), {})
+    return predictions, entry_with_intervals(predictions, predictions.metrics(), {})
