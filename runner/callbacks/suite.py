@@ -97,7 +97,7 @@ class SuiteEvaluation(Callback):
         _together(trainer, self._export_and_take_up(trainer, module, weights))
 
     def _export_and_take_up(self, trainer: Trainer, module: TrainingModule, weights: State | None) -> Waits:
-        folder = _folders(trainer) / f"step-{trainer.global_step:08d}"
+        folder = Path(trainer.default_root_dir) / "suite" / f"step-{trainer.global_step:08d}"
         try:
             _export(trainer, module, weights, folder)
         except OSError as error:
@@ -179,10 +179,8 @@ class SuiteEvaluation(Callback):
         log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:
-        """The folders of exported weights, up to the present step, whose figures are not logged."""
-        found = sorted(file.parent for file in _folders(trainer).glob(f"step-*/{WEIGHTS}"))
-        steps = range(trainer.global_step + 1)
-        return [f for f in found if step_of(f) in steps and step_of(f) not in self._already_logged(trainer)]
+        """The folders of exported weights whose figures are not logged."""
+        return [f for f in _evaluated(trainer) if step_of(f) not in self._already_logged(trainer)]
 
     def _already_logged(self, trainer: Trainer) -> set[int]:
         """The steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
@@ -202,10 +200,7 @@ def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
     """The figures of the newest weights that were evaluated, and their step; empty where there are none."""
-    done = [
-        file.parent for file in sorted(_folders(trainer).glob(f"step-*/{WEIGHTS}")) if _complete(file.parent)
-    ]
-    done = [folder for folder in done if step_of(folder) <= trainer.global_step]
+    done = list(filter(_complete, _evaluated(trainer)))
     if not done or not _of(SuiteEvaluation, trainer):
         return {}
     figures = figures_of(done[-1])
@@ -268,8 +263,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _folders(trainer: Trainer) -> Path:
-    return Path(trainer.default_root_dir) / "suite"
+def _evaluated(trainer: Trainer) -> list[Path]:
+    """The folders of exported weights, up to the present step."""
+    files = sorted((Path(trainer.default_root_dir) / "suite").glob(f"step-*/{WEIGHTS}"))
+    return [file.parent for file in files if step_of(file.parent) <= trainer.global_step]
 
 
 def _of(kind: type[Kind], trainer: Trainer) -> list[Kind]:

@@ -10,7 +10,6 @@ from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Settings, suggest
-from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
@@ -149,8 +148,8 @@ class Tested(Kind):
         predictions.keeps_all, self.model.by_row = self.keeps_all, True
         evaluated = LabelledSet(predictions, calibrating)
         apart = RowSums(sequences.owners(), len(sequences.examples))
-        how = (self.computation.bounded(tokens), 0, EVALUATED_AT_ONCE, report)
-        for passed in passes(output or self.output(sequences), self.collator, sequences, *how):
+        given = output or self.output(sequences), self.collator, sequences, self.computation.bounded(tokens)
+        for passed in passes(*given, report=report):
             evaluated.add(passed.micro_batch, passed.output)
             apart.add(passed)
         figures = evaluated.finish(lambda mine: [mine], lambda sums: sums, self.of_sums)

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from lightning.fabric.utilities import move_data_to_device
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from torch import Tensor
 
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
+from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.statistics.intervals import Statistic
 from tiryns.runner.models.autocast import autocast_dtype
@@ -99,8 +100,8 @@ def passes(
     collator: Collator,
     sequences: GatheredSequences,
     computation: Computation,
-    seed: int,
-    samples_at_once: int,
+    seed: int = 0,
+    samples_at_once: int = EVALUATED_AT_ONCE,
     report: Report | None = None,
 ) -> Iterator[Passed]:
     """The model's output for all samples of a set, each once, in global batches of `samples_at_once`."""
@@ -120,20 +121,13 @@ def passes(
         copies = sum(counts) // len(numbers)  # that an objective lays out, one after the other
         parts = np.split(numbers, np.cumsum([count // copies for count in counts])[:-1])
         for micro_batch, part in zip(share["micro_batches"], parts, strict=True):
-            moved = _moved(micro_batch, device)
+            moved: MicroBatch = move_data_to_device(micro_batch, device)
             with torch.no_grad(), computation.autocast():
                 output = model(moved)
-            yield Passed(cast(MicroBatch, moved), output, np.tile(part, copies))
+            yield Passed(moved, output, np.tile(part, copies))
         done += len(share["sample_ids"])
         if report is not None:
             report(done, len(sequences))
-
-
-def _moved(value: object, device: torch.device) -> Any:
-    """A micro-batch on the device, with its images."""
-    if isinstance(value, Mapping):
-        return {name: _moved(one, device) for name, one in value.items()}
-    return value.to(device) if isinstance(value, Tensor) else value
 
 
 class RowSums:

@@ -16,7 +16,6 @@ from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language import infill
 from tiryns.runner.inference.vectors import Encoded, Vectors, encoding_task
 from tiryns.runner.models.embedding.folder import read_embedding
-from tiryns.runner.models.pretraining.objective_field import objective_of
 
 
 class Predictor:
@@ -42,8 +41,7 @@ class Predictor:
         if sees_images(config):
             self.kind = Answers(str(run), changes)
         elif infill.generates(config):
-            fills = str(objective_of(config)).startswith("hybrid")
-            self.kind = infill.Continuations(str(run), opened, changes, fills)
+            self.kind = infill.Continuations(str(run), opened, changes)
         elif (encoding := encoding_task(str(run))) is not None:
             self.kind = Encoded(str(run), encoding, opened, changes)
         elif not infill.is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
@@ -103,15 +101,14 @@ class Predictor:
     def rows_of_file(
         self,
         path: str | Path,
-        options: PredictOptions = PLAIN,
-        bad: BadRows | None = None,
+        options: PredictOptions,
+        bad: BadRows,
         file_format: str | None = None,
     ) -> Rows:
         """The rows of a file, of which txt has one in each line; they are an iterator, to be read once.
 
         Empty lines of txt are no rows; `bad` counts them.
         """
-        bad = bad or BadRows()
         reading = self.kind.reading(str(path))
         if file_format is not None:
             reading = reading._replace(format=file_format)

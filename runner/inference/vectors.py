@@ -4,7 +4,6 @@ from transformers import AutoModel, PreTrainedTokenizerBase
 
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
-from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
@@ -49,8 +48,8 @@ class Vectors(OfTexts):
 
 def encoding_task(run: str) -> Contrastive | None:
     """The task that a run has learnt other vectors than single ones for; None for other models."""
-    name = (saved_task(run) or {"data": {"task": None}})["data"]["task"]
-    task = get_task(name) if name in TASKS else None
+    saved = saved_task(run)
+    task = get_task(saved["data"]["task"]) if saved and saved["data"]["task"] in TASKS else None
     return task if isinstance(task, Contrastive) and not task.single else None
 
 
@@ -79,7 +78,7 @@ class Encoded(OfTexts):
         length = trained.collator.max_sequence_length
         sequences = trained.reader.tokenize(pairs, trained.tokenizer, length, training=False)
         computation = trained.computation.bounded(options.tokens or None)
-        for passed in passes(trained.model, trained.collator, sequences, computation, 0, EVALUATED_AT_ONCE):
+        for passed in passes(trained.model, trained.collator, sequences, computation):
             vectors = passed.output["rows"][:, column].cpu()
             for place, vector in zip(passed.micro_batch["samples"].tolist(), vectors, strict=True):
                 made[place] = {"embedding": self.task.shown(vector, trained.tokenizer)}

@@ -121,7 +121,7 @@ def average(
         shares, template, found = read_while_training(
             lambda: [path for source in sources for path in _paths(source, last)], read
         )
-        facts: dict[str, Any] = {"method": "mean", "models": list(map(_fact, found, shares))}
+        facts: dict[str, Any] = {"method": "mean", "models": []}
         start = None
         if base is not None:
             start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
@@ -132,7 +132,7 @@ def average(
             facts |= measured(found, soup, [weights, base], allow)
             found = [found[i] for i in facts["soup"]["members"]]
             shares = shares[: len(found)]
-            facts["models"] = list(map(_fact, found, shares))
+        facts["models"] = list(map(_fact, found, shares))
         if start is not None:
             facts |= {"method": "ties", "base": _fact(start), "density": density, "scale": scale}
 

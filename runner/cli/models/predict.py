@@ -169,8 +169,8 @@ def _found(
     text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     rows_of_texts = (Row(where, predictor.kind.values(text, options)) for where, text in texts)
-    given = Rows(_repeated(rows_of_texts, arguments.samples), "standard input", bad=bad)
-    found = predictor.batches(given, options)
+    rows = Rows(_repeated(rows_of_texts, arguments.samples), "standard input", bad=bad)
+    found = predictor.batches(rows, options)
     if (first := next(found, None)) is None:
         raise ValueError("standard input holds no text")
     yield first

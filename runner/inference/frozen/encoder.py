@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.labelled.examples import TaskSequences, tokenized
 from tiryns.runner.data.labelled.token_classification import SentenceSequences
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
@@ -91,9 +90,8 @@ class FrozenEncoder:
         """The features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without a token."""
         size = len(sequences.word_labels if isinstance(sequences, SentenceSequences) else sequences)
         made = torch.zeros(size, self.model.pretrained.config.hidden_size)
-        report = self.progress(name) if self.progress else None
         given = self.model, self.collator, sequences, self.computation
-        for passed in passes(*given, seed=0, samples_at_once=EVALUATED_AT_ONCE, report=report):
+        for passed in passes(*given, report=self.progress and self.progress(name)):
             of_words = passed.micro_batch.get("words")
             places = torch.from_numpy(passed.samples) if of_words is None else of_words.cpu()
             made[places] = passed.output["features"].cpu()

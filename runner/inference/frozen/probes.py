@@ -71,7 +71,7 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         entries = entries_of(data.tasks, encoder)
         return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
     if isinstance(data, MinimalPairs):
-        scored = encoder.scored(data.sets)
+        scored = {name: encoder.scored(pairs, name) for name, pairs in data.sets.items()}
         return Probed(
             "minimal_pairs", "accuracy", {name: one.entry() for name, one in scored.items()}, scored
         )

@@ -84,9 +84,7 @@ class LanguageModel:
         name = "" if node is None else option_of("objective", node) or str(node["_target_"])
         if node is None or name == "enhanced_mlm":
             name = asked or "mlm"
-            target = OPTIONS["objective"][name]._target_  # type: ignore[attr-defined]
-            made = {"_target_": target, **option_defaults("objective", name)}
-            node = OmegaConf.create({"objective": made}).objective
+            node = OmegaConf.create({"objective": OPTIONS["objective"][name]}).objective
         self.objective = name
         pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
         if self.settings.get("max_length") is None:

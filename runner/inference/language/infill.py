@@ -149,12 +149,13 @@ class Continuations(Masks):
 
     name = "generation"
 
-    def __init__(self, run: str, opened: Opened, changes: Settings, fills: bool) -> None:
-        if fills:
+    def __init__(self, run: str, opened: Opened, changes: Settings) -> None:
+        self.fills = str(objective_of(opened.config)).startswith("hybrid")
+        if self.fills:
             super().__init__(run, opened, changes)
         else:
             OfTexts.__init__(self, changes)
-        self.fills, self.tokenizer = fills, opened.tokenizer
+        self.tokenizer = opened.tokenizer
         self.causal = CausalLM(
             load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
         ).eval()

@@ -6,7 +6,7 @@ the sum of the log-probabilities, and the pseudo-perplexity exp(-sum / tokens) o
 for a model of next tokens, as in BLiMP (arXiv 1912.00582).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -121,7 +121,8 @@ def pseudo_losses(
     language.model.by_row = True
     apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
     computation = language.computation.bounded(language.computation.micro_batch_tokens or 16384)
-    for passed in passes(language.model, collator, cast(Any, copies), computation, 0, 2048, report):
+    given = language.model, collator, cast(Any, copies), computation
+    for passed in passes(*given, samples_at_once=2048, report=report):
         apart.add(passed)
     if "loss" not in apart.sums:
         raise ValueError("the pseudo-perplexity is for masked language models, and this model is another")
@@ -197,12 +198,8 @@ class PairScorer:
         """How the likelihoods are computed."""
         return {"objective": self.objective, **self.language.computation._asdict()}
 
-    def scored(self, sets: Mapping[str, list[Pair]]) -> dict[str, ScoredPairs]:
-        """The pairs of each set with their scores; raises ValueError for a sentence without a known token."""
-        return {name: ScoredPairs(pairs, self._scores(pairs, name)) for name, pairs in sets.items()}
-
-    def _scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
-        """The log-likelihoods [P, 2] of both sentences of each pair."""
+    def scored(self, pairs: list[Pair], name: str) -> ScoredPairs:
+        """The pairs of a set with their scores; raises ValueError for a sentence without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
         if self.objective == "clm":
@@ -213,4 +210,4 @@ class PairScorer:
         if not tokens.all():
             text = texts[int(np.argmin(tokens))]
             raise ValueError(f"{name}: the model's tokenizer knows no part of the sentence {text!r:.80}")
-        return -losses.reshape(-1, 2)
+        return ScoredPairs(pairs, -losses.reshape(-1, 2))

@@ -16,6 +16,7 @@ from tiryns.runner.manifest.inputs import FILE_NAME, SIGNATURE, model_digests, r
 from tiryns.runner.models.architectures.registered import class_named
 from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.weights import load_weights
+from tiryns.runner.report.table import markdown
 from tiryns.runner.run.folder import Run
 
 GRAPH, QUANTIZED = "onnx/model.onnx", "onnx/model_quantized.onnx"
@@ -28,8 +29,7 @@ CARD = """
 On the rows below the outputs in fp32 are those of torch within {largest:.1e}. Differences have a 95 % interval: for both
 the same examples are drawn.
 
-{table}
-"""
+{table}"""
 
 KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
 
@@ -122,7 +122,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
     """Adds the figures to the model card."""
     kinds = [kind for kind in KINDS if kind == "onnx" or "quantized" in facts]
     names = ["set", "figure", "torch", *(part for kind in kinds for part in (KINDS[kind], "difference"))]
-    rows = [names, ["---"] * len(names)]
+    rows = []
     for place, entry in facts["sets"].items():
         for figure, found in entry.items():
             cells = [place, figure, f"{found['torch']:.4f}"]
@@ -138,7 +138,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
         outputs=outputs,
         largest=facts["largest_difference"],
         quantized=OF_QUANTIZED if "quantized" in facts else "",
-        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+        table=markdown(names, rows, ()),
     )
     with open(folder / "README.md", "a") as card:
         card.write(text)
