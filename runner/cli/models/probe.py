@@ -16,8 +16,8 @@ PRECISIONS = {"auto": "32-true", "32": "32-true"}
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     """Writes measured features and their page into the folder of the run; returns the figures, or raises ValueError."""
-    from tiryns.runner.evaluation.files import write_sets
-    from tiryns.runner.inference.evaluated import plain
+    from tiryns.runner.evaluation.files import PREDICTIONS
+    from tiryns.runner.inference.evaluated import Evaluation, plain
     from tiryns.runner.inference.frozen.probes import probe
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.report.single import write_report
@@ -31,7 +31,8 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     folder.update_status(resolved=decided, monitor=found.objective(), mode="max")
     network = encoder.model.describe()
     content = {"model": network, "task": found.task, **decided, "sets": found.sets}
-    write_sets(folder.path, found.predictions, plain(content))
+    lines = [{"set": name, **row} for name, rows in found.predictions.items() for row in rows]
+    Evaluation(plain(content), {}, lines, PREDICTIONS).write(folder.path)
     figures = found.figures()
     results = {**data.baselines(), **figures, "objective": figures[found.objective()]}
     folder.update_status(results=results)

@@ -1,6 +1,6 @@
 """What is measured of frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -19,6 +19,7 @@ from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.statistics.intervals import bootstrap
 from tiryns.runner.inference.evaluated import entry_with_intervals
 from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.language.likelihood import entry_of_pairs, rows_of_pairs
 from tiryns.runner.inference.passes import device_here
 
 MOST_WORDS = 20_000
@@ -36,7 +37,7 @@ class Probed(NamedTuple):
     """The figure that stands for all."""
     sets: dict[str, Entry]
     """Entries of `evaluation.json`."""
-    predictions: Mapping[str, Any]
+    predictions: Mapping[str, Iterable[PredictionRow]]
     """Their lines of `predictions.jsonl`."""
     chosen: Mapping[str, float] = {}
     """What was chosen on the validation examples."""
@@ -71,10 +72,10 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         entries = entries_of(data.tasks, encoder)
         return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
     if isinstance(data, MinimalPairs):
-        scored = {name: encoder.scored(pairs, name) for name, pairs in data.sets.items()}
-        return Probed(
-            "minimal_pairs", "accuracy", {name: one.entry() for name, one in scored.items()}, scored
-        )
+        scored = {name: (pairs, encoder.scores(pairs, name)) for name, pairs in data.sets.items()}
+        entries = {name: entry_of_pairs(*both) for name, both in scored.items()}
+        lines = {name: rows_of_pairs(*both) for name, both in scored.items()}
+        return Probed("minimal_pairs", "accuracy", entries, lines)
     task, kind = data.task_name, getattr(data.train_set, "problem_type", None)
     if task == "classification" and kind == SINGLE:
         return _probed(data, encoder, of_words=False)
@@ -132,7 +133,8 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
                 entries[name][part] |= {
                     f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
                 }
-    return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, predictions, chosen)
+    lines = {name: one.rows() for name, one in predictions.items()}
+    return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, lines, chosen)
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
@@ -142,29 +144,11 @@ def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
         left, right = (encoder.embed(texts, name) for texts in sides)
         scores = cosines(left, right)[:, None]
-        predictions[name], entries[name] = _measured(NumberPredictions(given), scores)
+        found, entries[name] = _measured(NumberPredictions(given), scores)
+        predictions[name] = found.rows()
         for part in ("metrics", "intervals"):
             entries[name][part].pop("mse", None)  # a cosine has another unit
     return Probed("similarity", "spearman", entries, predictions)
-
-
-class RankedPassages(NamedTuple):
-    """The first passage for each query, as a line of `predictions.jsonl`."""
-
-    given: RetrievalSet
-    ranking: Ranking
-
-    def rows(self) -> Iterable[PredictionRow]:
-        """Query, first passage, and the passages that belong to it."""
-        passages, relevant = self.given.passages, self.given.relevant
-        for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
-            gold = [passages[place] for place in relevant[number]]
-            first = passages[top[0]] if top[0] >= 0 else None
-            yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
-
-    def files(self) -> dict[str, str]:
-        """None."""
-        return {}
 
 
 def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
@@ -175,7 +159,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
         passages = encoder.embed(given.passages, name, prompt="passage")
         ranking = rank(queries, passages, given.relevant, given.grades, given.excluded, DEEP)
         ends = bootstrap(ranking.means, len(given.queries))
-        predictions[name] = RankedPassages(given, ranking)
+        predictions[name] = _rows_of_ranks(given, ranking)
         entries[name] = {
             "examples": len(given.queries),
             "over": "queries",
@@ -185,6 +169,14 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
             **({"queries_left_out": given.left_out} if given.left_out else {}),
         }
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
+
+
+def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
+    """Each query with the first passage, and the passages that belong to it."""
+    for number, (query, top) in enumerate(zip(given.queries, ranking.first, strict=True)):
+        gold = [given.passages[place] for place in given.relevant[number]]
+        first = given.passages[top[0]] if top[0] >= 0 else None
+        yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
 
 
 def _measured(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:

@@ -7,7 +7,7 @@ for a model of next tokens, as in BLiMP (arXiv 1912.00582).
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,51 +129,41 @@ def pseudo_losses(
     return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)
 
 
-class ScoredPairs(NamedTuple):
-    """Pairs, and how likely a model finds the right and the wrong sentence [P, 2]: log-probabilities in nats."""
+def rows_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Iterator[PredictionRow]:
+    """A line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely.
 
-    pairs: list[Pair]
-    scores: NDArray[np.float64]
+    `scores` [P, 2] are how likely a model finds the right and the wrong sentence: log-probabilities in nats.
+    """
+    for number, (pair, (good, bad)) in enumerate(zip(pairs, scores.tolist(), strict=True)):
+        chosen = pair.good if good > bad else pair.bad
+        texts = {"text": pair.phenomenon, "gold": pair.good, "predicted": chosen, "probability": None}
+        yield {"id": number, **texts, "log_likelihoods": [good, bad]}
 
-    def right(self) -> NDArray[np.float64]:
-        """1 for each pair [P] whose right sentence is the more likely, 0 for the others, 1/2 for equal ones."""
-        return (np.sign(self.scores[:, 0] - self.scores[:, 1]) + 1) / 2
 
-    def rows(self) -> Iterator[PredictionRow]:
-        """A line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely."""
-        for number, (pair, (good, bad)) in enumerate(zip(self.pairs, self.scores.tolist(), strict=True)):
-            chosen = pair.good if good > bad else pair.bad
-            texts = {"text": pair.phenomenon, "gold": pair.good, "predicted": chosen, "probability": None}
-            yield {"id": number, **texts, "log_likelihoods": [good, bad]}
+def entry_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Entry:
+    """The entry of `evaluation.json`; the accuracy is the mean over phenomena, where equal scores count 1/2."""
+    names = sorted({pair.phenomenon for pair in pairs})
+    own = np.array([names.index(pair.phenomenon) for pair in pairs])
+    of_phenomena, right = np.eye(len(names))[own], (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
 
-    def files(self) -> dict[str, str]:
-        """None."""
-        return {}
+    def accuracy(weights: Weights) -> NDArray[np.float64]:
+        drawn = weights @ of_phenomena
+        shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
+        return np.array(shares.sum(1) / (drawn > 0).sum(1))
 
-    def entry(self) -> Entry:
-        """The entry of `evaluation.json`; the accuracy is the mean over phenomena."""
-        names = sorted({pair.phenomenon for pair in self.pairs})
-        own = np.array([names.index(pair.phenomenon) for pair in self.pairs])
-        of_phenomena, right = np.eye(len(names))[own], self.right()
-
-        def accuracy(weights: Weights) -> NDArray[np.float64]:
-            drawn = weights @ of_phenomena
-            shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
-            return np.array(shares.sum(1) / (drawn > 0).sum(1))
-
-        ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(self.pairs))
-        table = [
-            {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
-            for i, name in enumerate(names)
-        ]
-        return {
-            "examples": len(self.pairs),
-            "over": "pairs",
-            "metrics": {"accuracy": float(accuracy(np.ones((1, len(self.pairs))))[0])},
-            "intervals": {name: both.tolist() for name, both in ends.items()},
-            "equally_likely": int((right == 0.5).sum()),
-            "phenomena": table,
-        }
+    ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(pairs))
+    table = [
+        {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
+        for i, name in enumerate(names)
+    ]
+    return {
+        "examples": len(pairs),
+        "over": "pairs",
+        "metrics": {"accuracy": float(accuracy(np.ones((1, len(pairs))))[0])},
+        "intervals": {name: both.tolist() for name, both in ends.items()},
+        "equally_likely": int((right == 0.5).sum()),
+        "phenomena": table,
+    }
 
 
 class PairScorer:
@@ -198,8 +188,8 @@ class PairScorer:
         """How the likelihoods are computed."""
         return {"objective": self.objective, **self.language.computation._asdict()}
 
-    def scored(self, pairs: list[Pair], name: str) -> ScoredPairs:
-        """The pairs of a set with their scores; raises ValueError for a sentence without a known token."""
+    def scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
+        """The log-likelihoods [P, 2] of both sentences of pairs; raises ValueError for one without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
         if self.objective == "clm":
@@ -210,4 +200,4 @@ class PairScorer:
         if not tokens.all():
             text = texts[int(np.argmin(tokens))]
             raise ValueError(f"{name}: the model's tokenizer knows no part of the sentence {text!r:.80}")
-        return ScoredPairs(pairs, -losses.reshape(-1, 2))
+        return -losses.reshape(-1, 2)
