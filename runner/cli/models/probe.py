@@ -52,9 +52,9 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
 
     from tiryns.runner.cli.models.evaluate import progress
     from tiryns.runner.data import FinetuningData, MinimalPairs, MtebTasks, RetrievalPairs
-    from tiryns.runner.inference.frozen.encoder import FrozenEncoder
     from tiryns.runner.inference.language.likelihood import PairScorer
     from tiryns.runner.inference.passes import Computation
+    from tiryns.runner.inference.vectors import FrozenEncoder
     from tiryns.runner.loop.assembly import make_data
     from tiryns.runner.loop.plain import make_model_of
     from tiryns.runner.models.embedding.folder import Embedding, read_embedding

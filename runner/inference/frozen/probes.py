@@ -18,9 +18,9 @@ from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.statistics.intervals import bootstrap
 from tiryns.runner.inference.evaluated import entry_with_intervals
-from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.language.likelihood import entry_of_pairs, rows_of_pairs
 from tiryns.runner.inference.passes import device_here
+from tiryns.runner.inference.vectors import FrozenEncoder
 
 MOST_WORDS = 20_000
 """Words that a probe is fitted to; of n times as many every n-th is taken."""
