@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.runner import log
 from tiryns.runner.callbacks.stopping import Heartbeat
 from tiryns.runner.callbacks.throughput import Throughput
+from tiryns.runner.checkpoints.callback import step_of
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.permissions import words_of
 from tiryns.runner.inference.card import model_card
@@ -146,19 +147,13 @@ class SuiteEvaluation(Callback):
         assert isinstance(config, DictConfig)
         given = flags(Run(run).command_words())
         model, sweep = quoted(str((folder / "model").resolve())), quoted(str(folder.resolve()))
-        words = [
-            *given,
-            f"suite={self.suite}",
-            f"model={model}",
-            f"hydra.sweep.dir={sweep}",
-            *words_of(config),
-        ]
+        words = [*given, f"suite={self.suite}", f"model={model}", f"hydra.sweep.dir={sweep}"]
         program = PROGRAM if self.jobs else WITH_PARENT + PROGRAM
         env = {n: v for n, v in os.environ.items() if not tells_rank(n) and n not in OF_THIS_PROCESS}
         with open(folder / ".lock", "w") as lock, open(folder / OUTPUT, "ab") as output:
             takes_lock(lock)
             return subprocess.Popen(
-                [sys.executable, *same_modules(), "-c", program, *words, *self.overrides],
+                [sys.executable, *same_modules(), "-c", program, *words, *words_of(config), *self.overrides],
                 env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 pass_fds=[lock.fileno()], start_new_session=self.jobs,
             )  # fmt: skip
@@ -212,16 +207,6 @@ def figures_of(folder: Path) -> dict[str, float]:
     content = read_suite_results(folder)
     cells = cells_of(content["models"][0])
     return {f"suite/{Path(content['suite']).stem}/{name}": cell["mean"] for name, cell in cells.items()}
-
-
-def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder.
-
-    Example:
-        >>> step_of(Path("run/suite/step-00000500"))
-        500
-    """
-    return int(folder.name.removeprefix("step-"))
 
 
 def _together(trainer: Trainer, work: Waits) -> None:

@@ -70,7 +70,6 @@ class Answers(Tested):
         columns = {"question": changes["text_column"]} if "text_column" in changes else {}
         self.changes = changes
         self._load(run, _exported(run), columns)
-        self.text_column = self.reader.columns["question"]
 
     def _load(self, run: str, data: Settings, columns: Mapping[str, str], bounded: bool = False) -> None:
         from tiryns.runner.data.vision.processors import load_processor
@@ -82,17 +81,15 @@ class Answers(Tested):
         )
         vision = load_processor(folder)
         pretrained = self.task.load(folder)
-        longest = min(
-            pretrained.config.get_text_config().max_position_embeddings, vision.tokenizer.model_max_length
-        )
+        config = pretrained.config.get_text_config()
+        longest = min(config.max_position_embeddings, vision.tokenizer.model_max_length)
         reads = (min(longest, data["max_length"]), data["too_long"]) if bounded else (longest, "error")
         self.encoder = vision.encoder(*reads)
-        arguments = {
-            **option_defaults("objective", self.name),
-            **self.encoder.collator_arguments(self.reader),
-        }
+        arguments = option_defaults("objective", self.name)
+        arguments |= self.encoder.collator_arguments(self.reader)
         self.collator = self.task.objective(**arguments)
         self.model = self.collator.task_model(pretrained).eval()
+        self.text_column = self.reader.columns["question"]
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """The question, with its images."""
@@ -131,12 +128,8 @@ class Answers(Tested):
             shown = {name: torch.from_numpy(value).to(device) for name, value in joined.items()}
             written = self.model.generate(prompts, shown, max_new_tokens).tolist()
             for question, ids in zip(some, written, strict=True):
-                yield {
-                    "id": question.id,
-                    "image": question.images,
-                    "text": question_of(question),
-                    "predicted": self.encoder.written(ids),
-                }
+                asked = {"id": question.id, "image": question.images, "text": question_of(question)}
+                yield {**asked, "predicted": self.encoder.written(ids)}
 
 
 class AnswersAsTested(Answers):
@@ -151,7 +144,6 @@ class AnswersAsTested(Answers):
         data = _exported(run) | (own.get("data") or {})
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
         self._load(run, {**_exported(run), **self.settings}, {}, bounded=True)
-        self.text_column = self.reader.columns["question"]
         self.changes = self.settings
         self.computation = as_trained(run).set_up(self.collator, self.model)
         module = option_defaults("module", self.name) | (own.get("module") or {})

@@ -140,27 +140,26 @@ def evaluate(
             )
         model.keeps_all = True
     predictions, documents, entries = {}, list[Entry](), dict[str, Entry]()
+    interval = (asked.resamples, asked.seed)
     for name, (sequences, of_rows) in sets.items():
         told = report and report(name)
         if isinstance(model, LanguageModel):
             text = model.measure(sequences, told)
-            entries[name] = _entry_of_text(text, sequences, asked)
+            entries[name] = _entry_of_text(text, sequences, *interval)
             if asked.pseudo_documents != 0:
-                how = (asked.pseudo_documents, asked.resamples, asked.seed)
                 told = report and report(f"{name}, token by token")
-                add_pseudo_perplexity(entries[name], model, sequences, *how, told)
+                how = (asked.pseudo_documents, *interval, told)
+                add_pseudo_perplexity(entries[name], model, sequences, *how)
             documents += [{"set": name, **line} for line in text.predictions]
             continue
         found = model.measure(sequences, told)
         predictions[name] = found.predictions
-        entry = entry_with_intervals(
-            found.predictions, found.figures, found.sums, asked.resamples, asked.seed
-        )
+        entry = entry_with_intervals(found.predictions, found.figures, found.sums, *interval)
         entries[name] = entry | of_rows
     if asked.calibration is not None:
         fit = fitted(asked.calibration, predictions[asked.calibration])
         for name in predictions.keys() - {asked.calibration}:
-            entries[name]["calibration"] = calibration(predictions[name], fit, asked.resamples, asked.seed)
+            entries[name]["calibration"] = calibration(predictions[name], fit, *interval)
             predictions[name].label_sets = label_sets(predictions[name], fit)
     return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
 
@@ -222,16 +221,20 @@ def entry_with_intervals(
     return entry
 
 
-def _entry_of_text(found: Measured[list[Entry]], sequences: DocumentSequences, asked: Asked) -> Entry:
-    """Returns the entry of a measured set of documents."""
-    entry: Entry = {"examples": len(found.predictions), "over": "documents", "sequences": len(sequences)}
-    entry |= {
-        "tokens": sequences.num_tokens,
-        "bytes": int(sequences.num_bytes.sum()),
+def _entry_of_text(
+    found: Measured[list[Entry]], sequences: DocumentSequences, resamples: int, seed: int
+) -> Entry:
+    """Returns the entry of a measured set of documents, with `intervals` of its figures."""
+    sizes, weighted = sequences.num_bytes, found.weighted() if resamples else None
+    ends = bootstrap(*weighted, resamples, seed) if weighted else {}
+    counts = {"sequences": len(sequences), "tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
+    return {
+        "examples": len(sizes),
+        "over": "documents",
+        **counts,
         "metrics": found.figures,
+        "intervals": ends,
     }
-    weighted = found.weighted() if asked.resamples else None
-    return {**entry, "intervals": bootstrap(*weighted, asked.resamples, asked.seed) if weighted else {}}
 
 
 def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:

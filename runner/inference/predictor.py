@@ -99,11 +99,7 @@ class Predictor:
             raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
 
     def rows_of_file(
-        self,
-        path: str | Path,
-        options: PredictOptions,
-        bad: BadRows,
-        file_format: str | None = None,
+        self, path: str | Path, options: PredictOptions, bad: BadRows, file_format: str | None = None
     ) -> Rows:
         """The rows of a file, of which txt has one in each line; they are an iterator, to be read once.
 

@@ -121,11 +121,11 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     linear = fit_probe(*known, size, lambda one: accuracy(one.logits))
     chosen: dict[str, float] = {"linear_penalty": linear.penalty}
     knn = None if of_words else fit_neighbours(*known, size, lambda one: accuracy(one.votes))
-    predictions: dict[str, Predictions] = {}
-    entries = {}
+    entries, lines = dict[str, Entry](), {}
     for name, given in data.evaluated_sets.items():
         empty = TokenPredictions(given, True) if of_words else ClassificationPredictions(given)
-        predictions[name], entries[name] = _measured(empty, linear.logits(features[name]))
+        found, entries[name] = _measured(empty, linear.logits(features[name]))
+        lines[name] = found.rows()
         if knn is not None:
             chosen["neighbours"] = knn.number
             _, votes = _measured(ClassificationPredictions(given), knn.votes(features[name]).double())
@@ -133,8 +133,7 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
                 entries[name][part] |= {
                     f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
                 }
-    lines = {name: one.rows() for name, one in predictions.items()}
-    return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, lines, chosen)
+    return Probed(data.task_name, found.monitor, entries, lines, chosen)
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:

@@ -156,9 +156,8 @@ class Continuations(Masks):
         else:
             OfTexts.__init__(self, changes)
         self.tokenizer = opened.tokenizer
-        self.causal = CausalLM(
-            load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        ).eval()
+        pretrained = load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        self.causal = CausalLM(pretrained).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """What the model writes behind each text, or the text with its masks filled in."""

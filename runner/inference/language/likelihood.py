@@ -166,7 +166,7 @@ def entry_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Entry:
     }
 
 
-class PairScorer:
+class PairScorer(LanguageModel):
     """A trained language model that scores both sentences of pairs."""
 
     def __init__(
@@ -180,23 +180,22 @@ class PairScorer:
             )
         opened = open_model(name)
         asked = "clm" if generates(opened.config) else None  # a hybrid model guesses next tokens too
-        self.language, self.progress = LanguageModel(name, opened, {}, asked), progress
-        self.model, self.objective = self.language.model, self.language.objective
-        self.language.computation = computation.set_up(self.language.collator, self.model)
+        super().__init__(name, opened, {}, asked)
+        self.computation, self.progress = computation.set_up(self.collator, self.model), progress
 
     def facts(self) -> dict[str, object]:
         """How the likelihoods are computed."""
-        return {"objective": self.objective, **self.language.computation._asdict()}
+        return {"objective": self.objective, **self.computation._asdict()}
 
     def scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
         """The log-likelihoods [P, 2] of both sentences of pairs; raises ValueError for one without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
-        sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
+        sentences, report = self.cut(texts, name), self.progress and self.progress(name)
         if self.objective == "clm":
-            sums = self.language.measure(sentences, report).sums
+            sums = self.measure(sentences, report).sums
             losses, tokens = sums["loss"], sums["weight"].astype(np.int64)
         else:
-            losses, tokens = pseudo_losses(self.language, sentences, np.arange(len(texts)), report)
+            losses, tokens = pseudo_losses(self, sentences, np.arange(len(texts)), report)
         if not tokens.all():
             text = texts[int(np.argmin(tokens))]
             raise ValueError(f"{name}: the model's tokenizer knows no part of the sentence {text!r:.80}")
