@@ -228,13 +228,8 @@ def _entry_of_text(
     sizes, weighted = sequences.num_bytes, found.weighted() if resamples else None
     ends = bootstrap(*weighted, resamples, seed) if weighted else {}
     counts = {"sequences": len(sequences), "tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
-    return {
-        "examples": len(sizes),
-        "over": "documents",
-        **counts,
-        "metrics": found.figures,
-        "intervals": ends,
-    }
+    entry = {"examples": len(sizes), "over": "documents", **counts}
+    return {**entry, "metrics": found.figures, "intervals": ends}
 
 
 def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:

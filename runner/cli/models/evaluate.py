@@ -97,12 +97,9 @@ def main(arguments: Namespace) -> None:
     found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
     _show(found, arguments.out, arguments.json)
     monitor = str(Run(Path(arguments.run)).status.get("monitor") or "")
-    figure, sets = monitor.rpartition("/")[2], found.content["sets"].values()
-    if (
-        "task" in found.content
-        and monitor.startswith("val/")
-        and not any(figure in s["metrics"] for s in sets)
-    ):
+    figure = monitor.rpartition("/")[2]
+    is_computed = any(figure in entry["metrics"] for entry in found.content["sets"].values())
+    if "task" in found.content and monitor.startswith("val/") and not is_computed:
         print(
             f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name "
             "the module that registers it by --import MODULE",

@@ -131,13 +131,11 @@ class Masks(OfTexts):
             most = min(options.top_k, int((~model.special).sum()))
             shares, tokens = mask_probabilities(model, ids, attention_mask, masked).topk(most)
             own = zip(*(each.split(masked.sum(1).tolist()) for each in (tokens, shares)), strict=True)
-            return [
-                {
-                    "predicted": [[tokenizer.decode([i]) for i in mask] for mask in t.tolist()],
-                    "probability": p.tolist(),
-                }
-                for t, p in own
-            ]
+            guesses: list[PredictionRow] = []
+            for likeliest, probabilities in own:
+                words = [[tokenizer.decode([i]) for i in mask] for mask in likeliest.tolist()]
+                guesses.append({"predicted": words, "probability": probabilities.tolist()})
+            return guesses
         seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
         sampling = (options.steps, options.temperature, options.order, seed)
         filled = infill(model, ids, attention_mask, mask_id, *sampling).cpu()
