@@ -83,7 +83,7 @@ class Evaluation(NamedTuple):
     predictions: dict[str, Predictions]
     """For labelled sets by name."""
     documents: list[Entry]
-    """For text, and tasks of plugins: a line for each document."""
+    """For text, probes and tasks of plugins: a line for each document or example."""
     documents_file: str = DOCUMENTS
     """The name of their file."""
 

@@ -168,7 +168,7 @@ class OfTexts(Kind):
         return {self.text_column: text}
 
     @abstractmethod
-    def of_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """What is predicted for each of the texts of batch `number`, of which there may be none."""
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
@@ -178,7 +178,7 @@ class OfTexts(Kind):
             with rows.bad.row():
                 texts.append(text_of(row, self.text_column, "data.text_column"))
                 kept.append(row)
-        found = self.of_texts(texts, options, number)
+        found = self.predict_texts(texts, options, number)
         return Kept(kept, [{"text": text, **one} for text, one in zip(texts, found, strict=True)])
 
 

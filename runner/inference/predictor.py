@@ -34,7 +34,7 @@ class Predictor:
     """
 
     def __init__(self, run: str | Path, settings: Mapping[str, object] | None = None) -> None:
-        config, tokenizer = opened = infill.open_model(str(run))
+        config, _ = opened = infill.open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
         """What makes predictions."""
@@ -45,7 +45,7 @@ class Predictor:
         elif (encoding := encoding_task(str(run))) is not None:
             self.kind = Encoded(str(run), encoding, opened, changes)
         elif not infill.is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
-            self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
+            self.kind = Vectors(str(run), embedding, opened, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = infill.Masks(str(run), opened, changes)
         else:

@@ -121,17 +121,16 @@ class Vectors(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(
-        self, run: str, embedding: Embedding, tokenizer: PreTrainedTokenizerBase, changes: Settings
-    ) -> None:
+    def __init__(self, run: str, embedding: Embedding, opened: Opened, changes: Settings) -> None:
         super().__init__(changes)
+        tokenizer = opened.tokenizer
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
         embedding = embedding._replace(max_length=min(bound for bound in bounds if bound))
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
-    def of_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """The `embedding` of each text, a list of numbers."""
         width = self.model.model.pretrained.config.hidden_size
         if options.dimensions is not None and not 1 <= options.dimensions <= width:
@@ -160,7 +159,7 @@ class Encoded(OfTexts):
         self.trained, self.task = Labels(run, task, opened), task
         self.model = self.trained.model
 
-    def of_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """The `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")

@@ -108,7 +108,7 @@ class Masks(OfTexts):
         pretrained = load_encoder(run, {}, self.tokenizer, new_vocabulary=False)
         self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
 
-    def of_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
 
         Raises ValueError for a text without masks or a too long one.
@@ -164,7 +164,7 @@ class Continuations(Masks):
             with rows.bad.row():
                 text = text_of(row, self.text_column, "data.text_column")
                 if self.fills and MASK in text:
-                    [predicted] = self.of_texts([text], options, place)
+                    [predicted] = self.predict_texts([text], options, place)
                 elif options.top_k is not None:
                     raise ValueError(f"{row.where}: --top-k is for masks, and this text is continued")
                 else:
