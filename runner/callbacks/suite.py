@@ -249,7 +249,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _evaluated(trainer: Trainer) -> list[Path]:
-    """The folders of exported weights, up to the present step."""
+    """Returns the folders of exported weights, up to the present step."""
     files = sorted((Path(trainer.default_root_dir) / "suite").glob(f"step-*/{WEIGHTS}"))
     return [file.parent for file in files if step_of(file.parent) <= trainer.global_step]
 

@@ -159,7 +159,7 @@ class AnswersAsTested(Answers):
         return encode_conversations(found.conversations, found.images, self.encoder, most, name)
 
     def output(self, sequences: Any) -> Model:
-        """What the model computes, and the answers that it writes."""
+        """Returns what gives the model's output, and the answers that it writes."""
         writer, size = self.writer, len(sequences)
         return lambda batch: {**self.model(batch), **writer.write(self.model, batch, size)}
 

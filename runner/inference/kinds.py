@@ -126,10 +126,10 @@ class Tested(Kind):
     computation: Computation
     keeps_all = False
     of_sums = staticmethod(mean_loss)
-    """The figures of a set that its sums give."""
+    """Makes the figures of a set that follow from its sums."""
 
     def output(self, sequences: Any) -> Model:
-        """What gives the output for a micro-batch of a set."""
+        """Returns what gives the output for a micro-batch of a set."""
         return cast(Model, self.model)
 
     def measure(
@@ -169,10 +169,10 @@ class OfTexts(Kind):
 
     @abstractmethod
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """What is predicted for each of the texts of batch `number`, of which there may be none."""
+        """Returns what is predicted for each text of batch `number`, which may be empty."""
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """The prediction for each row that has a text."""
+        """Returns the prediction for each row that has a text."""
         kept, texts = [], []
         for row in rows.rows:
             with rows.bad.row():

@@ -131,7 +131,7 @@ class Vectors(OfTexts):
         self.computation = self.model.computation
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """The `embedding` of each text, a list of numbers."""
+        """Returns the `embedding` of each text, a list of numbers."""
         width = self.model.model.pretrained.config.hidden_size
         if options.dimensions is not None and not 1 <= options.dimensions <= width:
             raise ValueError(
@@ -160,7 +160,7 @@ class Encoded(OfTexts):
         self.model = self.trained.model
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """The `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
+        """Returns the `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")
         if options.dimensions is not None:

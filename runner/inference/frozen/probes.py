@@ -171,7 +171,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
 
 
 def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
-    """Each query with the first passage, and the passages that belong to it."""
+    """Yields each query with the first passage, and the passages that belong to it."""
     for number, (query, top) in enumerate(zip(given.queries, ranking.first, strict=True)):
         gold = [given.passages[place] for place in given.relevant[number]]
         first = given.passages[top[0]] if top[0] >= 0 else None
@@ -179,7 +179,7 @@ def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[Prediction
 
 
 def _measured(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:
-    """The predictions for all samples, or words, of a set from their logits [M, C], and the entry of the set."""
+    """Returns predictions for all samples, or words, of a set from their logits [M, C], and the entry of the set."""
     places = torch.arange(len(logits))
     predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})
     predictions.join(lambda mine: [mine])

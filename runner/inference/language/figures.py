@@ -133,7 +133,7 @@ class LanguageModel:
         return DocumentSequences(ids, owners, sizes)
 
     def measure(self, sequences: DocumentSequences, report: Report | None = None) -> Measured[list[Entry]]:
-        """A line for each document, and the figures of a validation of the run.
+        """Measures a set: its figures are those of a validation of the run, its predictions a line for each document.
 
         Masks depend on the run's seed and the numbers of the sequences alone.
         """

@@ -109,7 +109,7 @@ class Masks(OfTexts):
         self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
+        """Returns the texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
 
         Raises ValueError for a text without masks or a too long one.
         """

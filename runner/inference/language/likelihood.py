@@ -75,7 +75,7 @@ def add_pseudo_perplexity(
     seed: int,
     report: Report | None = None,
 ) -> None:
-    """Adds that of `num_documents` of the documents, chosen by the seed, or of all for None, to the entry of their set.
+    """Adds the pseudo-perplexity of `num_documents` chosen by the seed, of all for None, to the entry of their set.
 
     Its interval is over documents; beside it stand the numbers of `documents` and `tokens`.
 
@@ -130,7 +130,7 @@ def pseudo_losses(
 
 
 def rows_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Iterator[PredictionRow]:
-    """A line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely.
+    """Yields a line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely.
 
     `scores` [P, 2] are how likely a model finds the right and the wrong sentence: log-probabilities in nats.
     """
@@ -141,7 +141,7 @@ def rows_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Iterator[Pr
 
 
 def entry_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Entry:
-    """The entry of `evaluation.json`; the accuracy is the mean over phenomena, where equal scores count 1/2."""
+    """Returns the entry of `evaluation.json`; the accuracy is the mean over phenomena, where equal scores count 1/2."""
     names = sorted({pair.phenomenon for pair in pairs})
     own = np.array([names.index(pair.phenomenon) for pair in pairs])
     of_phenomena, right = np.eye(len(names))[own], (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
@@ -188,7 +188,7 @@ class PairScorer(LanguageModel):
         return {"objective": self.objective, **self.computation._asdict()}
 
     def scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
-        """The log-likelihoods [P, 2] of both sentences of pairs; raises ValueError for one without a known token."""
+        """Returns the log-likelihoods [P, 2] of both sentences; raises ValueError for one without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.cut(texts, name), self.progress and self.progress(name)
         if self.objective == "clm":
