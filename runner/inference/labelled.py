@@ -136,7 +136,7 @@ class Labels(Tested):
         examples = self.reader.examples(rows, labelled=False)
         if usable:
             examples = self.reader.usable(examples, rows.bad)
-        length = self.collator.max_sequence_length
+        length = min(self.settings["max_length"], self.tokenizer.model_max_length)
         return self.reader.tokenize(examples, self.tokenizer, length, training=False) if examples else ()
 
     def labelled(self, rows: Sequence[Row]) -> bool:
