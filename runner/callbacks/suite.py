@@ -21,6 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.runner import log
 from tiryns.runner.callbacks.stopping import Heartbeat
 from tiryns.runner.callbacks.throughput import Throughput
+from tiryns.runner.checkpoints.callback import step_of
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.permissions import words_of
 from tiryns.runner.inference.card import model_card
@@ -97,7 +98,7 @@ class SuiteEvaluation(Callback):
         _together(trainer, self._export_and_take_up(trainer, module, weights))
 
     def _export_and_take_up(self, trainer: Trainer, module: TrainingModule, weights: State | None) -> Waits:
-        folder = _folders(trainer) / f"step-{trainer.global_step:08d}"
+        folder = Path(trainer.default_root_dir) / "suite" / f"step-{trainer.global_step:08d}"
         try:
             _export(trainer, module, weights, folder)
         except OSError as error:
@@ -146,19 +147,13 @@ class SuiteEvaluation(Callback):
         assert isinstance(config, DictConfig)
         given = flags(Run(run).command_words())
         model, sweep = quoted(str((folder / "model").resolve())), quoted(str(folder.resolve()))
-        words = [
-            *given,
-            f"suite={self.suite}",
-            f"model={model}",
-            f"hydra.sweep.dir={sweep}",
-            *words_of(config),
-        ]
+        words = [*given, f"suite={self.suite}", f"model={model}", f"hydra.sweep.dir={sweep}"]
         program = PROGRAM if self.jobs else WITH_PARENT + PROGRAM
         env = {n: v for n, v in os.environ.items() if not tells_rank(n) and n not in OF_THIS_PROCESS}
         with open(folder / ".lock", "w") as lock, open(folder / OUTPUT, "ab") as output:
             takes_lock(lock)
             return subprocess.Popen(
-                [sys.executable, *same_modules(), "-c", program, *words, *self.overrides],
+                [sys.executable, *same_modules(), "-c", program, *words, *words_of(config), *self.overrides],
                 env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 pass_fds=[lock.fileno()], start_new_session=self.jobs,
             )  # fmt: skip
@@ -179,10 +174,8 @@ class SuiteEvaluation(Callback):
         log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:
-        """The folders of exported weights, up to the present step, whose figures are not logged."""
-        found = sorted(file.parent for file in _folders(trainer).glob(f"step-*/{WEIGHTS}"))
-        steps = range(trainer.global_step + 1)
-        return [f for f in found if step_of(f) in steps and step_of(f) not in self._already_logged(trainer)]
+        """The folders of exported weights whose figures are not logged."""
+        return [f for f in _evaluated(trainer) if step_of(f) not in self._already_logged(trainer)]
 
     def _already_logged(self, trainer: Trainer) -> set[int]:
         """The steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
@@ -202,10 +195,7 @@ def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
     """The figures of the newest weights that were evaluated, and their step; empty where there are none."""
-    done = [
-        file.parent for file in sorted(_folders(trainer).glob(f"step-*/{WEIGHTS}")) if _complete(file.parent)
-    ]
-    done = [folder for folder in done if step_of(folder) <= trainer.global_step]
+    done = list(filter(_complete, _evaluated(trainer)))
     if not done or not _of(SuiteEvaluation, trainer):
         return {}
     figures = figures_of(done[-1])
@@ -217,16 +207,6 @@ def figures_of(folder: Path) -> dict[str, float]:
     content = read_suite_results(folder)
     cells = cells_of(content["models"][0])
     return {f"suite/{Path(content['suite']).stem}/{name}": cell["mean"] for name, cell in cells.items()}
-
-
-def step_of(folder: Path) -> int:
-    """The step of an evaluation, by the name of its folder.
-
-    Example:
-        >>> step_of(Path("run/suite/step-00000500"))
-        500
-    """
-    return int(folder.name.removeprefix("step-"))
 
 
 def _together(trainer: Trainer, work: Waits) -> None:
@@ -268,8 +248,10 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _folders(trainer: Trainer) -> Path:
-    return Path(trainer.default_root_dir) / "suite"
+def _evaluated(trainer: Trainer) -> list[Path]:
+    """Returns the folders of exported weights, up to the present step."""
+    files = sorted((Path(trainer.default_root_dir) / "suite").glob(f"step-*/{WEIGHTS}"))
+    return [file.parent for file in files if step_of(file.parent) <= trainer.global_step]
 
 
 def _of(kind: type[Kind], trainer: Trainer) -> list[Kind]:

@@ -9,7 +9,6 @@ from PIL import Image
 from transformers import PretrainedConfig
 
 from tiryns.conf.values import Settings
-from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.read.opened import Reading, of_run
 from tiryns.runner.data.read.rows import Row, Rows, RowSource
 from tiryns.runner.data.vision.conversations import ROLES, USER, Conversation, ConversationReader
@@ -18,9 +17,9 @@ from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image, 
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.written_answers import question_of
 from tiryns.runner.evaluation.totals import loss_and_accuracy
-from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, check_settings, option_defaults
+from tiryns.runner.inference.kinds import Kept, PredictOptions, Tested, check_settings, option_defaults
 from tiryns.runner.inference.labelled import saved_task
-from tiryns.runner.inference.passes import Measured, Report, as_trained, device_here, measure_set, run_config
+from tiryns.runner.inference.passes import Model, as_trained, device_here, run_config
 from tiryns.runner.models.vision.vision_language import AnswerWriter
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import settings_in
@@ -57,20 +56,20 @@ def sees_images(config: PretrainedConfig) -> bool:
     return hasattr(config, "vision_config")
 
 
-class Answers(Kind):
+class Answers(Tested):
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
     It reads texts as long as it can; `text_column` and settings of files are the `changes` there are.
     """
 
     name, at_once, line_formats = "vision_language", 256, ()
+    of_sums = staticmethod(loss_and_accuracy)
 
     def __init__(self, run: str, changes: Settings) -> None:
         check_settings(changes, ("text_column", *Reading._fields))
         columns = {"question": changes["text_column"]} if "text_column" in changes else {}
         self.changes = changes
         self._load(run, _exported(run), columns)
-        self.text_column = self.reader.columns["question"]
 
     def _load(self, run: str, data: Settings, columns: Mapping[str, str], bounded: bool = False) -> None:
         from tiryns.runner.data.vision.processors import load_processor
@@ -82,17 +81,15 @@ class Answers(Kind):
         )
         vision = load_processor(folder)
         pretrained = self.task.load(folder)
-        longest = min(
-            pretrained.config.get_text_config().max_position_embeddings, vision.tokenizer.model_max_length
-        )
+        config = pretrained.config.get_text_config()
+        longest = min(config.max_position_embeddings, vision.tokenizer.model_max_length)
         reads = (min(longest, data["max_length"]), data["too_long"]) if bounded else (longest, "error")
         self.encoder = vision.encoder(*reads)
-        arguments = {
-            **option_defaults("objective", self.name),
-            **self.encoder.collator_arguments(self.reader),
-        }
+        arguments = option_defaults("objective", self.name)
+        arguments |= self.encoder.collator_arguments(self.reader)
         self.collator = self.task.objective(**arguments)
         self.model = self.collator.task_model(pretrained).eval()
+        self.text_column = self.reader.columns["question"]
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """The question, with its images."""
@@ -131,12 +128,8 @@ class Answers(Kind):
             shown = {name: torch.from_numpy(value).to(device) for name, value in joined.items()}
             written = self.model.generate(prompts, shown, max_new_tokens).tolist()
             for question, ids in zip(some, written, strict=True):
-                yield {
-                    "id": question.id,
-                    "image": question.images,
-                    "text": question_of(question),
-                    "predicted": self.encoder.written(ids),
-                }
+                asked = {"id": question.id, "image": question.images, "text": question_of(question)}
+                yield {**asked, "predicted": self.encoder.written(ids)}
 
 
 class AnswersAsTested(Answers):
@@ -151,7 +144,6 @@ class AnswersAsTested(Answers):
         data = _exported(run) | (own.get("data") or {})
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
         self._load(run, {**_exported(run), **self.settings}, {}, bounded=True)
-        self.text_column = self.reader.columns["question"]
         self.changes = self.settings
         self.computation = as_trained(run).set_up(self.collator, self.model)
         module = option_defaults("module", self.name) | (own.get("module") or {})
@@ -166,15 +158,10 @@ class AnswersAsTested(Answers):
         most = self.settings["max_undecodable"]
         return encode_conversations(found.conversations, found.images, self.encoder, most, name)
 
-    def measure(self, sequences: ConversationSequences, report: Report | None = None) -> Measured:
-        """The answers to a set's questions, its loss and its figures."""
-
-        def output(micro_batch: MicroBatch) -> Mapping[str, Any]:
-            return {**self.model(micro_batch), **self.writer.write(self.model, micro_batch, len(sequences))}
-
-        predictions = self.task.predictions(sequences, self.collator)
-        parts = self.model, self.collator, self.computation
-        return measure_set(predictions, *parts, report, output, loss_and_accuracy)
+    def output(self, sequences: Any) -> Model:
+        """Returns what gives the model's output, and the answers that it writes."""
+        writer, size = self.writer, len(sequences)
+        return lambda batch: {**self.model(batch), **writer.write(self.model, batch, size)}
 
 
 def _exported(run: str) -> Settings:

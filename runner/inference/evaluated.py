@@ -16,15 +16,15 @@ from tiryns.runner.evaluation.calibration import calibration, fitted, label_sets
 from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import intervals
-from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES
+from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES, bootstrap
 from tiryns.runner.inference.answering import SETTINGS as ANSWERED
 from tiryns.runner.inference.answering import AnswersAsTested, sees_images
 from tiryns.runner.inference.kinds import check_settings
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import SETTINGS, DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import open_model
-from tiryns.runner.inference.language.likelihood import pseudo_perplexity
-from tiryns.runner.inference.passes import Computation, Report, device_here
+from tiryns.runner.inference.language.likelihood import add_pseudo_perplexity
+from tiryns.runner.inference.passes import Computation, Measured, Report, device_here
 from tiryns.runner.patches.torch import processor
 from tiryns.runner.run.command.json_output import plain
 from tiryns.runner.tasks import get_task
@@ -83,7 +83,7 @@ class Evaluation(NamedTuple):
     predictions: dict[str, Predictions]
     """For labelled sets by name."""
     documents: list[Entry]
-    """For text, and tasks of plugins: a line for each document."""
+    """For text, probes and tasks of plugins: a line for each document or example."""
     documents_file: str = DOCUMENTS
     """The name of their file."""
 
@@ -139,22 +139,27 @@ def evaluate(
                 f"calibration is for one label of several, which the model in {run!r} does not predict"
             )
         model.keeps_all = True
-    predictions, documents, entries = {}, [], {}
+    predictions, documents, entries = {}, list[Entry](), dict[str, Entry]()
+    interval = (asked.resamples, asked.seed)
     for name, (sequences, of_rows) in sets.items():
+        told = report and report(name)
         if isinstance(model, LanguageModel):
-            entries[name], lines = _measured_text(model, sequences, name, asked, report)
-            documents += [{"set": name, **line} for line in lines]
+            text = model.measure(sequences, told)
+            entries[name] = _entry_of_text(text, sequences, *interval)
+            if asked.pseudo_documents != 0:
+                told = report and report(f"{name}, token by token")
+                how = (asked.pseudo_documents, *interval, told)
+                add_pseudo_perplexity(entries[name], model, sequences, *how)
+            documents += [{"set": name, **line} for line in text.predictions]
             continue
-        found = model.measure(sequences, report=report and report(name))
+        found = model.measure(sequences, told)
         predictions[name] = found.predictions
-        entry = entry_with_intervals(
-            found.predictions, found.figures, found.sums, asked.resamples, asked.seed
-        )
+        entry = entry_with_intervals(found.predictions, found.figures, found.sums, *interval)
         entries[name] = entry | of_rows
     if asked.calibration is not None:
         fit = fitted(asked.calibration, predictions[asked.calibration])
         for name in predictions.keys() - {asked.calibration}:
-            entries[name]["calibration"] = calibration(predictions[name], fit, asked.resamples, asked.seed)
+            entries[name]["calibration"] = calibration(predictions[name], fit, *interval)
             predictions[name].label_sets = label_sets(predictions[name], fit)
     return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
 
@@ -216,25 +221,15 @@ def entry_with_intervals(
     return entry
 
 
-def _measured_text(
-    language: LanguageModel,
-    sequences: DocumentSequences,
-    name: str,
-    asked: Asked,
-    report: Callable[[str], Report] | None,
-) -> tuple[Entry, list[Entry]]:
-    """Measures a language model on documents: the entry of the set, and a line for each document."""
-    asks = (asked.resamples, asked.seed)
-    entry, sums = language.measure(sequences, *asks, report and report(name))
-    if asked.pseudo_documents != 0:
-        told = report and report(f"{name}, token by token")
-        value, ends, facts = pseudo_perplexity(language, sequences, asked.pseudo_documents, *asks, told)
-        entry["metrics"]["pseudo_perplexity"], entry["pseudo_perplexity"] = value, facts
-        if ends is not None:
-            entry["intervals"]["pseudo_perplexity"] = ends
-    columns = {"bytes": sequences.num_bytes, **sums}
-    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-    return entry, [{"document": i, **dict(zip(columns, row, strict=True))} for i, row in enumerate(rows)]
+def _entry_of_text(
+    found: Measured[list[Entry]], sequences: DocumentSequences, resamples: int, seed: int
+) -> Entry:
+    """Returns the entry of a measured set of documents, with `intervals` of its figures."""
+    sizes, weighted = sequences.num_bytes, found.weighted() if resamples else None
+    ends = bootstrap(*weighted, resamples, seed) if weighted else {}
+    counts = {"sequences": len(sequences), "tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
+    entry = {"examples": len(sizes), "over": "documents", **counts}
+    return {**entry, "metrics": found.figures, "intervals": ends}
 
 
 def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:

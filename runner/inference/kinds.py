@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from omegaconf import OmegaConf
 
@@ -16,7 +16,12 @@ from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.evaluation.files import PredictionRow
+from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.resampling import weighted_figures
+from tiryns.runner.evaluation.totals import LabelledSet, mean_loss
+from tiryns.runner.inference.passes import Computation, Measured, Model, Report, RowSums, passes
 from tiryns.runner.run.yaml_files import settings_in
+from tiryns.runner.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,44 @@ class Kind(ABC):
         return False
 
 
+class Tested(Kind):
+    """A model with the task, the objective and the computation of its run, measured as that was tested."""
+
+    task: Task
+    collator: Any
+    computation: Computation
+    keeps_all = False
+    of_sums = staticmethod(mean_loss)
+    """Makes the figures of a set that follow from its sums."""
+
+    def output(self, sequences: Any) -> Model:
+        """Returns what gives the output for a micro-batch of a set."""
+        return cast(Model, self.model)
+
+    def measure(
+        self,
+        sequences: Any,
+        report: Report | None = None,
+        output: Model | None = None,
+        tokens: int | None = None,
+        calibrating: bool = False,
+    ) -> Measured[Predictions]:
+        """Predicts for the samples of a set, and measures it; `output` takes the place of the model's own.
+
+        With `calibrating` the task chooses by this set what decides in others, such as thresholds.
+        """
+        predictions = self.task.predictions(sequences, self.collator)
+        predictions.keeps_all, self.model.by_row = self.keeps_all, True
+        evaluated = LabelledSet(predictions, calibrating)
+        apart = RowSums(sequences.owners(), len(sequences.examples))
+        given = output or self.output(sequences), self.collator, sequences, self.computation.bounded(tokens)
+        for passed in passes(*given, report=report):
+            evaluated.add(passed.micro_batch, passed.output)
+            apart.add(passed)
+        figures = evaluated.finish(lambda mine: [mine], lambda sums: sums, self.of_sums)
+        return Measured(predictions, figures, apart.sums, lambda: weighted_figures(predictions, apart.sums))
+
+
 class OfTexts(Kind):
     """A model that reads one text of each row."""
 
@@ -124,14 +167,19 @@ class OfTexts(Kind):
         """The text alone."""
         return {self.text_column: text}
 
-    def texts(self, rows: Rows) -> tuple[list[Row], list[str]]:
-        """The rows that can be used, and the text of each."""
+    @abstractmethod
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+        """Returns what is predicted for each text of batch `number`, which may be empty."""
+
+    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
+        """Returns the prediction for each row that has a text."""
         kept, texts = [], []
         for row in rows.rows:
             with rows.bad.row():
                 texts.append(text_of(row, self.text_column, "data.text_column"))
                 kept.append(row)
-        return kept, texts
+        found = self.predict_texts(texts, options, number)
+        return Kept(kept, [{"text": text, **one} for text, one in zip(texts, found, strict=True)])
 
 
 def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sys import maxsize
-from typing import Any
 
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
@@ -18,9 +17,9 @@ from tiryns.runner.data.read.formats import ROWS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Row, Rows, RowSource, read_rows
 from tiryns.runner.evaluation.files import Entry
-from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, option_defaults
+from tiryns.runner.inference.kinds import Kept, PredictOptions, Tested, option_defaults
 from tiryns.runner.inference.language.infill import Opened
-from tiryns.runner.inference.passes import Measured, as_trained, measure_set
+from tiryns.runner.inference.passes import as_trained
 from tiryns.runner.models.positions import check_length
 from tiryns.runner.run.model_folder import TASK, model_folder
 from tiryns.runner.tasks import Task, get_task
@@ -52,14 +51,13 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
     return None
 
 
-class Labels(Kind):
+class Labels(Tested):
     """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`.
 
     `settings` are those of `data` in its training, but for the `changes`; `reader`, `collator` and `computation` are
     those of its run.
     """
 
-    keeps_all = False
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
     def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
@@ -74,7 +72,7 @@ class Labels(Kind):
         self.reader.restore(known["learnt"])
         # schemas of files name classes, and cards if they did in training
         self.rule = max(self.reader.rule, LabelRule.AS_WRITTEN)
-        self.collator: Any = task.objective(
+        self.collator = task.objective(
             **{**option_defaults("objective", task.name), **known["objective"]},
             **tokenizer_arguments(tokenizer),
             text_column=self.text_column,
@@ -141,12 +139,6 @@ class Labels(Kind):
         length = min(self.settings["max_length"], self.tokenizer.model_max_length)
         return self.reader.tokenize(examples, self.tokenizer, length, training=False) if examples else ()
 
-    def measure(self, sequences: Any, tokens: int | None = None, **how: Any) -> Measured:
-        """Predicts for the samples of a set, and measures it, as a run tests its model; `how` is for `measure_set`."""
-        predictions = self.task.predictions(sequences, self.collator)
-        predictions.keeps_all = self.keeps_all
-        return measure_set(predictions, self.model, self.collator, self.computation.bounded(tokens), **how)
-
     def labelled(self, rows: Sequence[Row]) -> bool:
         """Whether a row has a label."""
         return any(has_label(row, name) for row in rows for name in self.reader.label_names())
@@ -169,7 +161,7 @@ class Labels(Kind):
             raise meant_error(error, given, *columns) from None
         if not sequences:
             return Kept(without_left_out(given).rows, [])
-        found = self.measure(sequences, options.tokens)
+        found = self.measure(sequences, tokens=options.tokens)
         predicted = [{n: v for n, v in row.items() if n != "gold"} for row in found.predictions.rows()]
         return Kept(without_left_out(given).rows, predicted, found.figures)
 

@@ -199,10 +199,8 @@ def mine(
 
     def mined() -> Iterator[dict[str, object]]:
         for row, pair, one in zip(rows.rows, examples, by_row, strict=True):
-            new = (
-                [names[number] for number in one.passages],
-                [one.own_scores[passages[pair.pair]], *one.scores],
-            )
+            scores = [one.own_scores[passages[pair.pair]], *one.scores]
+            new = ([names[number] for number in one.passages], scores)
             yield {**row.values, **dict(zip(added, new, strict=False))}
 
     write_rows(mined(), out, form)

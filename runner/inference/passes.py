@@ -1,21 +1,19 @@
 """One pass of a trained model over samples, computed as the run that trained it computed its evaluations."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from lightning.fabric.utilities import move_data_to_device
 from numpy.typing import NDArray
 from omegaconf import DictConfig
-from torch import Tensor
 
 from tiryns.runner.data.batches import VALIDATION_STREAM, GatheredSequences, GlobalBatches
 from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.evaluation.predictions import Predictions
-from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
+from tiryns.runner.evaluation.statistics.intervals import Statistic
 from tiryns.runner.models.autocast import autocast_dtype
 from tiryns.runner.models.initial.dtypes import weights_dtype
 from tiryns.runner.models.packed.rows import choose_layout, may_be_padded
@@ -31,6 +29,8 @@ Report = Callable[[int, int], None]
 
 Model = Callable[[MicroBatch], Mapping[str, Any]]
 """Gives the output for a micro-batch."""
+
+P_co = TypeVar("P_co", covariant=True)
 
 
 class Computation(NamedTuple):
@@ -57,11 +57,10 @@ class Computation(NamedTuple):
         """Returns this with micro-batches of so many tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
-    def autocast(self) -> AbstractContextManager[object]:
+    def autocast(self) -> torch.autocast:
         """The context of the model's precision."""
-        if not self.precision.endswith("-mixed"):
-            return nullcontext()
-        return torch.autocast(device_here().type, autocast_dtype(self.precision))
+        mixed, dtype = self.precision.endswith("-mixed"), autocast_dtype(self.precision)
+        return torch.autocast(device_here().type, dtype, enabled=mixed)
 
 
 def device_here() -> torch.device:
@@ -99,8 +98,8 @@ def passes(
     collator: Collator,
     sequences: GatheredSequences,
     computation: Computation,
-    seed: int,
-    samples_at_once: int,
+    seed: int = 0,
+    samples_at_once: int = EVALUATED_AT_ONCE,
     report: Report | None = None,
 ) -> Iterator[Passed]:
     """The model's output for all samples of a set, each once, in global batches of `samples_at_once`."""
@@ -120,20 +119,13 @@ def passes(
         copies = sum(counts) // len(numbers)  # that an objective lays out, one after the other
         parts = np.split(numbers, np.cumsum([count // copies for count in counts])[:-1])
         for micro_batch, part in zip(share["micro_batches"], parts, strict=True):
-            moved = _moved(micro_batch, device)
+            moved: MicroBatch = move_data_to_device(micro_batch, device)
             with torch.no_grad(), computation.autocast():
                 output = model(moved)
-            yield Passed(cast(MicroBatch, moved), output, np.tile(part, copies))
+            yield Passed(moved, output, np.tile(part, copies))
         done += len(share["sample_ids"])
         if report is not None:
             report(done, len(sequences))
-
-
-def _moved(value: object, device: torch.device) -> Any:
-    """A micro-batch on the device, with its images."""
-    if isinstance(value, Mapping):
-        return {name: _moved(one, device) for name, one in value.items()}
-    return value.to(device) if isinstance(value, Tensor) else value
 
 
 class RowSums:
@@ -152,36 +144,14 @@ class RowSums:
             self.sums[name] = self.sums.get(name, 0.0) + mine
 
 
-class Measured(NamedTuple):
+class Measured(NamedTuple, Generic[P_co]):
     """Predictions for a set, and its figures."""
 
-    predictions: Predictions
+    predictions: P_co
+    """Of labelled sets filled `Predictions`, of text a line for each document."""
     figures: dict[str, float]
     """The loss and the metrics, as of a run's test; none without labels."""
     sums: dict[str, NDArray[np.float64]]
     """The `loss`, the `weight` and the `correct` targets of each example [E], where the model tells them apart."""
-
-
-def measure_set(
-    predictions: Predictions,
-    model: TaskModel,
-    collator: Collator,
-    computation: Computation,
-    report: Report | None = None,
-    output: Model | None = None,
-    of_sums: Callable[[Totals], Totals] = mean_loss,
-    calibrating: bool = False,
-) -> Measured:
-    """The `predictions` for their set, filled, and its figures; `output` is the model's for a micro-batch, and more.
-
-    With `calibrating` the task chooses by this set what decides in others, such as thresholds.
-    """
-    sequences = predictions.sequences
-    evaluated = LabelledSet(predictions, calibrating)
-    apart = RowSums(sequences.owners(), len(sequences.examples))
-    model.by_row = True
-    for passed in passes(output or model, collator, sequences, computation, 0, EVALUATED_AT_ONCE, report):
-        evaluated.add(passed.micro_batch, passed.output)
-        apart.add(passed)
-    figures = evaluated.finish(lambda mine: [mine], lambda sums: sums, of_sums)
-    return Measured(evaluated.predictions, figures, apart.sums)
+    weighted: Callable[[], tuple[Statistic, int] | None]
+    """Makes the figures a function of the weights of the examples, and counts these; None if they are not told apart."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tiryns.runner.data.labelled.examples import CHANGEABLE
-from tiryns.runner.data.read.bad_rows import RAISED, BadRows
+from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.opened import File, Reading, opened
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.evaluation.files import PredictionRow
@@ -16,7 +16,6 @@ from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language import infill
 from tiryns.runner.inference.vectors import Encoded, Vectors, encoding_task
 from tiryns.runner.models.embedding.folder import read_embedding
-from tiryns.runner.models.pretraining.objective_field import objective_of
 
 
 class Predictor:
@@ -35,19 +34,18 @@ class Predictor:
     """
 
     def __init__(self, run: str | Path, settings: Mapping[str, object] | None = None) -> None:
-        config, tokenizer = opened = infill.open_model(str(run))
+        config, _ = opened = infill.open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
         """What makes predictions."""
         if sees_images(config):
             self.kind = Answers(str(run), changes)
         elif infill.generates(config):
-            fills = str(objective_of(config)).startswith("hybrid")
-            self.kind = infill.Continuations(str(run), opened, changes, fills)
+            self.kind = infill.Continuations(str(run), opened, changes)
         elif (encoding := encoding_task(str(run))) is not None:
             self.kind = Encoded(str(run), encoding, opened, changes)
         elif not infill.is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
-            self.kind = Vectors(str(run), embedding, tokenizer, changes)  # a folder of sentence-transformers
+            self.kind = Vectors(str(run), embedding, opened, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
             self.kind = infill.Masks(str(run), opened, changes)
         else:
@@ -69,21 +67,17 @@ class Predictor:
         self, rows: Iterable[str | Mapping[str, object]], options: PredictOptions = PLAIN
     ) -> Iterator[PredictionRow]:
         """The predictions one after the other; rows are read in batches, so there may be any number of them."""
-        for kept in self.batches((self._row(n, one, options) for n, one in enumerate(rows, 1)), options):
+        given: Any = (self._row(number, one, options) for number, one in enumerate(rows, 1))
+        for kept in self.batches(Rows(given, "the rows"), options):
             yield from kept.predictions
 
-    def batches(
-        self,
-        rows: Iterable[Row],
-        options: PredictOptions = PLAIN,
-        bad: BadRows = RAISED,
-        textual: bool = False,
-    ) -> Iterator[Kept]:
+    def batches(self, rows: Rows, options: PredictOptions = PLAIN) -> Iterator[Kept]:
         """Rows with their predictions, some at a time; their labels are not read."""
-        source = iter(rows)
+        source = iter(rows.rows)
         parts = iter(lambda: list(islice(source, self.kind.at_once)), [])
         for number, some in enumerate(parts):
-            yield self.kind.predict(Rows(some, "the rows", textual, bad=bad), options, number)
+            read = Rows(some, "the rows", rows.textual, bad=rows.bad)
+            yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
         """The predictions for rows of `rows_of_file`; with figures, all at once, where the first ones have labels."""
@@ -95,7 +89,8 @@ class Predictor:
         if figures and self.kind.labelled(first):
             found = iter([self.kind.predict(rows._replace(rows=[*first, *source]), options, 0, figures=True)])
         else:
-            found = self.batches(chain(first, source), options, rows.bad, rows.textual)
+            every: Any = chain(first, source)
+            found = self.batches(rows._replace(rows=every), options)
         empty = True
         for kept in found:
             empty = empty and not kept.rows
@@ -104,17 +99,12 @@ class Predictor:
             raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
 
     def rows_of_file(
-        self,
-        path: str | Path,
-        options: PredictOptions = PLAIN,
-        bad: BadRows | None = None,
-        file_format: str | None = None,
+        self, path: str | Path, options: PredictOptions, bad: BadRows, file_format: str | None = None
     ) -> Rows:
         """The rows of a file, of which txt has one in each line; they are an iterator, to be read once.
 
         Empty lines of txt are no rows; `bad` counts them.
         """
-        bad = bad or BadRows()
         reading = self.kind.reading(str(path))
         if file_format is not None:
             reading = reading._replace(format=file_format)
@@ -123,16 +113,12 @@ class Predictor:
             def lines() -> Iterator[Row]:
                 with opened(File(Path(path), "txt", reading)) as found:
                     for where, text in bad.filled(found, f"{path}, "):
-                        yield self.row_of_text(where, text, options)
+                        yield Row(where, self.kind.values(text, options))
 
             rows: Any = lines()
             return Rows(rows, str(path), bad=bad)
         how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column, rule=self.kind.rule)
         return stream_rows(str(path), reading, "train", how)
-
-    def row_of_text(self, where: str, text: str, options: PredictOptions = PLAIN) -> Row:
-        """The row of a text; raises ValueError where the model reads a second one that is not given."""
-        return Row(where, self.kind.values(text, options))
 
     def _row(self, number: int, given: object, options: PredictOptions) -> Row:
         if isinstance(given, str):

@@ -1,24 +1,119 @@
-"""Vectors of texts: by a model trained for them, a folder of sentence-transformers, or a model of other vectors."""
+"""Vectors of texts and of words, by an encoder whose weights stay as they are, and the kinds of models that make them.
 
-from transformers import AutoModel, PreTrainedTokenizerBase
+Letters in shapes: D samples, T tokens, W words, H features.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
-from tiryns.runner.data.evaluated import EVALUATED_AT_ONCE
+from tiryns.runner.data.labelled.examples import TaskSequences, tokenized
+from tiryns.runner.data.labelled.token_classification import SentenceSequences
+from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
 from tiryns.runner.data.pairs.reader import Pair
-from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.evaluation.files import PredictionRow
-from tiryns.runner.inference.frozen.encoder import FrozenEncoder
-from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
+from tiryns.runner.inference.kinds import OfTexts, PredictOptions
 from tiryns.runner.inference.labelled import Labels, saved_task
 from tiryns.runner.inference.language.infill import Opened
-from tiryns.runner.inference.passes import as_trained, passes
+from tiryns.runner.inference.passes import Computation, Report, as_trained, passes
 from tiryns.runner.models.embedding.folder import PASSAGE, Embedding
-from tiryns.runner.models.positions import longest_text
+from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.positions import check_length, longest_text
 from tiryns.runner.models.weights import load_weights
+from tiryns.runner.models.wrapped import WrappedModel
+from tiryns.runner.objectives.base import FlatCollator
+from tiryns.runner.objectives.labelled.finetuning import sample_numbers, token_types
+from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_task
 from tiryns.runner.tasks.contrastive import Contrastive
+from tiryns.runner.widening import widened
+
+
+class FeatureCollator(FlatCollator):
+    """Lays out samples without targets; of sentences also the places of their words' first pieces."""
+
+    packs = True
+
+    def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
+        """No token is a target."""
+        ids = tokenized["input_ids"]
+        return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
+
+    def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
+        """`samples` [D], `token_type_ids` [D, T] of pairs; of sentences `word_positions` and `words` [W]."""
+        fields: MicroBatch = {"samples": sample_numbers(labelled), **token_types(labelled, places, shape)}
+        if "first_pieces" in labelled:
+            first = np.flatnonzero(labelled["first_pieces"])
+            fields["word_positions"] = torch.from_numpy(places[first])
+            fields["words"] = torch.from_numpy(labelled["words"][first].astype(np.int64))
+        return fields
+
+
+class PooledEncoder(WrappedModel):
+    """The hidden states of an encoder's last layer: one vector for each text, or the words' first pieces."""
+
+    inputs = (*WrappedModel.inputs, "token_type_ids")
+
+    def __init__(self, pretrained: PreTrainedModel, embedding: Embedding) -> None:
+        super().__init__(pretrained)
+        self.features = embedding
+
+    def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
+        """The `features` [D, H] of texts as `embedding` says, or [W, H] of words, at least fp32."""
+        hidden = widened(self.pretrained.base_model(**self.arguments(micro_batch))[0])
+        if "word_positions" in micro_batch:
+            return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
+        vectors = pooled(hidden, micro_batch, self.features.pooling)
+        return {"features": functional.normalize(vectors, dim=-1) if self.features.normalised else vectors}
+
+
+class FrozenEncoder:
+    """An encoder in evaluation mode with its tokenizer; texts are cut off at `embedding.max_length` tokens."""
+
+    def __init__(
+        self,
+        pretrained: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        embedding: Embedding,
+        computation: Computation,
+        progress: Callable[[str], Report] | None = None,
+    ) -> None:
+        """`progress` makes the report of a set by its name. Raises ValueError for texts too long for the model."""
+        assert embedding.max_length is not None
+        check_length(pretrained, embedding.max_length)
+        self.tokenizer, self.embedding, self.progress = tokenizer, embedding, progress
+        self.collator = FeatureCollator(**tokenizer_arguments(tokenizer))
+        self.model = PooledEncoder(pretrained, embedding)
+        self.computation = computation.set_up(self.collator, self.model)
+
+    def facts(self) -> dict[str, object]:
+        """How features are computed."""
+        return {"pooling": self.embedding.pooling, **self.computation._asdict()}
+
+    def features(self, sequences: TaskSequences, name: str = "") -> Tensor:
+        """The features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without a token."""
+        size = len(sequences.word_labels if isinstance(sequences, SentenceSequences) else sequences)
+        made = torch.zeros(size, self.model.pretrained.config.hidden_size)
+        given = self.model, self.collator, sequences, self.computation
+        for passed in passes(*given, report=self.progress and self.progress(name)):
+            of_words = passed.micro_batch.get("words")
+            places = torch.from_numpy(passed.samples) if of_words is None else of_words.cpu()
+            made[places] = passed.output["features"].cpu()
+        return made
+
+    def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
+        """The features [D, H] of texts behind the prompt of that name; raises ValueError where there is none."""
+        given = [self.embedding.prompt(prompt) + text for text in texts]
+        cut = {"truncation": True, "max_length": self.embedding.max_length}
+        ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
+        return self.features(TaskSequences(given, ids), name)
 
 
 class Vectors(OfTexts):
@@ -26,19 +121,17 @@ class Vectors(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(
-        self, run: str, embedding: Embedding, tokenizer: PreTrainedTokenizerBase, changes: Settings
-    ) -> None:
+    def __init__(self, run: str, embedding: Embedding, opened: Opened, changes: Settings) -> None:
         super().__init__(changes)
+        tokenizer = opened.tokenizer
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
         embedding = embedding._replace(max_length=min(bound for bound in bounds if bound))
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """The `embedding` of each text, a list of numbers."""
-        kept, texts = self.texts(rows)
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+        """Returns the `embedding` of each text, a list of numbers."""
         width = self.model.model.pretrained.config.hidden_size
         if options.dimensions is not None and not 1 <= options.dimensions <= width:
             raise ValueError(
@@ -46,14 +139,13 @@ class Vectors(OfTexts):
             )
         self.model.computation = self.computation.bounded(options.tokens or None)
         vectors = self.model.embed(texts, prompt=options.prompt)[:, : options.dimensions] if texts else []
-        pairs = zip(texts, vectors, strict=True)
-        return Kept(kept, [{"text": text, "embedding": vector.tolist()} for text, vector in pairs])
+        return [{"embedding": vector.tolist()} for vector in vectors]
 
 
 def encoding_task(run: str) -> Contrastive | None:
     """The task that a run has learnt other vectors than single ones for; None for other models."""
-    name = (saved_task(run) or {"data": {"task": None}})["data"]["task"]
-    task = get_task(name) if name in TASKS else None
+    saved = saved_task(run)
+    task = get_task(saved["data"]["task"]) if saved and saved["data"]["task"] in TASKS else None
     return task if isinstance(task, Contrastive) and not task.single else None
 
 
@@ -67,15 +159,14 @@ class Encoded(OfTexts):
         self.trained, self.task = Labels(run, task, opened), task
         self.model = self.trained.model
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """The `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+        """Returns the `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")
         if options.dimensions is not None:
             raise ValueError("dimensions: vectors of this model cannot be cut")
-        kept, texts = self.texts(rows)
         if not texts:
-            return Kept(kept, [])
+            return []
         column = 0 if options.prompt == "query" else 1
         both = [(text, "") if column == 0 else ("", text) for text in texts]
         pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
@@ -83,8 +174,8 @@ class Encoded(OfTexts):
         length = trained.collator.max_sequence_length
         sequences = trained.reader.tokenize(pairs, trained.tokenizer, length, training=False)
         computation = trained.computation.bounded(options.tokens or None)
-        for passed in passes(trained.model, trained.collator, sequences, computation, 0, EVALUATED_AT_ONCE):
+        for passed in passes(trained.model, trained.collator, sequences, computation):
             vectors = passed.output["rows"][:, column].cpu()
             for place, vector in zip(passed.micro_batch["samples"].tolist(), vectors, strict=True):
-                made[place] = {"text": texts[place], "embedding": self.task.shown(vector, trained.tokenizer)}
-        return Kept(kept, made)
+                made[place] = {"embedding": self.task.shown(vector, trained.tokenizer)}
+        return made

@@ -121,7 +121,7 @@ def average(
         shares, template, found = read_while_training(
             lambda: [path for source in sources for path in _paths(source, last)], read
         )
-        facts: dict[str, Any] = {"method": "mean", "models": list(map(_fact, found, shares))}
+        facts: dict[str, Any] = {"method": "mean", "models": []}
         start = None
         if base is not None:
             start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
@@ -132,7 +132,7 @@ def average(
             facts |= measured(found, soup, [weights, base], allow)
             found = [found[i] for i in facts["soup"]["members"]]
             shares = shares[: len(found)]
-            facts["models"] = list(map(_fact, found, shares))
+        facts["models"] = list(map(_fact, found, shares))
         if start is not None:
             facts |= {"method": "ties", "base": _fact(start), "density": density, "scale": scale}
 
@@ -153,6 +153,8 @@ def average(
 
 def _paths(source: str, last: int | None) -> list[Path]:
     """The checkpoints or the model folder that words name; raises ValueError where there are none."""
+    from tiryns.runner.checkpoints.callback import file_name, newest_checkpoint, step_of
+
     name, _, steps = source.partition("@") if not Path(source).exists() else (source, "", "")
     run = Path(name)
     if members := find_runs(run):  # of a sweep
@@ -164,8 +166,6 @@ def _paths(source: str, last: int | None) -> list[Path]:
         return [run.resolve()]
     folder = run / "checkpoints"
     if steps:
-        from tiryns.runner.checkpoints.callback import file_name, step_of
-
         asked = steps.split(",")
         files = [folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt") for step in asked]
         if missing := [step for step, file in zip(asked, files, strict=True) if not file.exists()]:
@@ -180,8 +180,6 @@ def _paths(source: str, last: int | None) -> list[Path]:
     for model in (run / "model", run):
         if (model / "config.json").is_file():
             return [model]
-    from tiryns.runner.checkpoints.callback import newest_checkpoint
-
     if newest := newest_checkpoint(folder):
         return [newest.path]
     raise ValueError(f"{source!r} is neither a run with a model or checkpoints, nor checkpoint or model")

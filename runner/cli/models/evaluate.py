@@ -11,14 +11,13 @@ a file cannot be measured: then nothing is written.
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
 from tiryns.runner.cli.models.reading import add_reading_arguments, is_setting, reading_settings
-from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.files import replaceable
 from tiryns.runner.run.folder import Run
@@ -98,12 +97,9 @@ def main(arguments: Namespace) -> None:
     found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
     _show(found, arguments.out, arguments.json)
     monitor = str(Run(Path(arguments.run)).status.get("monitor") or "")
-    figure, sets = monitor.rpartition("/")[2], found.content["sets"].values()
-    if (
-        "task" in found.content
-        and monitor.startswith("val/")
-        and not any(figure in s["metrics"] for s in sets)
-    ):
+    figure = monitor.rpartition("/")[2]
+    is_computed = any(figure in entry["metrics"] for entry in found.content["sets"].values())
+    if "task" in found.content and monitor.startswith("val/") and not is_computed:
         print(
             f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name "
             "the module that registers it by --import MODULE",
@@ -123,9 +119,14 @@ def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> No
         print_json(found.content)
     else:
         print(as_text(*figures_rows(found.content)), end="")
-        for line in calibration_lines(found.content):
-            print(line)
     for name, entry in found.content["sets"].items():
+        if (of := entry.get("calibration")) and not as_json:
+            fit = of["fitted_on"]
+            print(
+                f"{name}: calibration error {of['error']:.3f}, with temperature {fit['temperature']:.2f} (fitted on "
+                f"{fit['set']}) {of['calibrated_error']:.3f}; sets of {of['set_size']:.2f} labels hold the true one in "
+                f"{of['coverage']:.1%} (wanted {of['level']:.0%})"
+            )
         if told := described(entry.get("left_out", {})):
             print(f"{name}: {told}", file=sys.stderr)
 
@@ -167,18 +168,6 @@ def write(found: "Evaluation", folder: Path) -> None:
 def _written(folder: Path | None) -> list[Path]:
     names = ("evaluation.json", "predictions.jsonl", "documents.jsonl", "report.html")
     return [folder / name for name in names] if folder is not None else []
-
-
-def calibration_lines(content: Entry) -> Iterator[str]:
-    """What calibration has come to, a line for each set that it was measured on."""
-    for name, entry in content["sets"].items():
-        if found := entry.get("calibration"):
-            fit = found["fitted_on"]
-            yield (
-                f"{name}: calibration error {found['error']:.3f}, with temperature {fit['temperature']:.2f} (fitted on "
-                f"{fit['set']}) {found['calibrated_error']:.3f}; sets of {found['set_size']:.2f} labels hold the true "
-                f"one in {found['coverage']:.1%} (wanted {found['level']:.0%})"
-            )
 
 
 def _number_or_all(option: str, given: str) -> int | None:

@@ -163,12 +163,14 @@ def _found(
             rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
         return
+    from tiryns.runner.data.read.rows import Row, Rows
     from tiryns.runner.inference.language.infill import MASK
 
     text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
-    rows_of_texts = (predictor.row_of_text(where, text, options) for where, text in texts)
-    found = predictor.batches(_repeated(rows_of_texts, arguments.samples), options, bad)
+    rows_of_texts = (Row(where, predictor.kind.values(text, options)) for where, text in texts)
+    rows = Rows(_repeated(rows_of_texts, arguments.samples), "standard input", bad=bad)
+    found = predictor.batches(rows, options)
     if (first := next(found, None)) is None:
         raise ValueError("standard input holds no text")
     yield first

@@ -16,8 +16,8 @@ PRECISIONS = {"auto": "32-true", "32": "32-true"}
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     """Writes measured features and their page into the folder of the run; returns the figures, or raises ValueError."""
-    from tiryns.runner.evaluation.files import write_sets
-    from tiryns.runner.inference.evaluated import plain
+    from tiryns.runner.evaluation.files import PREDICTIONS
+    from tiryns.runner.inference.evaluated import Evaluation, plain
     from tiryns.runner.inference.frozen.probes import probe
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.report.single import write_report
@@ -29,14 +29,16 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     found = probe(data, encoder)
     decided = {**encoder.facts(), **found.chosen}
     folder.update_status(resolved=decided, monitor=found.objective(), mode="max")
-    content = {"model": encoder.describe(), "task": found.task, **decided, "sets": found.sets}
-    write_sets(folder.path, found.predictions, plain(content))
+    network = encoder.model.describe()
+    content = {"model": network, "task": found.task, **decided, "sets": found.sets}
+    lines = [{"set": name, **row} for name, rows in found.predictions.items() for row in rows]
+    Evaluation(plain(content), {}, lines, PREDICTIONS).write(folder.path)
     figures = found.figures()
     results = {**data.baselines(), **figures, "objective": figures[found.objective()]}
     folder.update_status(results=results)
     write_report(folder.path, "done")
     shown = {name: f"{value:.4f}" for name, value in results.items()}
-    model = {"network": encoder.describe(), **{n: str(v) for n, v in decided.items() if v is not None}}
+    model = {"network": network, **{n: str(v) for n, v in decided.items() if v is not None}}
     files = {"report": str(typed_path(folder.path) / "report.html")}
     show("done", {"model": model, "figures": shown, "files": files})
     folder.end("done")
@@ -50,9 +52,9 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
 
     from tiryns.runner.cli.models.evaluate import progress
     from tiryns.runner.data import FinetuningData, MinimalPairs, MtebTasks, RetrievalPairs
-    from tiryns.runner.inference.frozen.encoder import FrozenEncoder
     from tiryns.runner.inference.language.likelihood import PairScorer
     from tiryns.runner.inference.passes import Computation
+    from tiryns.runner.inference.vectors import FrozenEncoder
     from tiryns.runner.loop.assembly import make_data
     from tiryns.runner.loop.plain import make_model_of
     from tiryns.runner.models.embedding.folder import Embedding, read_embedding

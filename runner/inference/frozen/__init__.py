@@ -1,5 +1,5 @@
 """What a model's frozen features are worth, without training it: `mode=probe`.
 
-- `encoder`: an encoder, and features of texts and of words.
-- `probes`: what is measured for each kind of data; `mteb_tasks`: tasks of mteb, through the same encoder.
+- `probes`: what is measured for each kind of data, of the features that `vectors` makes.
+- `mteb_tasks`: tasks of mteb, through the same encoder.
 """

@@ -13,7 +13,7 @@ from torch import Tensor
 from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.evaluation.frozen.classifiers import unit
 from tiryns.runner.evaluation.frozen.ranking import cosines
-from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.vectors import FrozenEncoder
 
 OF_RANKS = ("ndcg_at_10", "mrr_at_10", "map_at_100", "recall_at_10", "recall_at_100")
 """Figures of retrieval and reranking beside the main one."""

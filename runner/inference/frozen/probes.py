@@ -1,7 +1,7 @@
 """What is measured of frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,16 +18,15 @@ from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.statistics.intervals import bootstrap
 from tiryns.runner.inference.evaluated import entry_with_intervals
-from tiryns.runner.inference.frozen.encoder import FrozenEncoder
+from tiryns.runner.inference.language.likelihood import entry_of_pairs, rows_of_pairs
 from tiryns.runner.inference.passes import device_here
+from tiryns.runner.inference.vectors import FrozenEncoder
 
 MOST_WORDS = 20_000
 """Words that a probe is fitted to; of n times as many every n-th is taken."""
 
 Scores = Callable[[Tensor], Tensor]
 """From features [M, H] to the scores of classes [M, C]."""
-
-P = TypeVar("P", bound=Predictions)
 
 
 class Probed(NamedTuple):
@@ -38,7 +37,7 @@ class Probed(NamedTuple):
     """The figure that stands for all."""
     sets: dict[str, Entry]
     """Entries of `evaluation.json`."""
-    predictions: Mapping[str, Any]
+    predictions: Mapping[str, Iterable[PredictionRow]]
     """Their lines of `predictions.jsonl`."""
     chosen: Mapping[str, float] = {}
     """What was chosen on the validation examples."""
@@ -73,10 +72,10 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         entries = entries_of(data.tasks, encoder)
         return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
     if isinstance(data, MinimalPairs):
-        scored = encoder.scored(data.sets)
-        return Probed(
-            "minimal_pairs", "accuracy", {name: one.entry() for name, one in scored.items()}, scored
-        )
+        scored = {name: (pairs, encoder.scores(pairs, name)) for name, pairs in data.sets.items()}
+        entries = {name: entry_of_pairs(*both) for name, both in scored.items()}
+        lines = {name: rows_of_pairs(*both) for name, both in scored.items()}
+        return Probed("minimal_pairs", "accuracy", entries, lines)
     task, kind = data.task_name, getattr(data.train_set, "problem_type", None)
     if task == "classification" and kind == SINGLE:
         return _probed(data, encoder, of_words=False)
@@ -122,20 +121,19 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     linear = fit_probe(*known, size, lambda one: accuracy(one.logits))
     chosen: dict[str, float] = {"linear_penalty": linear.penalty}
     knn = None if of_words else fit_neighbours(*known, size, lambda one: accuracy(one.votes))
-    predictions: dict[str, Predictions] = {}
-    entries = {}
+    entries, lines = dict[str, Entry](), {}
     for name, given in data.evaluated_sets.items():
         empty = TokenPredictions(given, True) if of_words else ClassificationPredictions(given)
-        predictions[name] = _predicted(empty, linear.logits(features[name]))
-        entries[name] = _entry(predictions[name])
+        found, entries[name] = _measured(empty, linear.logits(features[name]))
+        lines[name] = found.rows()
         if knn is not None:
             chosen["neighbours"] = knn.number
-            votes = _entry(_predicted(ClassificationPredictions(given), knn.votes(features[name]).double()))
+            _, votes = _measured(ClassificationPredictions(given), knn.votes(features[name]).double())
             for part in ("metrics", "intervals"):
                 entries[name][part] |= {
                     f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
                 }
-    return Probed(data.task_name, next(iter(predictions.values())).monitor, entries, predictions, chosen)
+    return Probed(data.task_name, found.monitor, entries, lines, chosen)
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
@@ -144,30 +142,12 @@ def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
     for name, given in data.evaluated_sets.items():
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
         left, right = (encoder.embed(texts, name) for texts in sides)
-        predictions[name] = _predicted(NumberPredictions(given), cosines(left, right)[:, None])
-        entries[name] = _entry(predictions[name])
+        scores = cosines(left, right)[:, None]
+        found, entries[name] = _measured(NumberPredictions(given), scores)
+        predictions[name] = found.rows()
         for part in ("metrics", "intervals"):
             entries[name][part].pop("mse", None)  # a cosine has another unit
     return Probed("similarity", "spearman", entries, predictions)
-
-
-class RankedPassages(NamedTuple):
-    """The first passage for each query, as a line of `predictions.jsonl`."""
-
-    given: RetrievalSet
-    ranking: Ranking
-
-    def rows(self) -> Iterable[PredictionRow]:
-        """Query, first passage, and the passages that belong to it."""
-        passages, relevant = self.given.passages, self.given.relevant
-        for number, (query, top) in enumerate(zip(self.given.queries, self.ranking.first, strict=True)):
-            gold = [passages[place] for place in relevant[number]]
-            first = passages[top[0]] if top[0] >= 0 else None
-            yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
-
-    def files(self) -> dict[str, str]:
-        """None."""
-        return {}
 
 
 def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
@@ -178,7 +158,7 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
         passages = encoder.embed(given.passages, name, prompt="passage")
         ranking = rank(queries, passages, given.relevant, given.grades, given.excluded, DEEP)
         ends = bootstrap(ranking.means, len(given.queries))
-        predictions[name] = RankedPassages(given, ranking)
+        predictions[name] = _rows_of_ranks(given, ranking)
         entries[name] = {
             "examples": len(given.queries),
             "over": "queries",
@@ -190,13 +170,17 @@ def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
 
 
-def _predicted(predictions: P, logits: Tensor) -> P:
-    """Predictions for all samples, or words, of a set from their logits [M, C]."""
+def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
+    """Yields each query with the first passage, and the passages that belong to it."""
+    for number, (query, top) in enumerate(zip(given.queries, ranking.first, strict=True)):
+        gold = [given.passages[place] for place in given.relevant[number]]
+        first = given.passages[top[0]] if top[0] >= 0 else None
+        yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
+
+
+def _measured(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:
+    """Returns predictions for all samples, or words, of a set from their logits [M, C], and the entry of the set."""
     places = torch.arange(len(logits))
     predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})
     predictions.join(lambda mine: [mine])
-    return predictions
-
-
-def _entry(predictions: Predictions) -> Entry:
-    return entry_with_intervals(predictions, predictions.metrics(), {})
+    return predictions, entry_with_intervals(predictions, predictions.metrics(), {})

@@ -20,11 +20,11 @@ from tiryns.runner.data.read.opened import Reading, of_run
 from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.evaluation.files import Entry
-from tiryns.runner.evaluation.statistics.intervals import bootstrap, each
+from tiryns.runner.evaluation.statistics.intervals import Statistic, each
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte
 from tiryns.runner.inference.kinds import option_defaults
 from tiryns.runner.inference.language.infill import Opened, check_language_model, generates
-from tiryns.runner.inference.passes import Report, RowSums, as_trained, passes, run_config
+from tiryns.runner.inference.passes import Measured, Report, RowSums, as_trained, passes, run_config
 from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
 from tiryns.runner.models.positions import check_length, longest_text
@@ -84,9 +84,7 @@ class LanguageModel:
         name = "" if node is None else option_of("objective", node) or str(node["_target_"])
         if node is None or name == "enhanced_mlm":
             name = asked or "mlm"
-            target = OPTIONS["objective"][name]._target_  # type: ignore[attr-defined]
-            made = {"_target_": target, **option_defaults("objective", name)}
-            node = OmegaConf.create({"objective": made}).objective
+            node = OmegaConf.create({"objective": OPTIONS["objective"][name]}).objective
         self.objective = name
         pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
         if self.settings.get("max_length") is None:
@@ -134,14 +132,10 @@ class LanguageModel:
             raise ValueError(f"{where} holds no text")
         return DocumentSequences(ids, owners, sizes)
 
-    def measure(
-        self, sequences: DocumentSequences, resamples: int, seed: int, report: Report | None = None
-    ) -> tuple[Entry, dict[str, NDArray[np.float64]]]:
-        """The entry of a set in `evaluation.json`, with the figures of a validation of the run, and by name the sums of
-        each document [E].
+    def measure(self, sequences: DocumentSequences, report: Report | None = None) -> Measured[list[Entry]]:
+        """Measures a set: its figures are those of a validation of the run, its predictions a line for each document.
 
-        Intervals are over documents, of models that tell rows apart. Masks depend on the run's seed and the numbers of
-        the sequences alone.
+        Masks depend on the run's seed and the numbers of the sequences alone.
         """
         model, collator = self.model, self.collator
         model.by_row = True
@@ -169,20 +163,18 @@ class LanguageModel:
                 f"none of the {int(tokens.sum()):,} tokens is a target: the text is too short to be measured"
             )
         whole = figures({n: float(v) for n, v in sums.items()}, int(tokens.sum()), int(sizes.sum()))
-        intervals: dict[str, NDArray[np.float64]] = {}
-        if apart.sums and resamples:
-            names = list(apart.sums)
+
+        def weighted() -> tuple[Statistic, int] | None:
             table = np.stack([*apart.sums.values(), tokens, sizes], 1)
 
             def resampled(total: NDArray[np.float64]) -> dict[str, float]:
                 *sums, num_tokens, num_bytes = total.tolist()
-                return figures(dict(zip(names, sums, strict=True)), num_tokens, num_bytes)
+                return figures(dict(zip(apart.sums, sums, strict=True)), num_tokens, num_bytes)
 
-            intervals = bootstrap(
-                lambda weights: each(weights @ table, resampled), len(sizes), resamples, seed
-            )
+            return (lambda weights: each(weights @ table, resampled), len(sizes)) if apart.sums else None
+
         if collator.nats_per_token:
             whole["unigram_entropy"] = entropy(np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary)
-        entry: Entry = {"examples": len(sizes), "over": "documents", "sequences": len(sequences)}
-        entry |= {"tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
-        return {**entry, "metrics": whole, "intervals": intervals}, apart.sums
+        columns = {"document": np.arange(len(sizes)), "bytes": sizes, **apart.sums}
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return Measured([dict(zip(columns, row, strict=True)) for row in rows], whole, apart.sums, weighted)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
@@ -21,6 +20,7 @@ from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.rows import Rows
+from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.models.architectures.registered import has_class
@@ -108,48 +108,38 @@ class Masks(OfTexts):
         pretrained = load_encoder(run, {}, self.tokenizer, new_vocabulary=False)
         self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
 
-    def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """The texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
+    def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
+        """Returns the texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
 
         Raises ValueError for a text without masks or a too long one.
         """
-        kept, texts = self.texts(rows)
         if not texts:
-            return Kept(kept, [])
-        model, tokenizer = self.model, self.tokenizer
-        ids, attention_mask = self._masked_batch(texts)
-        mask_id = int(tokenizer.mask_token_id)
+            return []
+        model, tokenizer, device = self.model, self.tokenizer, device_here()
+        mask, mask_id = str(tokenizer.mask_token), int(tokenizer.mask_token_id)
+        batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
+        ids, longest = batch["input_ids"], model.pretrained.config.max_position_embeddings
+        if ids.shape[1] > longest:
+            found = f"the text has {ids.shape[1]} tokens"
+            raise ValueError(f"{found}, more than the {longest} that the model can take")
+        if not (ids == mask_id).any(dim=1).all():
+            raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
+        model.to(device)
+        ids, attention_mask = ids.to(device), batch["attention_mask"].to(device)
         if options.top_k is not None:  # of each mask, while the other masks stay
             masked = ids == mask_id
             most = min(options.top_k, int((~model.special).sum()))
             shares, tokens = mask_probabilities(model, ids, attention_mask, masked).topk(most)
             own = zip(*(each.split(masked.sum(1).tolist()) for each in (tokens, shares)), strict=True)
-            found: list[dict[str, Any]] = [
-                {
-                    "predicted": [[tokenizer.decode([i]) for i in mask] for mask in t.tolist()],
-                    "probability": p.tolist(),
-                }
-                for t, p in own
-            ]
-        else:
-            seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
-            sampling = (options.steps, options.temperature, options.order, seed)
-            filled = infill(model, ids, attention_mask, mask_id, *sampling).cpu()
-            found = [{"predicted": one} for one in tokenizer.batch_decode(filled, skip_special_tokens=True)]
-        return Kept(kept, [{"text": text} | one for text, one in zip(texts, found, strict=True)])
-
-    def _masked_batch(self, texts: list[str]) -> tuple[Tensor, Tensor]:
-        """Token ids and attention mask [B, T] of texts, and the model, on a GPU if there is one."""
-        mask, device = str(self.tokenizer.mask_token), device_here()
-        batch = self.tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
-        ids, longest = batch["input_ids"], self.model.pretrained.config.max_position_embeddings
-        if ids.shape[1] > longest:
-            found = f"the text has {ids.shape[1]} tokens"
-            raise ValueError(f"{found}, more than the {longest} that the model can take")
-        if not (ids == int(self.tokenizer.mask_token_id)).any(dim=1).all():
-            raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
-        self.model.to(device)
-        return ids.to(device), batch["attention_mask"].to(device)
+            guesses: list[PredictionRow] = []
+            for likeliest, probabilities in own:
+                words = [[tokenizer.decode([i]) for i in mask] for mask in likeliest.tolist()]
+                guesses.append({"predicted": words, "probability": probabilities.tolist()})
+            return guesses
+        seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
+        sampling = (options.steps, options.temperature, options.order, seed)
+        filled = infill(model, ids, attention_mask, mask_id, *sampling).cpu()
+        return [{"predicted": one} for one in tokenizer.batch_decode(filled, skip_special_tokens=True)]
 
 
 class Continuations(Masks):
@@ -157,15 +147,15 @@ class Continuations(Masks):
 
     name = "generation"
 
-    def __init__(self, run: str, opened: Opened, changes: Settings, fills: bool) -> None:
-        if fills:
+    def __init__(self, run: str, opened: Opened, changes: Settings) -> None:
+        self.fills = str(objective_of(opened.config)).startswith("hybrid")
+        if self.fills:
             super().__init__(run, opened, changes)
         else:
             OfTexts.__init__(self, changes)
-        self.fills, self.tokenizer = fills, opened.tokenizer
-        self.causal = CausalLM(
-            load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        ).eval()
+        self.tokenizer = opened.tokenizer
+        pretrained = load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        self.causal = CausalLM(pretrained).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """What the model writes behind each text, or the text with its masks filled in."""
@@ -174,13 +164,13 @@ class Continuations(Masks):
             with rows.bad.row():
                 text = text_of(row, self.text_column, "data.text_column")
                 if self.fills and MASK in text:
-                    predicted = super().predict(rows._replace(rows=[row]), options, place).predictions[0]
+                    [predicted] = self.predict_texts([text], options, place)
                 elif options.top_k is not None:
                     raise ValueError(f"{row.where}: --top-k is for masks, and this text is continued")
                 else:
                     seed = derive_seed(options.seed, place)
-                    predicted = {"text": text, "predicted": self.continuation(text, options, seed)}
-                found.append(predicted)
+                    predicted = {"predicted": self.continuation(text, options, seed)}
+                found.append({"text": text, **predicted})
                 kept.append(row)
         return Kept(kept, found)
 

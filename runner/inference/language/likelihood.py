@@ -6,14 +6,14 @@ the sum of the log-probabilities, and the pseudo-perplexity exp(-sum / tokens) o
 for a model of next tokens, as in BLiMP (arXiv 1912.00582).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.minimal_pairs import Pair
-from tiryns.runner.data.micro_batch import FlatSamples
+from tiryns.runner.data.micro_batch import FlatSamples, tokenizer_arguments
 from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.language.figures import DocumentSequences, LanguageModel
@@ -66,17 +66,18 @@ class OneMaskCollator(FlatCollator):
         return {"input_ids": masked, "labels": labels}
 
 
-def pseudo_perplexity(
+def add_pseudo_perplexity(
+    entry: Entry,
     language: LanguageModel,
     sequences: DocumentSequences,
     num_documents: int | None,
     resamples: int,
     seed: int,
     report: Report | None = None,
-) -> tuple[float, NDArray[np.float64] | None, dict[str, int]]:
-    """That of `num_documents` of the documents, chosen by the seed, or of all for None.
+) -> None:
+    """Adds the pseudo-perplexity of `num_documents` chosen by the seed, of all for None, to the entry of their set.
 
-    Also the ends [2] of its interval over documents, and the numbers of `documents` and `tokens`.
+    Its interval is over documents; beside it stand the numbers of `documents` and `tokens`.
 
     Raises ValueError for a model that guesses next tokens, whose perplexity is exact, and documents without a token.
     """
@@ -89,15 +90,14 @@ def pseudo_perplexity(
         keys = sample_keys(seed, np.zeros_like(chosen), chosen, _STREAM)
         chosen = np.sort(chosen[np.argsort(keys, kind="stable")[:num_documents]])
     losses, tokens = (of_all[chosen] for of_all in pseudo_losses(language, sequences, chosen, report))
-    ends = None
+
+    def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        return {"pseudo_perplexity": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
+
+    entry["metrics"]["pseudo_perplexity"] = float(np.exp(losses.sum() / tokens.sum()))
+    entry["pseudo_perplexity"] = {"documents": len(chosen), "tokens": int(tokens.sum())}
     if resamples:
-
-        def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
-            return {"value": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
-
-        ends = bootstrap(resampled, len(chosen), resamples, seed)["value"]
-    value = float(np.exp(losses.sum() / tokens.sum()))
-    return value, ends, {"documents": len(chosen), "tokens": int(tokens.sum())}
+        entry["intervals"] |= bootstrap(resampled, len(chosen), resamples, seed)
 
 
 def pseudo_losses(
@@ -117,71 +117,56 @@ def pseudo_losses(
     copies = MaskedOneByOne(sequences, numbers[ordinary], offsets[ordinary])
     if not len(copies):
         raise ValueError("the documents hold no token that could be masked")
-    like = language.collator
-    special = np.flatnonzero(like.is_special).tolist()
-    collator = OneMaskCollator(
-        like.pad_token_id, like.mask_token_id, like.vocab_size, special_token_ids=special
-    )
+    collator = OneMaskCollator(**tokenizer_arguments(language.tokenizer))
     language.model.by_row = True
     apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
-    computation = language.computation
-    if computation.micro_batch_tokens is None:
-        computation = computation._replace(micro_batch_tokens=16384)
-    for passed in passes(language.model, collator, cast(Any, copies), computation, 0, 2048, report):
+    computation = language.computation.bounded(language.computation.micro_batch_tokens or 16384)
+    given = language.model, collator, cast(Any, copies), computation
+    for passed in passes(*given, samples_at_once=2048, report=report):
         apart.add(passed)
     if "loss" not in apart.sums:
         raise ValueError("the pseudo-perplexity is for masked language models, and this model is another")
     return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)
 
 
-class ScoredPairs(NamedTuple):
-    """Pairs, and how likely a model finds the right and the wrong sentence [P, 2]: log-probabilities in nats."""
+def rows_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Iterator[PredictionRow]:
+    """Yields a line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely.
 
-    pairs: list[Pair]
-    scores: NDArray[np.float64]
-
-    def right(self) -> NDArray[np.float64]:
-        """1 for each pair [P] whose right sentence is the more likely, 0 for the others, 1/2 for equal ones."""
-        return (np.sign(self.scores[:, 0] - self.scores[:, 1]) + 1) / 2
-
-    def rows(self) -> Iterator[PredictionRow]:
-        """A line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely."""
-        for number, (pair, (good, bad)) in enumerate(zip(self.pairs, self.scores.tolist(), strict=True)):
-            chosen = pair.good if good > bad else pair.bad
-            texts = {"text": pair.phenomenon, "gold": pair.good, "predicted": chosen, "probability": None}
-            yield {"id": number, **texts, "log_likelihoods": [good, bad]}
-
-    def files(self) -> dict[str, str]:
-        """None."""
-        return {}
-
-    def entry(self) -> Entry:
-        """The entry of `evaluation.json`; the accuracy is the mean over phenomena."""
-        names = sorted({pair.phenomenon for pair in self.pairs})
-        own = np.array([names.index(pair.phenomenon) for pair in self.pairs])
-        of_phenomena, right = np.eye(len(names))[own], self.right()
-
-        def accuracy(weights: Weights) -> NDArray[np.float64]:
-            drawn = weights @ of_phenomena
-            shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
-            return np.array(shares.sum(1) / (drawn > 0).sum(1))
-
-        ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(self.pairs))
-        table = [
-            {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
-            for i, name in enumerate(names)
-        ]
-        return {
-            "examples": len(self.pairs),
-            "over": "pairs",
-            "metrics": {"accuracy": float(accuracy(np.ones((1, len(self.pairs))))[0])},
-            "intervals": {name: both.tolist() for name, both in ends.items()},
-            "equally_likely": int((right == 0.5).sum()),
-            "phenomena": table,
-        }
+    `scores` [P, 2] are how likely a model finds the right and the wrong sentence: log-probabilities in nats.
+    """
+    for number, (pair, (good, bad)) in enumerate(zip(pairs, scores.tolist(), strict=True)):
+        chosen = pair.good if good > bad else pair.bad
+        texts = {"text": pair.phenomenon, "gold": pair.good, "predicted": chosen, "probability": None}
+        yield {"id": number, **texts, "log_likelihoods": [good, bad]}
 
 
-class PairScorer:
+def entry_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Entry:
+    """Returns the entry of `evaluation.json`; the accuracy is the mean over phenomena, where equal scores count 1/2."""
+    names = sorted({pair.phenomenon for pair in pairs})
+    own = np.array([names.index(pair.phenomenon) for pair in pairs])
+    of_phenomena, right = np.eye(len(names))[own], (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
+
+    def accuracy(weights: Weights) -> NDArray[np.float64]:
+        drawn = weights @ of_phenomena
+        shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
+        return np.array(shares.sum(1) / (drawn > 0).sum(1))
+
+    ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(pairs))
+    table = [
+        {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
+        for i, name in enumerate(names)
+    ]
+    return {
+        "examples": len(pairs),
+        "over": "pairs",
+        "metrics": {"accuracy": float(accuracy(np.ones((1, len(pairs))))[0])},
+        "intervals": {name: both.tolist() for name, both in ends.items()},
+        "equally_likely": int((right == 0.5).sum()),
+        "phenomena": table,
+    }
+
+
+class PairScorer(LanguageModel):
     """A trained language model that scores both sentences of pairs."""
 
     def __init__(
@@ -195,30 +180,22 @@ class PairScorer:
             )
         opened = open_model(name)
         asked = "clm" if generates(opened.config) else None  # a hybrid model guesses next tokens too
-        self.language, self.progress = LanguageModel(name, opened, {}, asked), progress
-        self.language.computation = computation.set_up(self.language.collator, self.language.model)
-
-    def describe(self) -> str:
-        """Architecture and sizes in a few words."""
-        return str(self.language.model.describe())
+        super().__init__(name, opened, {}, asked)
+        self.computation, self.progress = computation.set_up(self.collator, self.model), progress
 
     def facts(self) -> dict[str, object]:
         """How the likelihoods are computed."""
-        return {"objective": self.language.objective, **self.language.computation._asdict()}
+        return {"objective": self.objective, **self.computation._asdict()}
 
-    def scored(self, sets: Mapping[str, list[Pair]]) -> dict[str, ScoredPairs]:
-        """The pairs of each set with their scores; raises ValueError for a sentence without a known token."""
-        return {name: ScoredPairs(pairs, self._scores(pairs, name)) for name, pairs in sets.items()}
-
-    def _scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
-        """The log-likelihoods [P, 2] of both sentences of each pair."""
+    def scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
+        """Returns the log-likelihoods [P, 2] of both sentences; raises ValueError for one without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
-        sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
-        if self.language.objective == "clm":
-            sums = self.language.measure(sentences, 0, 0, report)[1]
+        sentences, report = self.cut(texts, name), self.progress and self.progress(name)
+        if self.objective == "clm":
+            sums = self.measure(sentences, report).sums
             losses, tokens = sums["loss"], sums["weight"].astype(np.int64)
         else:
-            losses, tokens = pseudo_losses(self.language, sentences, np.arange(len(texts)), report)
+            losses, tokens = pseudo_losses(self, sentences, np.arange(len(texts)), report)
         if not tokens.all():
             text = texts[int(np.argmin(tokens))]
             raise ValueError(f"{name}: the model's tokenizer knows no part of the sentence {text!r:.80}")

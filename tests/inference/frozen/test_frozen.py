@@ -13,8 +13,8 @@ from tiryns.runner.data.labelled.retrieval import RetrievalPairs
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.data.text.tokenizer import train_tokenizer
-from tiryns.runner.inference.frozen.encoder import FrozenEncoder
 from tiryns.runner.inference.passes import Computation
+from tiryns.runner.inference.vectors import FrozenEncoder
 from tiryns.runner.models.embedding.folder import Embedding
 
 pytestmark = pytest.mark.fp32

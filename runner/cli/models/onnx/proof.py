@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,12 +17,12 @@ from tiryns.runner.cli.models.onnx.graph import SPANS, Network, Session, complet
 from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.data.batches import GatheredSequences
 from tiryns.runner.data.labelled.examples import TaskSequences
-from tiryns.runner.evaluation.resampling import weighted_figures
-from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
+from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
 from tiryns.runner.inference.answering import sees_images
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.figures import DocumentSequences, LanguageModel
 from tiryns.runner.inference.language.infill import generates, open_model
+from tiryns.runner.inference.passes import Measured
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 from tiryns.runner.models.finetuning import QuestionAnswerer, SequenceClassifier, TokenClassifier
@@ -45,15 +45,6 @@ Forward = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
 """The outputs of a graph, by name, for the arguments of a model."""
 
 Opened = Labels | LanguageModel
-
-
-class Measured(NamedTuple):
-    """The figures of a set, and as a function of the weights of its examples."""
-
-    figures: dict[str, float]
-    weighted: Statistic | None
-    """None where it is not known which example a figure is of."""
-    examples: int
 
 
 def open_for_graph(run: str) -> Opened:
@@ -98,24 +89,10 @@ def as_documents(sequences: GatheredSequences) -> DocumentSequences:
     return DocumentSequences(cut, list(range(len(cut))), [0] * len(cut))
 
 
-def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = None) -> Measured:
+def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = None) -> Measured[object]:
     """Measures a set as the run did, by torch or by the graph that `forward` computes."""
-    report = progress(name)
     with computed_by(model.model, forward):
-        if isinstance(model, Labels):
-            found = model.measure(sequences, report=report)
-            weighted, examples = weighted_figures(found.predictions, found.sums) or (None, 0)
-            return Measured(found.figures, weighted, examples)
-        entry, sums = model.measure(sequences, 0, 0, report)
-    table = np.stack([*sums.values()], 1)
-
-    figures = model.model.figures
-    known = {name: value for name, value in entry["metrics"].items() if name != "unigram_entropy"}
-
-    def of_documents(weights: Weights) -> dict[str, Weights]:
-        return each(weights @ table, lambda total: figures(dict(zip(sums, total.tolist(), strict=True))))
-
-    return Measured(known, of_documents, len(table))
+        return model.measure(sequences, progress(name))
 
 
 @contextmanager
@@ -162,14 +139,14 @@ class Agreement:
         return found
 
 
-def paired_intervals(before: Measured, after: Measured) -> dict[str, list[float]]:
+def paired_intervals(before: Measured[object], after: Measured[object]) -> dict[str, list[float]]:
     """The 95 % interval of each figure's difference, of the same examples drawn for both."""
-    if before.weighted is None or after.weighted is None or before.examples != after.examples:
+    first, second = before.weighted(), after.weighted()
+    if first is None or second is None or first[1] != second[1]:
         return {}
-    first, second = before.weighted, after.weighted
 
     def differences(weights: Weights) -> dict[str, Weights]:
-        ours, theirs = first(weights), second(weights)
+        ours, theirs = first[0](weights), second[0](weights)
         return {name: theirs[name] - ours[name] for name in ours if name in before.figures}
 
-    return {name: ends.tolist() for name, ends in bootstrap(differences, before.examples).items()}
+    return {name: ends.tolist() for name, ends in bootstrap(differences, first[1]).items()}

@@ -10,11 +10,13 @@ from tiryns.conf.registry import better_when
 from tiryns.runner.cli.models.onnx import proof
 from tiryns.runner.cli.models.onnx.graph import Network, Session, export_graph, library, quantize
 from tiryns.runner.inference.labelled import Labels
+from tiryns.runner.inference.passes import Measured
 from tiryns.runner.manifest.digests import value_digest
 from tiryns.runner.manifest.inputs import FILE_NAME, SIGNATURE, model_digests, read_manifest
 from tiryns.runner.models.architectures.registered import class_named
 from tiryns.runner.models.embedding.folder import read_embedding
 from tiryns.runner.models.weights import load_weights
+from tiryns.runner.report.table import markdown
 from tiryns.runner.run.folder import Run
 
 GRAPH, QUANTIZED = "onnx/model.onnx", "onnx/model_quantized.onnx"
@@ -27,8 +29,7 @@ CARD = """
 On the rows below the outputs in fp32 are those of torch within {largest:.1e}. Differences have a 95 % interval: for both
 the same examples are drawn.
 
-{table}
-"""
+{table}"""
 
 KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
 
@@ -86,7 +87,7 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
     write_manifest(folder, facts)
 
 
-def entry_of(first: proof.Measured, others: dict[str, proof.Measured]) -> Entry:
+def entry_of(first: Measured[object], others: dict[str, Measured[object]]) -> Entry:
     """By figure, what torch measures, what each graph does, and the interval of the difference, where known."""
     ends = {kind: proof.paired_intervals(first, one) for kind, one in others.items()}
     return {
@@ -94,6 +95,7 @@ def entry_of(first: proof.Measured, others: dict[str, proof.Measured]) -> Entry:
         | {kind: one.figures[name] for kind, one in others.items()}
         | {f"{kind}_difference": ends[kind][name] for kind in others if name in ends[kind]}
         for name, value in first.figures.items()
+        if name != "unigram_entropy"  # which no model changes
     }
 
 
@@ -120,7 +122,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
     """Adds the figures to the model card."""
     kinds = [kind for kind in KINDS if kind == "onnx" or "quantized" in facts]
     names = ["set", "figure", "torch", *(part for kind in kinds for part in (KINDS[kind], "difference"))]
-    rows = [names, ["---"] * len(names)]
+    rows = []
     for place, entry in facts["sets"].items():
         for figure, found in entry.items():
             cells = [place, figure, f"{found['torch']:.4f}"]
@@ -136,7 +138,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
         outputs=outputs,
         largest=facts["largest_difference"],
         quantized=OF_QUANTIZED if "quantized" in facts else "",
-        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+        table=markdown(names, rows, ()),
     )
     with open(folder / "README.md", "a") as card:
         card.write(text)
