@@ -15,6 +15,7 @@ from tiryns.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
 from tiryns.runner.data.read.formats import DOCUMENTS
 from tiryns.runner.data.replicas import Replica, find_replica
 from tiryns.runner.loaders.passes import Passes, PassLoader
+from tiryns.runner.samplers.base import differences
 
 EXPECTED_WARNINGS = (
     ".*IterableDataset.* has .__len__. defined.*",
@@ -97,11 +98,9 @@ class PassesDataModule(pl.LightningDataModule):
         """Resumes after the batches that a checkpoint has consumed; ValueError if their order was another one."""
         if "order" not in state_dict:
             return
-        saved, ours = state_dict["order"], self.order()
-        if changed := [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]:
-            what = ", ".join(f"{n} was {saved.get(n)!r} and is {ours.get(n)!r}" for n in changed)
+        if changes := differences(state_dict["order"], self.order()):
             raise ValueError(
-                f"the checkpoint belongs to another order of the data: {what}. Set it back, or load the weights alone "
+                f"the checkpoint belongs to another order of the data: {changes}. Set it back, or load the weights alone "
                 "with load_from_checkpoint and begin anew"
             )
         self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))

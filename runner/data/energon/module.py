@@ -13,6 +13,7 @@ from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModal
 from tiryns.runner.data.replicas import Replica, find_replica, gathered
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
 from tiryns.runner.data.vision.conversations import ConversationReader
+from tiryns.runner.samplers.base import differences
 
 logger = logging.getLogger("tiryns")
 
@@ -250,13 +251,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes this replica's stream. Raises ValueError for another layout, unless changes are accepted."""
-        saved, ours = state.get("layout", {}), self.layout_of_stream()
-        names = [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]
-        if not names:
+        changes = differences(state.get("layout", {}), self.layout_of_stream())
+        if not changes:
             self._to_restore = state["streams"][self.data_parallel().rank]
             return
-        changed = ", ".join(f"{name} was {saved.get(name)!r} and is {ours.get(name)!r}" for name in names)
-        message = f"the stream of an energon data set goes on only in the layout it was saved in: {changed}"
+        message = f"the stream of an energon data set goes on only in the layout it was saved in: {changes}"
         if not self.accept_changes:
             raise ValueError(f"{message}. To begin the stream again, set resume_changed_data=true")
         logger.warning("%s; it begins again", message)
