@@ -199,11 +199,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader(), self.val_dataloader()
 
     def train_dataloader(self) -> Any:
-        """The endless stream of micro-batches."""
-        return self.stream()
-
-    def stream(self) -> EnergonDataloader:
-        """The training stream, resumed from the checkpoint; created on first use."""
+        """The endless stream of micro-batches, resumed from the checkpoint; created on first use."""
         if self.train_dataloader_object is None:
 
             def make() -> SavableDataLoader:
@@ -217,11 +213,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader_object
 
     def val_dataloader(self) -> Any:
-        """This replica's share of the validation split, if there is one."""
-        return self.evaluation() if source.count_samples(self.path, "val") else []
-
-    def evaluation(self) -> EnergonPass:
-        """The validation split, created on first use."""
+        """This replica's share of the validation split, created on first use; an empty list without the split."""
+        if not source.count_samples(self.path, "val"):
+            return []
         if self.val_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_val_workers, "val"), "val")
             loader = worker_safe(energon.get_loader(dataset), self.pin_memory)
