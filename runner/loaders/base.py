@@ -115,21 +115,18 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
     `reading` goes to `open_source`. Raises FileNotFoundError for a missing file, and ValueError for no path or an
     unknown split, with the known ones.
     """
-    names = [_with_split(path, split, default) for path in listed(paths)]
+    names = []
+    for path in listed(paths):
+        found = Path(path).expanduser()
+        if found.is_dir() and not is_saved(found):
+            chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
+        else:
+            chosen = None if split in _USUAL else split  # a file alone is all of any usual split
+        names.append(f"{path}@{chosen}" if chosen and found.exists() else path)
     if not names:
         problem = "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
         raise ValueError(problem)
     return open_source(names, split=split or default, **reading)
-
-
-def _with_split(path: str, split: str | None, default: str) -> str:
-    """The path with its split if the split chooses files of a folder; a file alone is all of any usual split."""
-    found = Path(path).expanduser()
-    if found.is_dir() and not is_saved(found):
-        chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
-    else:
-        chosen = None if split in _USUAL else split
-    return f"{path}@{chosen}" if chosen and found.exists() else path
 
 
 def listed(names: str | Path | Iterable[str]) -> list[str]:

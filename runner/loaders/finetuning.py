@@ -166,7 +166,7 @@ class FinetuningDataModule(PassesDataModule):
     def samples_of(self, name: str, batch: int) -> NDArray[np.int64]:
         """The samples that a batch of an evaluated set has on this rank."""
         passes = self._passes(name)
-        return passes.indices(0, batch)[passes.rank :: passes.num_ranks]
+        return passes.order.global_batch(batch)[passes.rank :: passes.num_ranks, 1]
 
     def _evaluation(self, name: str) -> PassLoader | list[PassLoader]:
         self.setup()

@@ -165,7 +165,7 @@ class PretrainingDataModule(PassesDataModule):
         if isinstance(passes, StoredPasses):
             return {**order, "data": self.train.fingerprint}
         workers = {"num_workers": self.num_workers} if self.packing else {}
-        return {**order, **passes.settings(), **workers, "source": repr(self.source.fingerprint())}
+        return {**order, **passes.settings(), **workers}
 
     def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
         """Passes over the training data, or over the validation set of that name."""
