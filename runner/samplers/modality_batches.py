@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.order.keyed import derive_seed
-from tiryns.runner.order.permutation import locate, permute_many
+from tiryns.runner.order.permutation import permute, permute_many
 
 Look = Callable[[NDArray[np.int64]], NDArray[np.generic]]
 """What is known of examples, given their indices int64 [D]."""
@@ -180,11 +180,12 @@ class ModalityBatches:
         found, base, total = [], 0, sum(self.num_batches)
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
-                place = locate(number, modality.size, derive_seed(seed, kind))
+                place = permute(number, modality.size, derive_seed(seed, kind), inverse=True)
                 places = [p for p in (place, place + modality.size) if p < count * self.size]
                 rows = [base + p // self.size for p in places]
                 if rows:  # else it is left out
-                    found.append((word, min(locate(row, total, derive_seed(seed, BATCHES)) for row in rows)))
+                    order = derive_seed(seed, BATCHES)
+                    found.append((word, min(permute(row, total, order, inverse=True) for row in rows)))
                     break
             base += count
         return min(found)[1]
