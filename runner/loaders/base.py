@@ -2,19 +2,23 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning.pytorch as pl
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
 from tiryns.runner.data.read.formats import DOCUMENTS
 from tiryns.runner.data.replicas import Replica, find_replica
+from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer
 from tiryns.runner.loaders.passes import Passes, PassLoader
+from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.samplers.base import differences
 
 EXPECTED_WARNINGS = (
@@ -33,9 +37,12 @@ class PassesDataModule(pl.LightningDataModule):
     A subclass is a dataclass; its fields are the settings.
     """
 
+    pretrained_tokenizer_name_or_path: str
     num_workers: int
     seed: int
     collator: Any
+    needed_tokens: ClassVar[Sequence[str]] = MASKING
+    """Special tokens that the tokenizer must have."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a batch size or length below 1, or fewer than 0 `num_workers`."""
@@ -49,6 +56,11 @@ class PassesDataModule(pl.LightningDataModule):
             warnings.filterwarnings("ignore", message)
         self._restored: tuple[int, int] | None = None
         self._training: PassLoader | None = None
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that the setting names."""
+        return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), self.needed_tokens)
 
     def replica(self) -> Replica:
         """The rank among those that read different data, their number, and their group; (0, 1, None) without one."""
