@@ -45,7 +45,11 @@ class ImageArguments:
         ids, images = micro_batch["input_ids"], micro_batch.get("images", {})
         found = self._of_images(ids, images)
         if "cu_seqlens" in micro_batch and self._rope_index is not None:
-            found["position_ids"] = self._positions(self._rope_index, micro_batch, images)
+            # positions [3, 1, T] in time, height and width, the same as those of each sample alone
+            rows, mask = (unpacked(row, micro_batch, 0) for row in (ids, torch.ones_like(ids)))
+            given = {**self._of_images(rows, images), "input_ids": rows, "attention_mask": mask}
+            positions, _ = self.model.get_rope_index(**_select(given, self._rope_index))
+            found["position_ids"] = packed_again(positions.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
         if self.prompts_are_marked:
             # 0 up to the first place of each row that predicts a target, 1 after it
             targets = micro_batch["target_positions"]
@@ -72,14 +76,6 @@ class ImageArguments:
         """Arguments for images, and the marks of their places among ids [B, T]."""
         marked = {} if self._marks is None else {self._marks: (ids == self.image_token_id).long()}
         return _select(images, self._forward) | marked
-
-    def _positions(self, names: set[str], micro_batch: MicroBatch, images: Mapping[str, Tensor]) -> Tensor:
-        """Positions [3, 1, T] in time, height and width of packed samples, the same as those of each alone."""
-        ids = unpacked(micro_batch["input_ids"], micro_batch, 0)
-        mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
-        given = {**self._of_images(ids, images), "input_ids": ids, "attention_mask": mask}
-        found, _ = self.model.get_rope_index(**_select(given, names))
-        return packed_again(found.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
 
 
 def _select(tensors: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
