@@ -4,7 +4,7 @@ Letters in shapes: B rows, T tokens of a row.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -34,9 +34,10 @@ class ImageArguments:
                 "LLaVA, Idefics 3, SmolVLM, Qwen-VL, InternVL, Gemma 3 and others do"
             )
         self.model, self.image_token_id = model, image_token_id
-        self._forward, self._tower = _parameters(model.forward), _parameters(model.get_image_features)
+        self._forward = {*inspect.signature(model.forward).parameters}
+        self._tower = {*inspect.signature(model.get_image_features).parameters}
         rope_index = getattr(model, "get_rope_index", None)
-        self._rope_index = None if rope_index is None else _parameters(rope_index)
+        self._rope_index = rope_index and {*inspect.signature(rope_index).parameters}
         self._marks = marks if marks in self._forward else None
         self.prompts_are_marked = marks is None and "token_type_ids" in self._forward
 
@@ -80,11 +81,6 @@ class ImageArguments:
 
 def _select(tensors: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in tensors.items() if name in names}
-
-
-def _parameters(function: Callable[..., object]) -> set[str]:
-    """The names of a function's parameters, without `**kwargs`."""
-    return {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
 
 
 def _tensors(part: object) -> list[Tensor]:
