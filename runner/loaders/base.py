@@ -118,9 +118,6 @@ class PassesDataModule(pl.LightningDataModule):
         self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))
 
 
-_USUAL = {name for names in SPLIT_NAMES.values() for name in names}
-
-
 def open_splits(paths: str | Path | Iterable[str], split: str | None, default: str, **reading: Any) -> Source:
     """The documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
 
@@ -133,7 +130,8 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
         if found.is_dir() and not is_saved(found):
             chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
         else:
-            chosen = None if split in _USUAL else split  # a file alone is all of any usual split
+            usual = any(split in known for known in SPLIT_NAMES.values())
+            chosen = None if usual else split  # a file alone is all of any usual split
         names.append(f"{path}@{chosen}" if chosen and found.exists() else path)
     if not names:
         problem = "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
