@@ -162,15 +162,19 @@ class EnergonDataloader:
         if starts := self._num_workers and not self._taken:
             workers.wait_before_fork(self._num_workers)
             workers.watch.listen()
-        for _ in range(count):
-            batch = workers.fetch(self._batches)
+        try:
+            for _ in range(count):
+                batch = workers.fetch(self._batches)
+        except workers.WorkerDeath:
+            loaders.kill(self._batches)
+            loaders.forget(self.dataloader)
+            raise
         self._taken += count
         if starts:
             loaders.take_over(self._batches)
         return batch
 
     def _after(self, death: workers.WorkerDeath) -> Any:
-        self._end_dead()
         if self._remake is None:
             raise death
         self.dataloader = self._remake()
@@ -182,15 +186,9 @@ class EnergonDataloader:
         try:
             return self._fetched()
         except workers.WorkerDeath as again:
-            self._end_dead()
             raise RuntimeError(
                 "loader processes of energon were killed, and the new ones too; is there memory for data.num_workers?"
             ) from again
-
-    def _end_dead(self) -> None:
-        if loaders.running(self.dataloader) is not None:
-            loaders.kill(self._batches)
-            loaders.forget(self.dataloader)
 
     def __len__(self) -> int:
         """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
