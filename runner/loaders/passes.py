@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tiryns.runner.data.batches import GatheredSequences, flat_samples, keyed_samples
 from tiryns.runner.data.micro_batch import Batch, FlatSamples
 from tiryns.runner.data.read.documents import Source
-from tiryns.runner.data.text.chunking import Chunker, Flat
+from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.stream import Numbered, ShuffledStream
 from tiryns.runner.data.workers import WorkerLoader, replacing
 from tiryns.runner.loaders.microbatches import row_batch
@@ -187,7 +187,11 @@ class StreamedPasses(Passes):
             turn, rank = divmod(number, self.num_ranks)
             if rank != self.rank or not mine(turn):
                 continue
-            numbers, (ids, lengths) = self._tokenised(documents)
+            numbers, contents = zip(*documents, strict=True)
+            cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
+            ids, lengths = cut(contents)
+            if len(lengths) < len(numbers):  # a text without tokens gives no sequence
+                numbers = tuple(n for n, content in documents if len(cut([content])[1]))
             if not len(lengths):
                 if self.can_skip:  # so that later batches keep their numbers
                     yield self.filler()
@@ -197,10 +201,10 @@ class StreamedPasses(Passes):
                 order, bounds = pack(lengths, self.row_tokens)
                 batches = np.split(order, bounds[1:-1])
             starts = np.cumsum(lengths, dtype=np.int64) - lengths
-            key = derive_seed(self.seed, self.stream, number)
+            key, samples = derive_seed(self.seed, self.stream, number), np.array(numbers, dtype=np.int64)
             for rows in batches:
                 tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
-                flat = self._flat(numbers[rows], tokens, lengths[rows])
+                flat = self._flat(samples[rows], tokens, lengths[rows])
                 flat |= {"batch_size": len(lengths), "batch_key": key, "batch_places": rows}
                 yield self.collate(flat)
 
@@ -228,15 +232,6 @@ class StreamedPasses(Passes):
         epochs, packed = np.full(len(numbers), self.epoch), self.row_tokens is not None
         flat = keyed_samples(ids, lengths, epochs, numbers, self.seed, self.stream, packed)
         return {**flat, "batch_places": np.arange(len(numbers)), "batch_size": len(numbers)}
-
-    def _tokenised(self, documents: list[Numbered]) -> tuple[NDArray[np.int64], Flat]:
-        """Numbers [D] of the documents that have tokens, these end to end [N], and their lengths [D]."""
-        numbers, contents = zip(*documents, strict=True)
-        cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
-        ids, lengths = cut(contents)
-        if len(lengths) < len(numbers):  # a text without tokens gives no sequence
-            numbers = tuple(n for n, content in documents if len(cut([content])[1]))
-        return np.array(numbers, dtype=np.int64), (ids, lengths)
 
     def _windows(self) -> Iterator[list[Numbered]]:
         """Documents in lists of `window`, the last ones of each shard in shorter lists."""
