@@ -48,17 +48,16 @@ def cells(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def test_the_samples_of_any_stretch_of_an_epoch_come_from_everywhere() -> None:
-    drawn = SOME
-    starts = (0, BILLION // 3, BILLION - drawn)
+    starts = (0, BILLION // 3, BILLION - SOME)
     counts = []
     for epoch, start in enumerate(starts):
-        found = permute_many(np.arange(start, start + drawn), BILLION, epoch_seed(0, epoch))
-        assert len(np.unique(found)) == drawn
+        found = permute_many(np.arange(start, start + SOME), BILLION, epoch_seed(0, epoch))
+        assert len(np.unique(found)) == SOME
         counts.append(np.bincount(cells(found, CELLS), minlength=CELLS))
         pairs = cells(found[:-1], 32) * 32 + cells(found[1:], 32)  # of neighbours in the epoch
         assert abs(z_score(np.bincount(pairs, minlength=1 << 10))) < 4
-        assert abs(z_score(np.bincount(found % 1024, minlength=1024), drawn / BILLION)) < 4
-    assert max(abs(z_score(count, drawn / BILLION)) for count in counts) < 4
+        assert abs(z_score(np.bincount(found % 1024, minlength=1024), SOME / BILLION)) < 4
+    assert max(abs(z_score(count, SOME / BILLION)) for count in counts) < 4
 
 
 def test_each_sample_comes_anywhere_in_an_epoch_and_elsewhere_in_the_next() -> None:
