@@ -143,10 +143,11 @@ class ModalityBatches:
         self._modalities = scan(has_image, lengths, num_examples, keep=size if drop_last else 1)
         counts = [modality.size for modality in self._modalities]
         self.num_batches = [n // size if drop_last else -(-n // size) for n in counts]
+        self.per_epoch = sum(self.num_batches)
         self.num_repeated = [max(0, m * size - n) for n, m in zip(counts, self.num_batches, strict=True)]
         self.num_dropped = [max(0, n - m * size) for n, m in zip(counts, self.num_batches, strict=True)]
         self._first = (-1, -1)
-        if not sum(self.num_batches):
+        if not self.per_epoch:
             raise ValueError(
                 f"No batch is left: global_batch_size is {size}, there are {counts[0]} examples with images and "
                 f"{counts[1]} without, and drop_last leaves out what does not fill a batch. Lower "
@@ -162,7 +163,7 @@ class ModalityBatches:
             self._first = seed, self._find_first(seed)
         first = self._first[1]
         numbers = np.where(numbers == first, 0, np.where(numbers == 0, first, numbers))
-        rows = permute_many(numbers, sum(self.num_batches), derive_seed(seed, BATCHES))
+        rows = permute_many(numbers, self.per_epoch, derive_seed(seed, BATCHES))
         indices = np.empty((len(rows), self.size), np.int64)
         sizes = np.full(len(rows), self.size)
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
@@ -177,7 +178,7 @@ class ModalityBatches:
 
     def _find_first(self, seed: int) -> int:
         """Where the shuffled batches have the one with the longest example; of equal ones, that of the lowest index."""
-        found, base, total = [], 0, sum(self.num_batches)
+        found, base = [], 0
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
                 place = permute(number, modality.size, derive_seed(seed, kind), inverse=True)
@@ -185,7 +186,8 @@ class ModalityBatches:
                 rows = [base + p // self.size for p in places]
                 if rows:  # else it is left out
                     order = derive_seed(seed, BATCHES)
-                    found.append((word, min(permute(row, total, order, inverse=True) for row in rows)))
+                    numbers = [permute(row, self.per_epoch, order, inverse=True) for row in rows]
+                    found.append((word, min(numbers)))
                     break
             base += count
         return min(found)[1]
