@@ -88,7 +88,17 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
                 raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
             check_config(job)
             check_run_dir(job)
-            return _trained(job)
+            try:
+                done = run_composed(train.work, job)
+            except Stopped as stopped:
+                if stopped.number == signal.SIGINT:
+                    raise KeyboardInterrupt(str(stopped)) from None
+                raise
+            except SystemExit:  # a second Ctrl-C
+                raise KeyboardInterrupt("interrupted") from None
+            if done.status == JobStatus.FAILED:
+                raise error_of(done)
+            return open_run(job.hydra.runtime.output_dir)
 
 
 def assemble(config: DictConfig) -> assembly.Parts:
@@ -161,17 +171,3 @@ def _composing(
         GlobalHydra.instance().hydra, HydraConfig.instance().cfg = app, job
         version.VersionBase.instance().version_base = base
         sys.argv = command
-
-
-def _trained(config: DictConfig) -> OpenedRun:
-    try:
-        done = run_composed(train.work, config)
-    except Stopped as stopped:
-        if stopped.number == signal.SIGINT:
-            raise KeyboardInterrupt(str(stopped)) from None
-        raise
-    except SystemExit:  # a second Ctrl-C
-        raise KeyboardInterrupt("interrupted") from None
-    if done.status == JobStatus.FAILED:
-        raise error_of(done)
-    return open_run(config.hydra.runtime.output_dir)

@@ -2,19 +2,24 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import lightning.pytorch as pl
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from tiryns.runner.data.batches import MASK_STREAM, VALIDATION_STREAM
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.read.files import SPLIT_NAMES, is_saved, split_files
 from tiryns.runner.data.read.formats import DOCUMENTS
 from tiryns.runner.data.replicas import Replica, find_replica
+from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer
 from tiryns.runner.loaders.passes import Passes, PassLoader
+from tiryns.runner.run.model_folder import model_folder
+from tiryns.runner.samplers.base import differences
 
 EXPECTED_WARNINGS = (
     ".*IterableDataset.* has .__len__. defined.*",
@@ -32,9 +37,12 @@ class PassesDataModule(pl.LightningDataModule):
     A subclass is a dataclass; its fields are the settings.
     """
 
+    pretrained_tokenizer_name_or_path: str
     num_workers: int
     seed: int
     collator: Any
+    needed_tokens: ClassVar[Sequence[str]] = MASKING
+    """Special tokens that the tokenizer must have."""
 
     def __post_init__(self) -> None:
         """Raises ValueError for a batch size or length below 1, or fewer than 0 `num_workers`."""
@@ -48,6 +56,11 @@ class PassesDataModule(pl.LightningDataModule):
             warnings.filterwarnings("ignore", message)
         self._restored: tuple[int, int] | None = None
         self._training: PassLoader | None = None
+
+    @cached_property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The tokenizer that the setting names."""
+        return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), self.needed_tokens)
 
     def replica(self) -> Replica:
         """The rank among those that read different data, their number, and their group; (0, 1, None) without one."""
@@ -97,17 +110,12 @@ class PassesDataModule(pl.LightningDataModule):
         """Resumes after the batches that a checkpoint has consumed; ValueError if their order was another one."""
         if "order" not in state_dict:
             return
-        saved, ours = state_dict["order"], self.order()
-        if changed := [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]:
-            what = ", ".join(f"{n} was {saved.get(n)!r} and is {ours.get(n)!r}" for n in changed)
+        if changes := differences(state_dict["order"], self.order()):
             raise ValueError(
-                f"the checkpoint belongs to another order of the data: {what}. Set it back, or load the weights alone "
+                f"the checkpoint belongs to another order of the data: {changes}. Set it back, or load the weights alone "
                 "with load_from_checkpoint and begin anew"
             )
         self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))
-
-
-_USUAL = {name for names in SPLIT_NAMES.values() for name in names}
 
 
 def open_splits(paths: str | Path | Iterable[str], split: str | None, default: str, **reading: Any) -> Source:
@@ -116,21 +124,19 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
     `reading` goes to `open_source`. Raises FileNotFoundError for a missing file, and ValueError for no path or an
     unknown split, with the known ones.
     """
-    names = [_with_split(path, split, default) for path in listed(paths)]
+    names = []
+    for path in listed(paths):
+        found = Path(path).expanduser()
+        if found.is_dir() and not is_saved(found):
+            chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
+        else:
+            usual = any(split in known for known in SPLIT_NAMES.values())
+            chosen = None if usual else split  # a file alone is all of any usual split
+        names.append(f"{path}@{chosen}" if chosen and found.exists() else path)
     if not names:
         problem = "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
         raise ValueError(problem)
     return open_source(names, split=split or default, **reading)
-
-
-def _with_split(path: str, split: str | None, default: str) -> str:
-    """The path with its split if the split chooses files of a folder; a file alone is all of any usual split."""
-    found = Path(path).expanduser()
-    if found.is_dir() and not is_saved(found):
-        chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
-    else:
-        chosen = None if split in _USUAL else split
-    return f"{path}@{chosen}" if chosen and found.exists() else path
 
 
 def listed(names: str | Path | Iterable[str]) -> list[str]:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.labelled.columns import labels_in, without_hidden
@@ -19,10 +17,8 @@ from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.files import load_hub, of_config, split_files, splits_in
 from tiryns.runner.data.read.formats import ROWS
 from tiryns.runner.data.read.rows import Rows, RowSource, read_rows
-from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.loaders.base import PassesDataModule
 from tiryns.runner.loaders.passes import PassLoader, StoredPasses
-from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_trainer_task
 
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
@@ -66,6 +62,8 @@ class FinetuningDataModule(PassesDataModule):
     collator_kwargs: dict[str, Any] | None = None
     pair_column: str | None = None
     seed: int = 0
+
+    needed_tokens = ("pad",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,11 +128,6 @@ class FinetuningDataModule(PassesDataModule):
         }
         self.collator = self._task.objective(**{**known, **(self.collator_kwargs or {})})
 
-    @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the model to finetune."""
-        return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), needed=("pad",))
-
     @property
     def label_names(self) -> list[str]:
         """The labels, in the order of their numbers; none to regress numbers or to answer questions."""
@@ -166,7 +159,7 @@ class FinetuningDataModule(PassesDataModule):
     def samples_of(self, name: str, batch: int) -> NDArray[np.int64]:
         """The samples that a batch of an evaluated set has on this rank."""
         passes = self._passes(name)
-        return passes.indices(0, batch)[passes.rank :: passes.num_ranks]
+        return passes.order.global_batch(batch)[passes.rank :: passes.num_ranks, 1]
 
     def _evaluation(self, name: str) -> PassLoader | list[PassLoader]:
         self.setup()

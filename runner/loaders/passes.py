@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from tiryns.runner.data.batches import GatheredSequences, flat_samples, keyed_samples
 from tiryns.runner.data.micro_batch import Batch, FlatSamples
 from tiryns.runner.data.read.documents import Source
-from tiryns.runner.data.text.chunking import Chunker, Flat
+from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.stream import Numbered, ShuffledStream
 from tiryns.runner.data.workers import WorkerLoader, replacing
 from tiryns.runner.loaders.microbatches import row_batch
@@ -76,41 +76,33 @@ class StoredPasses(Passes):
     shuffle: bool
 
     def __post_init__(self) -> None:
-        self.window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
         kind = Shuffled if self.shuffle else Sequential
-        self.order = kind(self.sequences, num_epochs=1, num_batches=None, global_batch_size=1, seed=self.seed)
-        self.num_windows = -(-len(self.sequences) // self.window)
+        window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
+        self.order = kind(self.sequences, 1, None, min(window, len(self.sequences)), self.seed)
+        """The samples of all ranks: those of a batch, or of a window of packed rows."""
 
     def __len__(self) -> int:
         """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
         if self.row_tokens is not None:
             raise TypeError("how many packed rows a pass has shows when it is packed")
-        return self.num_windows
+        return len(self.order)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
         """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         packed, row_numbers = self.row_tokens is not None, count()
-        for window in range(self.num_windows):
+        self.order.set_epoch(self.epoch)
+        for window in range(len(self.order)):
             if not packed and not mine(window):
                 continue
-            indices = self.indices(self.epoch, window)
-            samples = np.column_stack([np.full(len(indices), self.epoch), indices])
-            for rows in self._rows(indices):
+            samples = self.order.global_batch(window)
+            batches = [np.arange(self.rank, len(samples), self.num_ranks)]
+            if packed:
+                lengths = self.sequences.lengths(samples[:, 1])
+                batches = partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
+            for rows in batches:
                 if mine(next(row_numbers) if packed else window):
                     drawn = (self.sequences, window, samples, rows, self.seed, self.stream, packed)
                     yield self.collate(flat_samples(*drawn))
-
-    def indices(self, epoch: int, window: int) -> NDArray[np.int64]:
-        """The samples of a batch, or of a window of packed rows, of all ranks."""
-        start = window * self.window
-        return self.order.epoch_order(epoch, start, min(start + self.window, len(self.sequences)))
-
-    def _rows(self, indices: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """This rank's places in a window of samples, batch by batch."""
-        if self.row_tokens is None:
-            return [np.arange(self.rank, len(indices), self.num_ranks)]
-        lengths = self.sequences.lengths(indices)
-        return partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
 
 
 class PassLoader(WorkerLoader):
@@ -193,13 +185,33 @@ class StreamedPasses(Passes):
         """The batches of this rank in pass `epoch` whose numbers, of packed rows the windows', are `mine`."""
         for number, documents in enumerate(self._windows()):
             turn, rank = divmod(number, self.num_ranks)
-            if rank == self.rank and mine(turn):
-                yield from self._made(number, documents)
+            if rank != self.rank or not mine(turn):
+                continue
+            numbers, contents = zip(*documents, strict=True)
+            cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
+            ids, lengths = cut(contents)
+            if len(lengths) < len(numbers):  # a text without tokens gives no sequence
+                numbers = tuple(n for n, content in documents if len(cut([content])[1]))
+            if not len(lengths):
+                if self.can_skip:  # so that later batches keep their numbers
+                    yield self.filler()
+                continue
+            batches = [np.arange(len(lengths))]
+            if self.row_tokens is not None:
+                order, bounds = pack(lengths, self.row_tokens)
+                batches = np.split(order, bounds[1:-1])
+            starts = np.cumsum(lengths, dtype=np.int64) - lengths
+            key, samples = derive_seed(self.seed, self.stream, number), np.array(numbers, dtype=np.int64)
+            for rows in batches:
+                tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
+                flat = self._flat(samples[rows], tokens, lengths[rows])
+                flat |= {"batch_size": len(lengths), "batch_key": key, "batch_places": rows}
+                yield self.collate(flat)
 
     def settings(self) -> dict[str, object]:
         """The settings that the order of the stream depends on, by their names in the message about a change."""
         return {
-            "source": self.source.fingerprint(),
+            "source": repr(self.source.fingerprint()),
             "seed": self.seed,
             "documents taken at a time": self.window,
             "shuffle_buffer_size": self.order.buffer_size,
@@ -207,20 +219,6 @@ class StreamedPasses(Passes):
             "ranks": self.num_ranks,
             "tokens of a row": self.row_tokens,
         }
-
-    def _made(self, number: int, documents: list[Numbered]) -> Iterator[Batch]:
-        """The batches of a window: one, or one for each packed row."""
-        numbers, (ids, lengths) = self._tokenised(documents)
-        if not len(lengths):
-            if self.can_skip:  # so that later batches keep their numbers
-                yield self.filler()
-            return
-        starts = np.cumsum(lengths, dtype=np.int64) - lengths
-        key = derive_seed(self.seed, self.stream, number)
-        for rows in self._rows(lengths):
-            tokens = ids[ranges(starts[rows], lengths[rows].astype(np.int64))]
-            flat = self._flat(numbers[rows], tokens, lengths[rows])
-            yield self.collate({**flat, "batch_size": len(lengths), "batch_key": key, "batch_places": rows})
 
     def filler(self) -> Batch:
         """A batch of one token without a target."""
@@ -234,21 +232,6 @@ class StreamedPasses(Passes):
         epochs, packed = np.full(len(numbers), self.epoch), self.row_tokens is not None
         flat = keyed_samples(ids, lengths, epochs, numbers, self.seed, self.stream, packed)
         return {**flat, "batch_places": np.arange(len(numbers)), "batch_size": len(numbers)}
-
-    def _rows(self, lengths: NDArray[np.int32]) -> list[NDArray[np.int64]]:
-        if self.row_tokens is None:
-            return [np.arange(len(lengths))]
-        order, bounds = pack(lengths, self.row_tokens)
-        return np.split(order, bounds[1:-1])
-
-    def _tokenised(self, documents: list[Numbered]) -> tuple[NDArray[np.int64], Flat]:
-        """Numbers [D] of the documents that have tokens, these end to end [N], and their lengths [D]."""
-        numbers, contents = zip(*documents, strict=True)
-        cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
-        ids, lengths = cut(contents)
-        if len(lengths) < len(numbers):  # a text without tokens gives no sequence
-            numbers = tuple(n for n, content in documents if len(cut([content])[1]))
-        return np.array(numbers, dtype=np.int64), (ids, lengths)
 
     def _windows(self) -> Iterator[list[Numbered]]:
         """Documents in lists of `window`, the last ones of each shard in shorter lists."""

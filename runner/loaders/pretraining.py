@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.data import pretraining as options
 from tiryns.conf.values import check_choice
@@ -17,7 +16,6 @@ from tiryns.runner.data.store.reader import TokenStore, sampled_counts
 from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
-from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.loaders.base import PassesDataModule, open_splits, validation_sets
 from tiryns.runner.loaders.passes import PassLoader, StoredPasses, StreamedPasses
 from tiryns.runner.objectives import get_collator_cls
@@ -116,11 +114,6 @@ class PretrainingDataModule(PassesDataModule):
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
     @cached_property
-    def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the texts."""
-        return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path))
-
-    @cached_property
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
         known: dict[str, Any] = {
@@ -165,7 +158,7 @@ class PretrainingDataModule(PassesDataModule):
         if isinstance(passes, StoredPasses):
             return {**order, "data": self.train.fingerprint}
         workers = {"num_workers": self.num_workers} if self.packing else {}
-        return {**order, **passes.settings(), **workers, "source": repr(self.source.fingerprint())}
+        return {**order, **passes.settings(), **workers}
 
     def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
         """Passes over the training data, or over the validation set of that name."""

@@ -85,7 +85,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         looks = (has_image.__getitem__, lengths.__getitem__)
         self._batches = ModalityBatches(*looks, len(table), global_batch_size, drop_last)
         self.num_repeated = sum(self._batches.num_repeated)
-        self.total_size = sum(self._batches.num_batches) * global_batch_size
+        self.total_size = self._batches.per_epoch * global_batch_size
         self.num_samples = self.total_size // num_replicas
         counts = zip(self._batches.num_repeated, self._batches.num_dropped, strict=True)
         for name, (repeated, dropped) in zip(("with images", "without images"), counts, strict=True):
@@ -172,6 +172,6 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     def _chunks(self, seed: int, first: int = 0) -> Iterator[NDArray[np.int64]]:
         """Global batches from number `first` on, of at most `_CHUNK` examples at a time."""
-        step, stop = max(1, _CHUNK // self.global_batch_size), sum(self._batches.num_batches)
+        step, stop = max(1, _CHUNK // self.global_batch_size), self._batches.per_epoch
         for start in range(first, stop, step):
             yield self._batches.some(np.arange(start, min(start + step, stop)), seed)[0]

@@ -31,26 +31,28 @@ def epoch_seed(seed: int, epoch: int) -> int:
     return derive_seed(seed, _EPOCH, epoch)
 
 
-def permute(index: int, length: int, seed: int) -> int:
-    """The image of `index` under a keyed bijection of [0, length), in constant time and memory.
+def permute(index: int, length: int, seed: int, inverse: bool = False) -> int:
+    """The image of `index` under a keyed bijection of [0, length), or its `inverse`, in constant time and memory.
 
     Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
 
     Example:
         >>> [permute(index, 5, epoch_seed(0, epoch=0)) for index in range(5)]
         [3, 4, 1, 2, 0]
+        >>> permute(4, 5, epoch_seed(0, epoch=0), inverse=True)
+        1
     """
-    return _image(index, length, seed)
-
-
-def locate(image: int, length: int, seed: int) -> int:
-    """The index whose image under `permute` this is; raises as `permute` does.
-
-    Example:
-        >>> [locate(image, 5, seed=7) for image in (permute(3, 5, seed=7), permute(0, 5, seed=7))]
-        [3, 0]
-    """
-    return _image(image, length, seed, back=True)
+    # integers of numpy would overflow below
+    place, length = operator.index(index), operator.index(length)
+    _check_range(place, place + 1, length)
+    if length <= _SMALL:
+        order = _small_order(length, seed)
+        return order.index(place) if inverse else order[place]
+    network = _network(length, seed)
+    place = _pass(place, network, inverse)
+    while place >= length:
+        place = _pass(place, network, inverse)
+    return place
 
 
 def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
@@ -85,20 +87,6 @@ def _permuted(out: np.ndarray, length: int, seed: int) -> np.ndarray:
     return out.view(np.int64)
 
 
-def _image(place: int, length: int, seed: int, back: bool = False) -> int:
-    # integers of numpy would overflow below
-    place, length = operator.index(place), operator.index(length)
-    _check_range(place, place + 1, length)
-    if length <= _SMALL:
-        order = _small_order(length, seed)
-        return order.index(place) if back else order[place]
-    network = _network(length, seed)
-    place = _pass(place, network, back)
-    while place >= length:
-        place = _pass(place, network, back)
-    return place
-
-
 def _check_range(start: int, stop: int, length: int) -> None:
     """Raises unless 0 <= start <= stop <= length and the length is served."""
     if not 1 <= length <= MAX_LENGTH:
@@ -131,16 +119,16 @@ def _network(length: int, seed: int) -> _Network:
     return _Network((rows, columns), rounds)
 
 
-def _pass(cell: int, network: _Network, back: bool) -> int:
+def _pass(cell: int, network: _Network, inverse: bool) -> int:
     """One pass of a Python integer through the network, or back to the cell whose pass ends at this one."""
     columns = network.sizes[1]
     halves = list(divmod(cell, columns))
-    for number in range(_NUM_ROUNDS)[:: -1 if back else 1]:
+    for number in range(_NUM_ROUNDS)[:: -1 if inverse else 1]:
         (offset, factor), side = network.rounds[number], number & 1
         word = (halves[1 - side] * factor + offset) & _MASK
         word = ((word ^ (word >> 32)) * _MULTIPLIER & _MASK) >> 32
         shift = word * network.sizes[side] >> 32
-        halves[side] = (halves[side] + (-shift if back else shift)) % network.sizes[side]
+        halves[side] = (halves[side] + (-shift if inverse else shift)) % network.sizes[side]
     return halves[0] * columns + halves[1]
 
 

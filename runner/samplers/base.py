@@ -278,7 +278,11 @@ def check_sizes(global_batch_size: int, length: int) -> None:
 
 def check_fingerprint(saved: Fingerprint, present: Fingerprint) -> None:
     """Raises ValueError naming each entry in which two fingerprints differ."""
-    names = [name for name in {**saved, **present} if saved.get(name) != present.get(name)]
-    if names:
-        changes = ", ".join(f"{name} was {saved.get(name)!r} and is {present.get(name)!r}" for name in names)
+    if changes := differences(saved, present):
         raise ValueError(f"The saved place belongs to another sample order: {changes}. Set them back.")
+
+
+def differences(saved: Fingerprint, present: Fingerprint) -> str:
+    """Names each entry in which two fingerprints differ, with both values; empty if they are equal."""
+    names = [name for name in {**saved, **present} if saved.get(name) != present.get(name)]
+    return ", ".join(f"{name} was {saved.get(name)!r} and is {present.get(name)!r}" for name in names)

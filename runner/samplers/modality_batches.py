@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.order.keyed import derive_seed
-from tiryns.runner.order.permutation import locate, permute_many
+from tiryns.runner.order.permutation import permute, permute_many
 
 Look = Callable[[NDArray[np.int64]], NDArray[np.generic]]
 """What is known of examples, given their indices int64 [D]."""
@@ -19,10 +19,10 @@ INDEX = (1 << 32) - 1
 """The bits of the index in a word."""
 
 _LONGEST = (1 << 31) - 1
+_FULL = 1 << 62  # more than any sum of lengths
 _BLOCK = 1 << 20  # examples looked at together
 _LINE = 16  # bytes of the bit map between two counts
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-_ONES = _BITS.sum(axis=1, dtype=np.uint8)
 _SET = np.argsort(1 - _BITS, axis=1, kind="stable")
 """The bits that are set in each byte, ascending, before those that are not."""
 
@@ -60,10 +60,10 @@ class Modality(NamedTuple):
         """The indices of the members of some numbers, int64 [D] both."""
         lines = np.searchsorted(self.before, numbers.astype(np.uint32), side="right") - 1
         bits, rest = self.bits[lines] ^ np.uint8(self.inverted), numbers - self.before[lines]
-        counts = np.cumsum(_ONES[bits], axis=1, dtype=np.uint8)
+        counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.uint8)
         byte, rows = (counts <= rest[:, None]).sum(axis=1), np.arange(len(numbers))
         bits = bits[rows, byte]
-        rest -= counts[rows, byte] - _ONES[bits]
+        rest -= counts[rows, byte] - np.bitwise_count(bits)
         indices: NDArray[np.int64] = (lines * _LINE + byte) * 8 + _SET[bits, rest]
         return indices
 
@@ -95,7 +95,7 @@ def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[M
             counts[kind] += len(own)
     ones = np.zeros(len(bits) + 1, np.uint32)
     for line in range(0, len(bits), _BLOCK):
-        ones[line + 1 : line + 1 + _BLOCK] = _ONES[bits[line : line + _BLOCK]].sum(axis=1)
+        ones[line + 1 : line + 1 + _BLOCK] = np.bitwise_count(bits[line : line + _BLOCK]).sum(axis=1)
     images = np.cumsum(ones, dtype=np.uint32)[:-1]
     texts = np.arange(len(bits), dtype=np.uint32) * np.uint32(8 * _LINE) - images
     return [
@@ -143,10 +143,11 @@ class ModalityBatches:
         self._modalities = scan(has_image, lengths, num_examples, keep=size if drop_last else 1)
         counts = [modality.size for modality in self._modalities]
         self.num_batches = [n // size if drop_last else -(-n // size) for n in counts]
+        self.per_epoch = sum(self.num_batches)
         self.num_repeated = [max(0, m * size - n) for n, m in zip(counts, self.num_batches, strict=True)]
         self.num_dropped = [max(0, n - m * size) for n, m in zip(counts, self.num_batches, strict=True)]
         self._first = (-1, -1)
-        if not sum(self.num_batches):
+        if not self.per_epoch:
             raise ValueError(
                 f"No batch is left: global_batch_size is {size}, there are {counts[0]} examples with images and "
                 f"{counts[1]} without, and drop_last leaves out what does not fill a batch. Lower "
@@ -162,7 +163,7 @@ class ModalityBatches:
             self._first = seed, self._find_first(seed)
         first = self._first[1]
         numbers = np.where(numbers == first, 0, np.where(numbers == 0, first, numbers))
-        rows = permute_many(numbers, sum(self.num_batches), derive_seed(seed, BATCHES))
+        rows = permute_many(numbers, self.per_epoch, derive_seed(seed, BATCHES))
         indices = np.empty((len(rows), self.size), np.int64)
         sizes = np.full(len(rows), self.size)
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
@@ -177,14 +178,16 @@ class ModalityBatches:
 
     def _find_first(self, seed: int) -> int:
         """Where the shuffled batches have the one with the longest example; of equal ones, that of the lowest index."""
-        found, base, total = [], 0, sum(self.num_batches)
+        found, base = [], 0
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
-                place = locate(number, modality.size, derive_seed(seed, kind))
+                place = permute(number, modality.size, derive_seed(seed, kind), inverse=True)
                 places = [p for p in (place, place + modality.size) if p < count * self.size]
                 rows = [base + p // self.size for p in places]
                 if rows:  # else it is left out
-                    found.append((word, min(locate(row, total, derive_seed(seed, BATCHES)) for row in rows)))
+                    order = derive_seed(seed, BATCHES)
+                    numbers = [permute(row, self.per_epoch, order, inverse=True) for row in rows]
+                    found.append((word, min(numbers)))
                     break
             base += count
         return min(found)[1]
@@ -202,29 +205,15 @@ def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]
     """The rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
 
     Each example goes to the rank with the smallest sum so far, of equals to the first; a rank with B / R examples is
-    full. One word per rank and batch holds, from the top: the sum, the word's own place in the table, and the number of
-    examples, so that the least word of a batch says where it stands.
+    full.
     """
     num_batches, size = lengths.shape
-    if num_ranks == 1:
-        return np.zeros((size, num_batches), dtype=np.int64)
-    share, full = size // num_ranks, 1 << 62
-    count_bits, place_bits = share.bit_length(), (num_ranks * num_batches).bit_length()
-    assert int(lengths.max()) * share < full >> (count_bits + place_bits)
-    words = (np.arange(num_ranks * num_batches) << count_bits).reshape(num_ranks, num_batches)
-    flat = words.reshape(-1)
-    amounts = np.left_shift(lengths.T, count_bits + place_bits, order="C") + 1
-    places = np.empty_like(amounts)
-    least, count = np.empty((2, num_batches), dtype=np.int64)
-    is_full = np.empty(num_batches, dtype=bool)
-    for place, amount in zip(places, amounts, strict=True):
-        np.min(words, axis=0, out=least)
-        np.right_shift(least, count_bits, out=place)
-        np.bitwise_and(place, (1 << place_bits) - 1, out=place)
-        np.add(least, amount, out=least)
-        np.bitwise_and(least, (1 << count_bits) - 1, out=count)
-        np.equal(count, share, out=is_full)
-        np.putmask(least, is_full, full)
-        flat[place] = least
-    ranks: NDArray[np.int64] = places // num_batches
+    sums = np.zeros((num_ranks, num_batches), dtype=np.int64)
+    room = np.full(num_ranks * num_batches, size // num_ranks)
+    ranks = np.empty((size, num_batches), dtype=np.int64)
+    for rank, amounts in zip(ranks, lengths.T, strict=True):
+        np.argmin(sums, axis=0, out=rank)
+        cells = rank * num_batches + np.arange(num_batches)
+        room[cells] -= 1
+        sums.reshape(-1)[cells] += np.where(room[cells], amounts, _FULL)
     return ranks

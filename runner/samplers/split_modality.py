@@ -65,7 +65,7 @@ class SplitModality(GlobalBatchSampler):
     def global_batch(self, step: int) -> NDArray[np.int64]:
         """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
-        epoch, number = divmod(step, self._batches_per_epoch())
+        epoch, number = divmod(step, self._batches.per_epoch)
         epoch += self.first_epoch
         found, sizes = self._batches.some(np.array([number]), epoch_seed(self.seed, epoch))
         indices = found[0, : sizes[0]]
@@ -75,17 +75,14 @@ class SplitModality(GlobalBatchSampler):
         if self.num_batches is not None:
             return self.num_batches
         assert self.num_epochs is not None
-        return max(1, round(self.num_epochs * self._batches_per_epoch()))
+        return max(1, round(self.num_epochs * self._batches.per_epoch))
 
     def epochs_of_pass(self) -> int:
         """Epochs of a pass, rounded up."""
-        return -(-len(self) // self._batches_per_epoch())
+        return -(-len(self) // self._batches.per_epoch)
 
     def _lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         lengths = self.dataset.lengths(indices).astype(np.int64)
         if not getattr(self.dataset, "lengths_count_images", False):
             lengths += np.asarray(self.dataset.modalities(indices), dtype=bool) * self.image_patches
         return lengths
-
-    def _batches_per_epoch(self) -> int:
-        return sum(self._batches.num_batches)

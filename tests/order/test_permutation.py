@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiryns.runner.order.permutation import epoch_seed, locate, permute, permute_many
+from tiryns.runner.order.permutation import epoch_seed, permute, permute_many
 
 BILLION = 10**9
 SOME, CELLS = 1 << 18, 1 << 12
@@ -31,13 +31,13 @@ def test_a_sample_is_found_where_it_was_put(length: int, seed: int, data: st.Dat
     indices = data.draw(st.lists(st.integers(0, length - 1), max_size=8))
     images = permute_many(np.array(indices, dtype=np.int64), length, seed).tolist()
     assert images == [permute(index, length, seed) for index in indices]
-    assert [locate(image, length, seed) for image in images] == indices
+    assert [permute(image, length, seed, inverse=True) for image in images] == indices
 
 
 def test_what_is_outside_the_range_is_refused() -> None:
     for outside in (-1, 5):
         with pytest.raises(IndexError, match="not all in"):
-            locate(outside, 5, 0)
+            permute(outside, 5, 0, inverse=True)
         with pytest.raises(IndexError, match="not all in"):
             permute_many(np.array([2, outside]), 5, 0)
 
@@ -48,22 +48,22 @@ def cells(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def test_the_samples_of_any_stretch_of_an_epoch_come_from_everywhere() -> None:
-    drawn = SOME
-    starts = (0, BILLION // 3, BILLION - drawn)
+    starts = (0, BILLION // 3, BILLION - SOME)
     counts = []
     for epoch, start in enumerate(starts):
-        found = permute_many(np.arange(start, start + drawn), BILLION, epoch_seed(0, epoch))
-        assert len(np.unique(found)) == drawn
+        found = permute_many(np.arange(start, start + SOME), BILLION, epoch_seed(0, epoch))
+        assert len(np.unique(found)) == SOME
         counts.append(np.bincount(cells(found, CELLS), minlength=CELLS))
         pairs = cells(found[:-1], 32) * 32 + cells(found[1:], 32)  # of neighbours in the epoch
         assert abs(z_score(np.bincount(pairs, minlength=1 << 10))) < 4
-        assert abs(z_score(np.bincount(found % 1024, minlength=1024), drawn / BILLION)) < 4
-    assert max(abs(z_score(count, drawn / BILLION)) for count in counts) < 4
+        assert abs(z_score(np.bincount(found % 1024, minlength=1024), SOME / BILLION)) < 4
+    assert max(abs(z_score(count, SOME / BILLION)) for count in counts) < 4
 
 
 def test_each_sample_comes_anywhere_in_an_epoch_and_elsewhere_in_the_next() -> None:
     neighbours = range(123_456_789, 123_456_789 + 10_000)
-    places = np.array([[locate(i, BILLION, epoch_seed(3, epoch)) for i in neighbours] for epoch in (0, 1)])
+    seeds = [epoch_seed(3, epoch) for epoch in (0, 1)]
+    places = np.array([[permute(i, BILLION, seed, inverse=True) for i in neighbours] for seed in seeds])
     for row in places:
         assert abs(z_score(np.bincount(cells(row, 100), minlength=100))) < 4
         assert abs(z_score(np.bincount(cells(row[:-1], 10) * 10 + cells(row[1:], 10), minlength=100))) < 4

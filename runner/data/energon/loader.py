@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -136,10 +137,10 @@ class EnergonDataloader:
         self.dataloader, self.skip_budget, self._remake = dataloader, skip_budget, remake
         self._batches = _Batches(dataloader, cyclic_iter(dataloader))
         self._num_workers: int = getattr(dataloader, "num_workers", 0)
-        self._restored: Any = None
-        self._taken = self._to_skip = 0
+        self._taken = 0
+        """Batches since the loader began or was restored, skipped ones included."""
         self._known: tuple[Any, int] = None, 0
-        """A state as plain values, and how many batches the stream is behind it."""
+        """The last known state as plain values, and the number of batches since then."""
 
     def __iter__(self) -> Self:
         return self
@@ -157,39 +158,37 @@ class EnergonDataloader:
         return batch
 
     def _fetched(self) -> Any:
+        count = 1 if self._taken else self._known[1] + 1
         if starts := self._num_workers and not self._taken:
             workers.wait_before_fork(self._num_workers)
             workers.watch.listen()
-        for _ in range(self._to_skip + 1):
-            batch = workers.fetch(self._batches)
-        self._taken += self._to_skip + 1
-        self._to_skip = 0
+        try:
+            for _ in range(count):
+                batch = workers.fetch(self._batches)
+        except workers.WorkerDeath:
+            loaders.kill(self._batches)
+            loaders.forget(self.dataloader)
+            raise
+        self._taken += count
         if starts:
             loaders.take_over(self._batches)
         return batch
 
     def _after(self, death: workers.WorkerDeath) -> Any:
-        self._end_dead()
         if self._remake is None:
             raise death
         self.dataloader = self._remake()
         self._batches = _Batches(self.dataloader, cyclic_iter(self.dataloader))
-        state, self._to_skip = self._known
-        log.warning("%s; new ones read %d batches again and go on", death, self._to_skip)
-        self._taken, self._restored = 0, from_plain(state)
+        state, behind = self._known
+        log.warning("%s; new ones read %d batches again and go on", death, behind)
+        self._taken = 0
         self.dataloader.restore_state_rank(from_plain(state))
         try:
             return self._fetched()
         except workers.WorkerDeath as again:
-            self._end_dead()
             raise RuntimeError(
                 "loader processes of energon were killed, and the new ones too; is there memory for data.num_workers?"
             ) from again
-
-    def _end_dead(self) -> None:
-        if loaders.running(self.dataloader) is not None:
-            loaders.kill(self._batches)
-            loaders.forget(self.dataloader)
 
     def __len__(self) -> int:
         """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
@@ -201,24 +200,19 @@ class EnergonDataloader:
         With a `skip_budget`, or with batches to skip from there, a dict of it as `state`, `skip` and `stock`.
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
-        if self._taken >= max(1, self._num_workers) or (self._restored is None and not self._num_workers):
-            try:
+        if self._taken >= max(1, self._num_workers) or (self._known[0] is None and not self._num_workers):
+            with suppress(workers.WorkerDeath):  # the dead do not answer
                 state = to_plain(workers.ask(self._batches, self.dataloader.save_state_rank))
-            except workers.WorkerDeath:  # the dead do not answer
-                return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
-            self._known = state, 0
-            return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
-        return {"state": to_plain(self._restored), "skip": self._taken + self._to_skip, "stock": skip_budget}
+                self._known = state, 0
+                return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
+        return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
 
     def restore_state(self, state: Any) -> None:
         """Resumes where a stream of the same layout saved `state`; call it before the first batch."""
         assert not self._taken, "a stream that has begun cannot be moved"
         ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
         saved = state if ours else {"state": state, "skip": 0, "stock": None}
-        self._restored = from_plain(saved["state"])
-        # Energon keeps and changes what it is given.
-        self.dataloader.restore_state_rank(from_plain(saved["state"]))
-        self._to_skip = saved["skip"]
+        self.dataloader.restore_state_rank(from_plain(saved["state"]))  # which energon changes
         self._known = saved["state"], saved["skip"]
         if self.skip_budget is not None and saved["stock"] is not None:
             self.skip_budget.restore(saved["stock"])

@@ -13,6 +13,7 @@ from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModal
 from tiryns.runner.data.replicas import Replica, find_replica, gathered
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
 from tiryns.runner.data.vision.conversations import ConversationReader
+from tiryns.runner.samplers.base import differences
 
 logger = logging.getLogger("tiryns")
 
@@ -198,11 +199,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader(), self.val_dataloader()
 
     def train_dataloader(self) -> Any:
-        """The endless stream of micro-batches."""
-        return self.stream()
-
-    def stream(self) -> EnergonDataloader:
-        """The training stream, resumed from the checkpoint; created on first use."""
+        """The endless stream of micro-batches, resumed from the checkpoint; created on first use."""
         if self.train_dataloader_object is None:
 
             def make() -> SavableDataLoader:
@@ -216,11 +213,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader_object
 
     def val_dataloader(self) -> Any:
-        """This replica's share of the validation split, if there is one."""
-        return self.evaluation() if source.count_samples(self.path, "val") else []
-
-    def evaluation(self) -> EnergonPass:
-        """The validation split, created on first use."""
+        """This replica's share of the validation split, created on first use; an empty list without the split."""
+        if not source.count_samples(self.path, "val"):
+            return []
         if self.val_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_val_workers, "val"), "val")
             loader = worker_safe(energon.get_loader(dataset), self.pin_memory)
@@ -250,13 +245,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes this replica's stream. Raises ValueError for another layout, unless changes are accepted."""
-        saved, ours = state.get("layout", {}), self.layout_of_stream()
-        names = [name for name in {**saved, **ours} if saved.get(name) != ours.get(name)]
-        if not names:
+        changes = differences(state.get("layout", {}), self.layout_of_stream())
+        if not changes:
             self._to_restore = state["streams"][self.data_parallel().rank]
             return
-        changed = ", ".join(f"{name} was {saved.get(name)!r} and is {ours.get(name)!r}" for name in names)
-        message = f"the stream of an energon data set goes on only in the layout it was saved in: {changed}"
+        message = f"the stream of an energon data set goes on only in the layout it was saved in: {changes}"
         if not self.accept_changes:
             raise ValueError(f"{message}. To begin the stream again, set resume_changed_data=true")
         logger.warning("%s; it begins again", message)

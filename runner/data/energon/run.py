@@ -231,7 +231,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
                 f"a global batch of {self.global_batch_size} is not a multiple of data.micro_batch_size="
                 f"{self.micro_batch_size} x {replicas} ranks; change sampler.global_batch_size or one of them"
             )
-        return GlobalBatchStream(self.stream(), num_micro, self.start, self.max_steps)
+        return GlobalBatchStream(super().train_dataloader(), num_micro, self.start, self.max_steps)
 
     def val_dataloader(self) -> list[EvaluationPass]:
         """One pass over the validation split, over all ranks."""
@@ -240,7 +240,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         assert self.trainer is not None
         filler = self.make_task_encoder("val", ErrorCollector(0)).filler
         device = self.trainer.strategy.root_device
-        return [EvaluationPass(self.evaluation(), filler, self.data_parallel(), device)]
+        return [EvaluationPass(super().val_dataloader(), filler, self.data_parallel(), device)]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes the stream from a checkpoint; raises as `EnergonMultiModalDataModule.load_state_dict`."""

@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from megatron import energon
 from megatron.energon import CaptioningSample, Sample, TaskEncoder, VQASample, stateless
 from megatron.energon import edataclass as sample_type
+from torch.utils.data import default_convert
 
 from tiryns.runner.data.energon.source import ErrorCollector
 from tiryns.runner.data.micro_batch import Collate, FlatSamples, MicroBatch, Tokenizer
@@ -234,10 +234,7 @@ def identity(sample: Sample) -> str:
     return f"{sample.__sources__[0].dataset_path}/{place(sample)}" if sample.__sources__ else place(sample)
 
 
-def flat_tensors(flat: object) -> Any:
+def flat_tensors(flat: FlatSamples) -> MicroBatch:
     """Flat samples with tensors instead of arrays: a micro-batch without padding or packing."""
-    if isinstance(flat, dict):
-        return {name: flat_tensors(value) for name, value in flat.items()}
-    if isinstance(flat, np.ndarray):
-        return torch.from_numpy(flat.view(np.int64) if flat.dtype == np.uint64 else flat)
-    return flat
+    tensors: MicroBatch = default_convert({**flat, "keys": flat["keys"].view(np.int64)})
+    return tensors

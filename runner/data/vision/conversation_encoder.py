@@ -73,7 +73,13 @@ class ConversationEncoder:
         self.place = str(tokenizer.convert_ids_to_tokens(images.place_id))
         self.max_length, self.too_long, self.ignore_index = max_length, too_long, ignore_index
         self.template = tokenizer.get_chat_template() if tokenizer.chat_template else PLAIN_TEMPLATE
-        self._in_parts = self._takes_parts()
+        # as the templates of processors do, it may need a turn in parts, each with its type
+        probe = [{"role": USER, "content": [{"type": "text", "text": "probe"}]}]
+        try:
+            text = render_chat(self.template, probe, tokenizer.special_tokens_map, generate=False)
+        except ValueError:  # a template for plain text meets a list
+            text = ""
+        self._in_parts = "probe" in text and "'type'" not in text and '"type"' not in text
         greeting = Conversation("greeting", [Turn(USER, "hello"), Turn(ASSISTANT, "hi")], [], [], None, "")
         self.end_token_id = int(self._whole(greeting, [])[0].labels[-1])
 
@@ -185,12 +191,3 @@ class ConversationEncoder:
             if text:
                 parts.append({"type": "text", "text": text})
         return parts
-
-    def _takes_parts(self) -> bool:
-        """Whether the chat template needs a turn in parts, each with its type, as those of processors do."""
-        probe = [{"role": USER, "content": [{"type": "text", "text": "probe"}]}]
-        try:
-            text = render_chat(self.template, probe, self.tokenizer.special_tokens_map, generate=False)
-        except ValueError:  # a template for plain text meets a list
-            return False
-        return "probe" in text and "'type'" not in text and '"type"' not in text

@@ -4,7 +4,7 @@ Letters in shapes: B rows, T tokens of a row.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -34,9 +34,10 @@ class ImageArguments:
                 "LLaVA, Idefics 3, SmolVLM, Qwen-VL, InternVL, Gemma 3 and others do"
             )
         self.model, self.image_token_id = model, image_token_id
-        self._forward, self._tower = _parameters(model.forward), _parameters(model.get_image_features)
+        self._forward = {*inspect.signature(model.forward).parameters}
+        self._tower = {*inspect.signature(model.get_image_features).parameters}
         rope_index = getattr(model, "get_rope_index", None)
-        self._rope_index = None if rope_index is None else _parameters(rope_index)
+        self._rope_index = rope_index and {*inspect.signature(rope_index).parameters}
         self._marks = marks if marks in self._forward else None
         self.prompts_are_marked = marks is None and "token_type_ids" in self._forward
 
@@ -45,7 +46,11 @@ class ImageArguments:
         ids, images = micro_batch["input_ids"], micro_batch.get("images", {})
         found = self._of_images(ids, images)
         if "cu_seqlens" in micro_batch and self._rope_index is not None:
-            found["position_ids"] = self._positions(self._rope_index, micro_batch, images)
+            # positions [3, 1, T] in time, height and width, the same as those of each sample alone
+            rows, mask = (unpacked(row, micro_batch, 0) for row in (ids, torch.ones_like(ids)))
+            given = {**self._of_images(rows, images), "input_ids": rows, "attention_mask": mask}
+            positions, _ = self.model.get_rope_index(**_select(given, self._rope_index))
+            found["position_ids"] = packed_again(positions.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
         if self.prompts_are_marked:
             # 0 up to the first place of each row that predicts a target, 1 after it
             targets = micro_batch["target_positions"]
@@ -73,22 +78,9 @@ class ImageArguments:
         marked = {} if self._marks is None else {self._marks: (ids == self.image_token_id).long()}
         return _select(images, self._forward) | marked
 
-    def _positions(self, names: set[str], micro_batch: MicroBatch, images: Mapping[str, Tensor]) -> Tensor:
-        """Positions [3, 1, T] in time, height and width of packed samples, the same as those of each alone."""
-        ids = unpacked(micro_batch["input_ids"], micro_batch, 0)
-        mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
-        given = {**self._of_images(ids, images), "input_ids": ids, "attention_mask": mask}
-        found, _ = self.model.get_rope_index(**_select(given, names))
-        return packed_again(found.permute(1, 2, 0), micro_batch).permute(2, 0, 1)
-
 
 def _select(tensors: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in tensors.items() if name in names}
-
-
-def _parameters(function: Callable[..., object]) -> set[str]:
-    """The names of a function's parameters, without `**kwargs`."""
-    return {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD}
 
 
 def _tensors(part: object) -> list[Tensor]:

@@ -3,8 +3,7 @@
 Letters in shapes: B rows, T tokens, M prompts or samples that are asked, K tokens written.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -66,7 +65,15 @@ class VisionLanguageModel(SparseMaskedLM):
                 f"{type(pretrained).__name__} gives an image {len(features)} features, but the text has {places} "
                 "places for it: image size and patches of model and processor do not fit together"
             )
-        self._freeze_unused([features, *further])
+        # no feature depends on some parameters, such as those of the tower's last layers: they are frozen
+        trained = [p for p in self.vision_parameters if p.requires_grad]
+        total = torch.stack([tensor.sum() for tensor in (features, *further)]).sum()
+        gradients = torch.autograd.grad(total, trained, allow_unused=True)
+        unused = [p for p, gradient in zip(trained, gradients, strict=True) if gradient is None]
+        for parameter in unused:
+            parameter.requires_grad_(False)
+        if count := sum(p.numel() for p in unused):
+            log.info("%s parameters of the vision tower are frozen: no feature depends on them", f"{count:,}")
 
     @property
     def core(self) -> Any:
@@ -150,7 +157,10 @@ class VisionLanguageModel(SparseMaskedLM):
         further = self.image_arguments.of_prompts(turned, images)
         if not images and isinstance(self, FSDPModule):
             self._zero_of_images()  # other ranks run the tower
-        with self._padded_attention():
+        attention = attention_of(self.core.config)
+        if self.position_offset is not None:  # the attention of packed rows takes no padding on the left
+            self.core.set_attn_implementation(self._attention)
+        try:
             written = self.pretrained.generate(  # type: ignore[operator]
                 input_ids=turned,
                 attention_mask=mask,
@@ -158,6 +168,9 @@ class VisionLanguageModel(SparseMaskedLM):
                 synced_gpus=isinstance(self, FSDPModule),
                 **further,
             )[:, turned.shape[1] :]
+        finally:
+            if self.position_offset is not None:
+                self.core.set_attn_implementation(attention)
         missing = max_new_tokens - written.shape[1]
         return nn.functional.pad(written, (0, missing), value=self.pad_token_id)
 
@@ -167,30 +180,6 @@ class VisionLanguageModel(SparseMaskedLM):
         text = config.get_text_config()
         language = f"text {text.num_hidden_layers} layers of {text.hidden_size}"
         return f"{config.model_type}, {language}, vision {vision:,} parameters"
-
-    @contextmanager
-    def _padded_attention(self) -> Iterator[None]:
-        """A context in which the language model takes rows padded on the left."""
-        if self.position_offset is None:
-            yield
-            return
-        packed = attention_of(self.core.config)
-        self.core.set_attn_implementation(self._attention)
-        try:
-            yield
-        finally:
-            self.core.set_attn_implementation(packed)
-
-    def _freeze_unused(self, features: list[Tensor]) -> None:
-        """Freezes the parameters of the tower that no feature depends on, such as those of its last layers."""
-        trained = [p for p in self.vision_parameters if p.requires_grad]
-        total = torch.stack([tensor.sum() for tensor in features]).sum()
-        gradients = torch.autograd.grad(total, trained, allow_unused=True)
-        unused = [p for p, gradient in zip(trained, gradients, strict=True) if gradient is None]
-        for parameter in unused:
-            parameter.requires_grad_(False)
-        if count := sum(p.numel() for p in unused):
-            log.info("%s parameters of the vision tower are frozen: no feature depends on them", f"{count:,}")
 
     def _zero_of_images(self) -> Tensor:
         """Zero, with gradients of zero for the parameters that images go through.

@@ -146,15 +146,14 @@ class AutomaticModule(ModelModule):
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """The step; what was set up for it ends."""
         super().optimizer_step(*args, **kwargs)
-        self._end_step()
+        self.end_step()
 
-    def on_train_end(self) -> None:
-        """Ends a step that was not taken."""
-        self._end_step()
-
-    def _end_step(self) -> None:
+    def end_step(self) -> None:
+        """Ends what was set up for a step, taken or not."""
         self._in_step = False
         self._step.close()
+
+    on_train_end = end_step
 
     def on_validation_start(self) -> None:
         """Starts the figures of the evaluated sets, with the weights to evaluate."""
@@ -198,15 +197,13 @@ class AutomaticModule(ModelModule):
             weights = self.gathered_weights()
             if self.trainer.is_global_zero:
                 folder.mkdir(parents=True, exist_ok=True)
-                target = folder / f"step-{self.trainer.global_step:08d}"
-                write_model(self.model, self.tokenizer, target, self._card(), weights, {})
-
-    def _card(self) -> str:
-        return (
-            "---\nlibrary_name: transformers\ntags: [tiryns]\n---\n\n"
-            f"# {type(self.model.pretrained).__name__}, {self.model.describe()}\n\n"
-            f"Trained for {self.trainer.global_step:,} steps with `runner.modules.{type(self).__name__}`.\n"
-        )
+                step = self.trainer.global_step
+                card = (
+                    "---\nlibrary_name: transformers\ntags: [tiryns]\n---\n\n"
+                    f"# {type(self.model.pretrained).__name__}, {self.model.describe()}\n\n"
+                    f"Trained for {step:,} steps with `runner.modules.{type(self).__name__}`.\n"
+                )
+                write_model(self.model, self.tokenizer, folder / f"step-{step:08d}", card, weights, {})
 
     @property
     def stage(self) -> str:

@@ -19,11 +19,12 @@ from tiryns.runner.evaluation.predictions import Gather
 from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
 from tiryns.runner.models.task_model import Output
 from tiryns.runner.modules.automatic.base import AutomaticModule
+from tiryns.runner.objectives.labelled.finetuning import label_config
 from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_trainer_task
-from tiryns.runner.tasks.base import Evaluated, TrainerTask, unnamed_labels
+from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, unnamed_labels
 
 
 @dataclass(eq=False)
@@ -134,8 +135,7 @@ class FinetuningModule(AutomaticModule):
                 f"the data has {len(names)} labels, the model {config.num_labels}: set num_labels={len(names)}"
             )
         if len(names) == config.num_labels and config.id2label == unnamed_labels(config.num_labels):
-            config.id2label = dict(enumerate(names))
-            config.label2id = {name: number for number, name in enumerate(names)}
+            config.update(label_config(names))
 
     def configure_optimizers(self) -> Any:
         """The optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
@@ -159,16 +159,12 @@ class FinetuningModule(AutomaticModule):
             training_steps=max(0, steps - warmup) if falls else -1,
             training_decay=0.0 if falls else 1.0,
         )
-        power, end, rate = (
-            chosen.get("power"),
-            chosen.get("lr_end", 0.0),
-            float(optimizer.param_groups[0]["lr"]),
-        )
-        end = end / rate if rate else 0.0
+        power, rate = chosen.get("power", 1.0), float(optimizer.param_groups[0]["lr"])
+        end = chosen.get("lr_end", 0.0) / rate if rate else 0.0
 
         def factor(step: int) -> float:
-            linear = schedule.factor(step)
-            return linear if step < warmup or power is None else end + (1.0 - end) * linear**power
+            of_schedule = schedule.factor(step)
+            return of_schedule if step < warmup else end + (1.0 - end) * of_schedule**power
 
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
@@ -182,9 +178,14 @@ class FinetuningModule(AutomaticModule):
     on_test_epoch_end = AutomaticModule.on_validation_epoch_end
 
     def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
-        """Adds a batch to the loss and the metrics of its set."""
+        """Adds a batch to the figures of its set; windows of a question are joined if the data module is our own."""
         if number not in self._sets:
-            self._sets[number] = self._new_figures()
+            names = label_names(self.model.pretrained.config)
+            tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
+            decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
+            joined = self.task.joined(sets[self.stage]) if self.stage in sets else None
+            made = SetFigures(self.task, names, decode) if joined is None else LabelledSet(joined)
+            self._sets[number] = made
         figures = self._sets[number]
         if isinstance(figures, LabelledSet):
             samples = torch.full((len(micro_batch["input_ids"]),), -1, device=self.device)
@@ -196,12 +197,3 @@ class FinetuningModule(AutomaticModule):
     def set_figures(self, number: int) -> dict[str, float]:
         """Loss and metrics of a set, over all ranks."""
         return self._sets[number].finish(self.gather_objects, self.sum_over_ranks)
-
-    def _new_figures(self) -> SetFigures | LabelledSet:
-        """Figures of a set before its first batch; windows of a question are joined if the data module is our own."""
-        config: Any = self.model.pretrained.config
-        names = [name for _, name in sorted(config.id2label.items())]
-        tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
-        decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
-        joined = self.task.joined(sets[self.stage]) if self.stage in sets else None
-        return SetFigures(self.task, names, decode) if joined is None else LabelledSet(joined)

@@ -89,7 +89,7 @@ def test_micro_batch_has_tokens_labels_and_pixels_of_each_sample(
     tmp_path: Path, vision: VisionProcessor
 ) -> None:
     data = module(written(tmp_path / "set", [row(i) for i in range(6)]), vision)
-    batch = next(data.stream())
+    batch = next(data.train_dataloader())
     ends = np.cumsum(batch["lengths"])
     assert len(batch["input_ids"]) == len(batch["labels"]) == ends[-1]
     assert len(batch["images"]["pixel_values"]) == batch["image_counts"].sum()
@@ -180,10 +180,10 @@ def test_rows_are_filled_and_hold_whole_samples(tmp_path: Path, vision: VisionPr
     plain, packed = (
         module(folder, vision, micro_batch_size=1, packing_buffer_size=p, row_length=64) for p in (None, 12)
     )
-    samples = {b["sample_names"][0]: b for b in (next(plain.stream()) for _ in range(24))}
+    samples = {b["sample_names"][0]: b for b in (next(plain.train_dataloader()) for _ in range(24))}
     lengths, met = [], []
     for _ in range(8):
-        batch = next(packed.stream())
+        batch = next(packed.train_dataloader())
         lengths.append(int(batch["lengths"].sum()))
         starts = np.cumsum(batch["lengths"]) - batch["lengths"].numpy()
         for name, start, length in zip(batch["sample_names"], starts, batch["lengths"].tolist(), strict=True):
@@ -202,16 +202,16 @@ def test_undecodable_image_ends_the_stream_or_is_left_out_and_counted(
     files = [row(i) for i in range(6)]
     files[4]["0.png"] = b"broken"
     folder = written(tmp_path / "set", files)
-    stream = module(folder, vision).stream()
+    stream = module(folder, vision).train_dataloader()
     with pytest.raises(ValueError, match=r"000000004.*cannot be decoded.*set data\.max_bad_samples"):
         list(islice(stream, 3))
     data = module(folder, vision, max_bad_samples=1)
-    names = [name for _ in range(9) for name in next(data.stream())["sample_names"]]
+    names = [name for _ in range(9) for name in next(data.train_dataloader())["sample_names"]]
     assert len(names) == 15, "three passes, one sample missing in each"
     assert len(data.skip_budget.bad) == 1, "met three times, counted once"
-    state = data.stream().save_state()
+    state = data.train_dataloader().save_state()
     resumed = module(folder, vision, max_bad_samples=1)
-    resumed.stream().restore_state(state)
+    resumed.train_dataloader().restore_state(state)
     assert resumed.skip_budget.bad == data.skip_budget.bad
 
 
@@ -223,10 +223,10 @@ def test_shard_of_which_nothing_can_be_read_does_not_spin(
     (folder / "train-000000.tar").unlink()
     data = module(folder, vision, num_workers=workers)
     with pytest.raises(ValueError, match=r"train-000000\.tar'.*cannot be read"):
-        next(data.stream())
+        next(data.train_dataloader())
     data.teardown("fit")
     with pytest.raises(ValueError, match=r"More than data\.max_bad_samples=2"):
-        next(module(folder, vision, max_bad_samples=2).stream())
+        next(module(folder, vision, max_bad_samples=2).train_dataloader())
 
 
 @pytest.mark.slow
@@ -248,4 +248,4 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path, vision: VisionProce
     with pytest.raises(ValueError, match=r"data\.micro_batch_size must be 1 or more, not 0"):
         module(folder, vision, micro_batch_size=0)
     with pytest.raises(ValueError, match="3 training samples for 1 ranks x 4 workers"):
-        module(folder, vision, num_workers=4).stream()
+        module(folder, vision, num_workers=4).train_dataloader()
