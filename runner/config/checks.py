@@ -32,6 +32,7 @@ from tiryns.runner.run.errors import explain, wants_traceback
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_free, check_links, model_folder
 from tiryns.runner.run.recording import config_hash
+from tiryns.runner.run.yaml_files import leaves
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -81,8 +82,9 @@ def check_config(config: DictConfig) -> None:
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)
     check_targets(config)
-    for name, value in values.items():
-        _check_sizes(name, value)
+    for key, value in leaves(values):
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
     chosen = _check_fields(config, values)
     _check_task(values)
     for option, settings in chosen:
@@ -113,14 +115,6 @@ def _plain(config: DictConfig, name: str) -> Any:
     if not OmegaConf.is_config(value) or OmegaConf.is_interpolation(config, name):
         return value
     return OmegaConf.to_container(value, resolve=name in RESOLVED)
-
-
-def _check_sizes(key: str, value: object) -> None:
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, part in parts:
-        _check_sizes(f"{key}.{name}", part)
 
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:

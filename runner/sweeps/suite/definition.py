@@ -14,7 +14,7 @@ from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.types import Override
 
 from tiryns.conf.values import suggest
-from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
+from tiryns.runner.run.yaml_files import file_on_search_path, names_on_search_path
 from tiryns.runner.sweeps.suite import fields
 
 
