@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import field, fields, is_dataclass
 from functools import cache
@@ -196,6 +196,19 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
     """Raises ValueError for an unknown value, with the known ones and the closest of them."""
     if value not in known:
         raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
+
+
+def check_names(place: str, names: Iterable[object], known: Collection[str], told: str) -> None:
+    """Raises ValueError for the first unknown name: its place, what it is `told`, the known names, and the closest.
+
+    Example:
+        >>> check_names("phases[0]", {"nmae": "x"}, ["name", "steps"], ": a phase has")
+        Traceback (most recent call last):
+        ValueError: phases[0].nmae: a phase has name, steps. Did you mean 'name'?
+    """
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{place}.{name}{told} {', '.join(map(str, known))}{suggest(str(name), known)}")
 
 
 def count_of(number: int, what: str) -> str:

@@ -21,7 +21,7 @@ from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_o
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.scheduler import Wsd
 from tiryns.conf.trainer import BUDGETS, check_length
-from tiryns.conf.values import Settings, check_of, checks_of, suggest
+from tiryns.conf.values import Settings, check_names, check_of, checks_of, suggest
 from tiryns.runner.config.completed import EMPTY
 from tiryns.runner.config.permissions import allow_code, is_own
 from tiryns.runner.config.targets import check_targets
@@ -247,19 +247,12 @@ def _check_phases(settings: Settings, config: Settings) -> None:
 def _check_objective(where: str, phase: Phase, config: Settings) -> None:
     objective = config["objective"]
     option = option_of("objective", objective)
-    known = (
-        [field.name for field in fields_of(OPTIONS["objective"][option], "")] if option else list(objective)
-    )
-    for name in phase.objective:
-        if name in EVALUATED:
-            raise ValueError(
-                f"{where}.objective.{name}: validation is as the run's own settings say; leave it out"
-            )
-        if name == "_target_" or name not in known:
-            raise ValueError(
-                f"{where}.objective.{name}: the objective of a run has {', '.join(n for n in known if n != '_target_')}"
-                + suggest(name, known)
-            )
+    fields = fields_of(OPTIONS["objective"][option], "") if option else ()
+    known = [field.name for field in fields] or [name for name in objective if name != "_target_"]
+    if evaluated := [name for name in phase.objective if name in EVALUATED]:
+        own = "validation is as the run's own settings say; leave it out"
+        raise ValueError(f"{where}.objective.{evaluated[0]}: {own}")
+    check_names(f"{where}.objective", phase.objective, known, ": the objective of a run has")
     if option:
         check_fields(OPTIONS["objective"][option], f"{where}.objective", phase.objective)
         changed = {**objective, **phase.objective}
