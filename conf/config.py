@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING, DictConfig
 
 from tiryns.conf.module import RECOMMENDED_COMPILE
-from tiryns.conf.registry import register_config
+from tiryns.conf.registry import store
 from tiryns.conf.trainer import BUDGETS
 from tiryns.conf.values import PAIRS, Choice, Named, setting
 
@@ -111,7 +111,7 @@ HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {
-        "checks": {"_target_": "tiryns.runner.config.EarlyChecks"},
+        "checks": {"_target_": "tiryns.runner.config.checks.EarlyChecks"},
         "sweep_page": {"_target_": "tiryns.runner.sweeps.SweepPage"},
     },
     "output_subdir": None,
@@ -207,5 +207,5 @@ def scaled(*, _root_: DictConfig) -> str:
     return f"experiment/{scale}/{recipe}"
 
 
-register_config(UNSCALED, {})
-register_config("config", Config)
+store(None, UNSCALED, {})
+store(None, "config", Config)
