@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from omegaconf import MISSING
@@ -64,21 +64,21 @@ class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
 class StdlibText(PretrainingData):
     """The English documentation that ships with Python: nothing to download."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.StdlibText"})
+    source: Any = setting({"_target_": "runner.data.demo.StdlibText"})
 
 
 @dataclass
 class StdlibCode(PretrainingData):
     """The functions of Python's standard library: nothing to download."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.StdlibCode"})
+    source: Any = setting({"_target_": "runner.data.demo.StdlibCode"})
 
 
 @dataclass
 class Proteins(PretrainingData):
     """Variable regions of antibodies and T-cell receptors: nothing to download but `tiryns[sequences]`."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.sequences.Proteins"})
+    source: Any = setting({"_target_": "runner.data.sequences.Proteins"})
     tokenizer_kind: str = "characters:protein"
     vocab_size: int = 33
     lowercase: bool = False
