@@ -4,8 +4,7 @@ The vocabulary is that of the tokenizer; `model.config.vocab_size` rounds it up,
 `docs/models.md` has the parameters of published sizes, which have random weights.
 """
 
-from dataclasses import dataclass, field, fields, make_dataclass
-from functools import partial
+from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ class Encoder:
     """Longest sequence in tokens that the model can take."""
     dropout: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
     """Dropout of hidden states, attention and embeddings alike."""
-    config: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = setting({})
     """Further fields of the architecture's config class, by their own names."""
     init: str = setting("default", allowed=Choice(("default", "megatron", "gpt_bert")))
     """How weights are drawn: as transformers does, or by a published scheme that depends on depth and width."""
@@ -50,7 +49,7 @@ class Pretrained:
     _target_: str = "runner.models.load_encoder"
     name_or_path: str = setting(MISSING, allowed=NAMED)
     """Name on the hub, folder of a model, or run folder."""
-    config: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = setting({})
     """Fields of the model's config to change."""
     new_vocabulary: bool = False
     """Fits the embeddings to the tokenizer of the data: tokens known to the model's own are copied, others are means."""
@@ -101,35 +100,29 @@ def _check_adapter(model: Settings, config: Settings) -> None:
 register("model", encoder=Encoder, pretrained=Pretrained)
 
 
-FAMILIES: dict[str, dict[str, Any]] = yaml.load(
+SIZES: dict[str, dict[str, dict[str, Any]]] = yaml.load(
     Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"),
     yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader,
 )
-"""The networks of `sizes.yaml`, by family."""
+"""The families of published sizes, by the option that they are with other defaults."""
 
 SIZED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-"""The fields that an option has there."""
+"""The fields that each size of a family has of its own."""
 
 
-def encoder_of(name: str, about: str, values: dict[str, Any]) -> type:
-    """Makes the dataclass of an option: `Encoder` with other defaults, importable by its name as pickle needs it."""
-    types = {f.name: f.type for f in fields(Encoder)}
-    own = []
-    for key, value in values.items():
-        is_mapping = isinstance(value, dict)
-        made = field(default_factory=partial(dict, value)) if is_mapping else field(default=value)
-        own.append((key, types[key], made))
-    option = make_dataclass(name, own, bases=(Encoder,), namespace={"__doc__": about, "__module__": __name__})
-    globals()[name] = option
-    return option
+def sizes_of(name: str, base: type) -> dict[str, type]:
+    """Makes a dataclass of each published size of an option, importable by its name as pickle needs it."""
+    types, made = {f.name: f.type for f in fields(base)}, dict[str, type]()
+    for family in SIZES[name].values():
+        for size, (*numbers, about) in family["sizes"].items():
+            values = {**family["all"], **dict(zip(SIZED, numbers, strict=True))}
+            own = [(key, types[key], setting(value)) for key, value in values.items()]
+            namespace = {"__doc__": about, "__module__": __name__}
+            globals()[size] = made[size] = make_dataclass(size, own, bases=(base,), namespace=namespace)
+    return made
 
 
-ENCODERS = {
-    name: encoder_of(name, about, {**family["all"], **dict(zip(SIZED, sizes, strict=True))})
-    for family in FAMILIES.values()
-    for name, (*sizes, about) in family.items()
-    if name != "all"
-}
+ENCODERS = sizes_of("encoder", Encoder)
 register("model", **ENCODERS)
 register("model", ettin_150m=ENCODERS["modernbert_base"], ettin_400m=ENCODERS["modernbert_large"])
 register("model", mmbert_base=ENCODERS["modernbert_base"])
@@ -166,9 +159,9 @@ class LlavaTiny:
     """Tokens of an image in the text, a square number."""
     scale_factor: int = 2
     """Patches per side that `idefics3` joins into one token; `llava` joins none."""
-    text_config: dict[str, Any] = field(default_factory=lambda: {"initializer_range": 0.08})
+    text_config: dict[str, Any] = setting({"initializer_range": 0.08})
     """Further fields of the language model's config class; weights of 1 / sqrt(width) learn faster than of 0.02."""
-    vision_config: dict[str, Any] = field(default_factory=dict)
+    vision_config: dict[str, Any] = setting({})
     """Further fields of the vision tower's config class."""
     text_from: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model of these sizes to begin with, such as SmolLM2; none begins with random weights.
@@ -187,32 +180,4 @@ class SmolVlmTiny(LlavaTiny):
     architecture: str = "idefics3"
 
 
-@dataclass
-class NanoVlm460M(SmolVlmTiny):
-    """nanoVLM's sizes (github.com/huggingface/nanoVLM): SigLIP2-base, sixteen patches to a token, SmolLM2-360M."""
-
-    hidden_size: int = 960
-    num_hidden_layers: int = 32
-    num_attention_heads: int = 15
-    intermediate_size: int = 2560
-    max_position_embeddings: int = 8192
-    vision_hidden_size: int = 768
-    vision_num_hidden_layers: int = 12
-    vision_num_attention_heads: int = 12
-    vision_intermediate_size: int = 3072
-    image_size: int = 512
-    image_places: int = 64
-    scale_factor: int = 4
-    text_config: dict[str, Any] = field(
-        default_factory=lambda: {
-            "num_key_value_heads": 5,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
-            "vocab_size": 49218,
-        }
-    )
-    text_from: Any = "HuggingFaceTB/SmolLM2-360M-Instruct"
-    vision_from: Any = "google/siglip2-base-patch16-512"
-
-
-register("model", nanovlm_460m=NanoVlm460M)
-register("model", llava_tiny=LlavaTiny, smolvlm_tiny=SmolVlmTiny)
+register("model", **sizes_of("smolvlm_tiny", SmolVlmTiny), llava_tiny=LlavaTiny, smolvlm_tiny=SmolVlmTiny)
