@@ -39,7 +39,8 @@ class Option(ConfigNode):
     """An option in Hydra's store, made a config only when a command uses it."""
 
     def __init__(self, group: str | None, name: str, source: object) -> None:
-        self.name, self.group, self.package, self.provider = f"{name}.yaml", group, None, "tiryns"
+        super().__init__(f"{name}.yaml", None, group, None, "tiryns")  # type: ignore[arg-type]
+        del self.node  # which is made when it is asked for
         self.source = source
 
     @cached_property
