@@ -104,10 +104,10 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = yaml.load(
     Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"),
     yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader,
 )
-"""The families of published sizes, by the option that they are with other defaults."""
+"""The families of published sizes, by the option whose defaults they change."""
 
 SIZED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-"""The fields that each size of a family has of its own."""
+"""The fields that each size of a family has of its own, in the order of a row."""
 
 
 def sizes_of(name: str, base: type) -> dict[str, type]:
