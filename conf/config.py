@@ -111,7 +111,7 @@ HYDRA: dict[str, Any] = {
     "run": {"dir": "${run_folder:}"},
     "sweep": {"dir": "${sweep_folder:}", "subdir": "${hydra.job.num}"},
     "callbacks": {
-        "checks": {"_target_": "tiryns.runner.config.checks.EarlyChecks"},
+        "checks": {"_target_": "tiryns.runner.config.EarlyChecks"},
         "sweep_page": {"_target_": "tiryns.runner.sweeps.SweepPage"},
     },
     "output_subdir": None,

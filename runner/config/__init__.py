@@ -8,3 +8,14 @@
 - `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.
 - `moved`: paths from where a run was begun, and whether data at another place is that of a run.
 """
+
+from typing import TYPE_CHECKING
+
+from tiryns.runner.run.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from tiryns.runner.config.checks import EarlyChecks
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
+
+__all__ = ["EarlyChecks"]
