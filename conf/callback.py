@@ -159,7 +159,7 @@ class Suite:
     jobs: bool = False
     """Starts each evaluation as a process of its own, or with a launcher among `overrides` as its jobs, and trains on;
     otherwise the run waits for it."""
-    overrides: list[str] = setting(factory=list)
+    overrides: list[str] = setting([])
     """Further words of the command `tiryns suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
 
 

@@ -1,12 +1,12 @@
 """The root config: one field per group, and the few settings that belong to the whole run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING, DictConfig
 
 from tiryns.conf.module import RECOMMENDED_COMPILE
-from tiryns.conf.registry import register_config
+from tiryns.conf.registry import store
 from tiryns.conf.trainer import BUDGETS
 from tiryns.conf.values import PAIRS, Choice, Named, setting
 
@@ -129,7 +129,7 @@ OF_PROBES = ("mode", "pooling")
 class Config:
     """The config of a run: two runs of equal config give equal weights."""
 
-    defaults: list[Any] = field(default_factory=lambda: list(DEFAULTS))
+    defaults: list[Any] = setting(DEFAULTS)
     """The option of each group where the command line names none."""
     data: Any = MISSING
     """The data set, its tokenization and its micro-batches."""
@@ -162,10 +162,10 @@ class Config:
     (`cls`); none is as a folder of sentence-transformers says it, with prompts and unit length, else the mean."""
     seed: int = 42
     """Seed of every random choice of the run."""
-    skip_batches: list[Any] = setting(factory=list, allowed=PAIRS)
+    skip_batches: list[Any] = setting([], allowed=PAIRS)
     """Global batches to leave out: pairs [first, last], counted from 1 as in `order.txt`, both included. Step k trains on
     the k-th one that remains, and the run has as many steps as without."""
-    phases: list[Any] = setting(factory=list)
+    phases: list[Any] = setting([])
     """Parts of the run with settings of their own, one after the other. Each has a `name`, a length (`steps`, `tokens`
     or a `share` of the run), and what it has otherwise than the run, by group (`conf/phases.py`):
     `{name: decay, share: 0.1, data: {max_length: 512}, optimizer: {lr: 3e-4}}`."""
@@ -176,15 +176,15 @@ class Config:
     """Resumes a run although its data, sampler or batch size are not those of the checkpoint."""
     outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
     """Folder of the run folders, relative to the working directory."""
-    allowed_targets: list[str] = setting(factory=list, execution=True, runs_code=True)
+    allowed_targets: list[str] = setting([], execution=True, runs_code=True)
     """Packages of your own, or single names of others, that `_target_` may name beside the registered options."""
-    imports: list[str] = setting(factory=list, execution=True, runs_code=True)
+    imports: list[str] = setting([], execution=True, runs_code=True)
     """Modules of your own to import first; they may register tasks and metrics, and `_target_` may name their parts."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
     """Allows a model, tokenizer or processor to run the code that comes with it (`auto_map`)."""
-    allowed_addresses: list[str] = setting(factory=list, execution=True, runs_code=True)
+    allowed_addresses: list[str] = setting([], execution=True, runs_code=True)
     """Starts of addresses, such as `s3://my-bucket`, that recipes, suites, resumed runs and data sets may lead to."""
-    hydra: Any = setting(factory=lambda: dict(HYDRA), execution=True)
+    hydra: Any = setting(HYDRA, execution=True)
     """Hydra's own settings; see `--hydra-help`."""
 
 
@@ -207,5 +207,5 @@ def scaled(*, _root_: DictConfig) -> str:
     return f"experiment/{scale}/{recipe}"
 
 
-register_config(UNSCALED, {})
-register_config("config", Config)
+store(None, UNSCALED, {})
+store(None, "config", Config)

@@ -111,16 +111,12 @@ def field_docs(node: type) -> dict[str, str]:
 
 @cache
 def _docs_of_module(name: str) -> dict[str, dict[str, str]]:
-    """Documentation of fields by class and field; a module is parsed once."""
-    classes = ast.parse(inspect.getsource(sys.modules[name])).body
-    return {cls.name: _documented(cls) for cls in classes if isinstance(cls, ast.ClassDef)}
-
-
-def _documented(cls: ast.ClassDef) -> dict[str, str]:
-    """The strings below the annotated names of a class."""
-    found = {}
-    for pair in pairwise(cls.body):
-        match pair:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=text)):
-                found[name] = " ".join(str(text).split())
-    return found
+    """Documentation of fields by class and field, the strings below their names; a module is parsed once."""
+    docs: dict[str, dict[str, str]] = {}
+    parsed = ast.parse(inspect.getsource(sys.modules[name]))
+    for cls in (node for node in parsed.body if isinstance(node, ast.ClassDef)):
+        for pair in pairwise(cls.body):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=text)):
+                    docs.setdefault(cls.name, {})[field] = " ".join(str(text).split())
+    return docs

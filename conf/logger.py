@@ -1,6 +1,6 @@
 """Group `logger`: where metrics go. Options add up: `logger=[csv,wandb]` gives both."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from tiryns.conf.registry import register_parts
@@ -23,7 +23,7 @@ class Wandb:
     """Name of the project."""
     group: str | None = None
     """Name of a group of runs that are shown together; none takes the sweep's name for a job of a sweep."""
-    tags: list[str] = field(default_factory=list)
+    tags: list[str] = setting([])
     """Tags of the run."""
     offline: str = setting("auto", allowed=Choice(("auto", "true", "false")))
     """`true` writes files for `wandb sync`, `false` needs a key, `auto` is offline where there is no key."""
@@ -48,7 +48,7 @@ class Mlflow:
     `MLFLOW_TRACKING_URI`, else `mlflow/mlflow.db` in the run folder."""
     group: str | None = None
     """Tag `group` of the run; none takes the sweep's name for a job of a sweep."""
-    tags: list[str] = field(default_factory=list)
+    tags: list[str] = setting([])
     """Tags of the run, each with the value `true`."""
 
 
@@ -61,7 +61,7 @@ class Trackio:
     """Name of the project."""
     group: str | None = None
     """Name of a group of runs that are shown together; none takes the sweep's name for a job of a sweep."""
-    tags: list[str] = field(default_factory=list)
+    tags: list[str] = setting([])
     """Tags of the run, which are in its config."""
 
 

@@ -4,10 +4,11 @@ The vocabulary is that of the tokenizer; `model.config.vocab_size` rounds it up,
 `docs/models.md` has the parameters of published sizes, which have random weights.
 """
 
-from dataclasses import dataclass, field, fields, make_dataclass
-from functools import partial
+from dataclasses import dataclass, fields, make_dataclass
+from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import MISSING
 
 from tiryns.conf.registry import option_of, register
@@ -33,7 +34,7 @@ class Encoder:
     """Longest sequence in tokens that the model can take."""
     dropout: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
     """Dropout of hidden states, attention and embeddings alike."""
-    config: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = setting({})
     """Further fields of the architecture's config class, by their own names."""
     init: str = setting("default", allowed=Choice(("default", "megatron", "gpt_bert")))
     """How weights are drawn: as transformers does, or by a published scheme that depends on depth and width."""
@@ -48,7 +49,7 @@ class Pretrained:
     _target_: str = "runner.models.load_encoder"
     name_or_path: str = setting(MISSING, allowed=NAMED)
     """Name on the hub, folder of a model, or run folder."""
-    config: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = setting({})
     """Fields of the model's config to change."""
     new_vocabulary: bool = False
     """Fits the embeddings to the tokenizer of the data: tokens known to the model's own are copied, others are means."""
@@ -99,91 +100,29 @@ def _check_adapter(model: Settings, config: Settings) -> None:
 register("model", encoder=Encoder, pretrained=Pretrained)
 
 
-BERT = {"architecture": "bert"}
-MODERNBERT = {"architecture": "modernbert", "max_position_embeddings": 8192}
-GPT_BERT = {"architecture": "gpt_bert", "dropout": 0.1, "init": "gpt_bert"}
-EUROBERT = {"architecture": "eurobert", "max_position_embeddings": 8192}
-MOSAIC_BERT = {
-    "architecture": "mosaic_bert", "dropout": 0.1, "config": {"attention_probs_dropout_prob": 0.0},
-}  # fmt: skip
-GROUPED = {**EUROBERT, "config": {"num_key_value_heads": 6}}
-CRAMMED_BERT = {"architecture": "crammed_bert", "max_position_embeddings": 128}
-NEOBERT = {
-    "architecture": "eurobert", "max_position_embeddings": 4096, "config": {"initializer_range": 0.02 / 3**0.5},
-}  # fmt: skip
-ESM2 = {
-    "architecture": "esm", "max_position_embeddings": 1026,
-    "config": {
-        "position_embedding_type": "rotary", "token_dropout": True, "emb_layer_norm_before": False,
-        "layer_norm_eps": 1e-5,
-    },
-}  # fmt: skip
+SIZES: dict[str, dict[str, dict[str, Any]]] = yaml.load(
+    Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"),
+    yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader,
+)
+"""The families of published sizes, by the option whose defaults they change."""
 
 SIZED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-"""The fields that a row of the table gives."""
-
-# fmt: off
-SIZES: dict[str, tuple[dict[str, Any], int, int, int, int, str]] = {
-    "bert_tiny": (BERT, 2, 128, 2, 512, "BERT, 2 layers of 128."),
-    "bert_mini": (BERT, 4, 256, 4, 1024, "BERT, 4 layers of 256."),
-    "bert_small": (BERT, 4, 512, 8, 2048, "BERT, 4 layers of 512."),
-    "bert_medium": (BERT, 8, 512, 8, 2048, "BERT, 8 layers of 512."),
-    "bert_base": (BERT, 12, 768, 12, 3072, "BERT-base, 12 layers of 768."),
-    "modernbert_tiny": (MODERNBERT, 2, 128, 2, 256,
-        "ModernBERT (rotary positions, gated feed-forward, local attention), 2 layers of 128."),
-    "modernbert_mini": (MODERNBERT, 4, 256, 4, 512, "ModernBERT, 4 layers of 256."),
-    "modernbert_small": (MODERNBERT, 6, 512, 8, 768, "ModernBERT, 6 layers of 512."),
-    "modernbert_base": (MODERNBERT, 22, 768, 12, 1152, "ModernBERT-base, 22 layers of 768."),
-    "modernbert_large": (MODERNBERT, 28, 1024, 16, 2624, "ModernBERT-large, 28 layers of 1024."),
-    "ettin_17m": (MODERNBERT, 7, 256, 4, 384, "Ettin's smallest encoder, a ModernBERT of 7 layers of 256."),
-    "ettin_32m": (MODERNBERT, 10, 384, 6, 576, "Ettin's encoder of 10 layers of 384."),
-    "ettin_68m": (MODERNBERT, 19, 512, 8, 768, "Ettin's encoder of 19 layers of 512."),
-    "ettin_1b": (MODERNBERT, 28, 1792, 28, 3840, "Ettin's largest encoder, 28 layers of 1792."),
-    "mmbert_small": (MODERNBERT, 22, 384, 6, 1152,
-        "mmBERT-small, a ModernBERT of 22 layers of 384 for the vocabulary of Gemma 2."),
-    "crammed_bert": (CRAMMED_BERT, 16, 768, 12, 1536,
-        "Crammed BERT (pre-norm, gated feed-forward, no biases in matrices), 16 layers of 768."),
-    "mosaic_bert_base": (MOSAIC_BERT, 12, 768, 12, 3072,
-        "MosaicBERT-base (BERT with ALiBi and gated feed-forward), 12 layers of 768, no dropout of attention."),
-    "gpt_bert_small": (GPT_BERT, 12, 384, 6, 1280,
-        "GPT-BERT small (relative positions, gated attention, weighted residuals), 12 layers of 384."),
-    "gpt_bert_base": (GPT_BERT, 12, 768, 12, 2560, "GPT-BERT base, 12 layers of 768."),
-    "eurobert_210m": (EUROBERT, 12, 768, 12, 3072,
-        "EuroBERT-210m (pre-norm, rotary positions, SwiGLU, decoder not tied), 12 layers of 768."),
-    "eurobert_610m": (GROUPED, 26, 1152, 18, 4096,
-        "EuroBERT-610m, 26 layers of 1152, three heads of queries to one of keys."),
-    "eurobert_2b": (GROUPED, 32, 2304, 18, 6144,
-        "EuroBERT-2.1B, 32 layers of 2304, three heads of queries to one of keys."),
-    "neobert": (NEOBERT, 28, 768, 12, 2048,
-        "NeoBERT as a EuroBERT of 28 layers of 768: without its decoder's bias, weights normal where its were uniform."),
-    "esm2_8m": (ESM2, 6, 320, 20, 1280, "ESM-2 of proteins (pre-norm, rotary, token dropout), 6 layers of 320."),
-    "esm2_35m": (ESM2, 12, 480, 20, 1920, "ESM-2 of proteins, 12 layers of 480."),
-    "esm2_150m": (ESM2, 30, 640, 20, 2560, "ESM-2 of proteins, 30 layers of 640."),
-    "esm2_650m": (ESM2, 33, 1280, 20, 5120, "ESM-2 of proteins, 33 layers of 1280."),
-    "esm2_3b": (ESM2, 36, 2560, 40, 10240, "ESM-2 of proteins, 36 layers of 2560."),
-    "esm2_15b": (ESM2, 48, 5120, 40, 20480, "ESM-2 of proteins, 48 layers of 5120."),
-}
-"""The fields of the family, layers, width, heads, width of the feed-forward layer, and a description, by option."""
-# fmt: on
+"""The fields that each size of a family has of its own, in the order of a row."""
 
 
-def encoder_of(name: str, about: str, values: dict[str, Any]) -> type:
-    """Makes the dataclass of an option: `Encoder` with other defaults, importable by its name as pickle needs it."""
-    types = {f.name: f.type for f in fields(Encoder)}
-    own = []
-    for key, value in values.items():
-        is_mapping = isinstance(value, dict)
-        made = field(default_factory=partial(dict, value)) if is_mapping else field(default=value)
-        own.append((key, types[key], made))
-    option = make_dataclass(name, own, bases=(Encoder,), namespace={"__doc__": about, "__module__": __name__})
-    globals()[name] = option
-    return option
+def sizes_of(name: str, base: type) -> dict[str, type]:
+    """Makes a dataclass of each published size of an option, importable by its name as pickle needs it."""
+    types, made = {f.name: f.type for f in fields(base)}, dict[str, type]()
+    for family in SIZES[name].values():
+        for size, (*numbers, about) in family["sizes"].items():
+            values = {**family["all"], **dict(zip(SIZED, numbers, strict=True))}
+            own = [(key, types[key], setting(value)) for key, value in values.items()]
+            namespace = {"__doc__": about, "__module__": __name__}
+            globals()[size] = made[size] = make_dataclass(size, own, bases=(base,), namespace=namespace)
+    return made
 
 
-ENCODERS = {
-    name: encoder_of(name, about, {**family, **dict(zip(SIZED, sizes, strict=True))})
-    for name, (family, *sizes, about) in SIZES.items()
-}
+ENCODERS = sizes_of("encoder", Encoder)
 register("model", **ENCODERS)
 register("model", ettin_150m=ENCODERS["modernbert_base"], ettin_400m=ENCODERS["modernbert_large"])
 register("model", mmbert_base=ENCODERS["modernbert_base"])
@@ -220,9 +159,9 @@ class LlavaTiny:
     """Tokens of an image in the text, a square number."""
     scale_factor: int = 2
     """Patches per side that `idefics3` joins into one token; `llava` joins none."""
-    text_config: dict[str, Any] = field(default_factory=lambda: {"initializer_range": 0.08})
+    text_config: dict[str, Any] = setting({"initializer_range": 0.08})
     """Further fields of the language model's config class; weights of 1 / sqrt(width) learn faster than of 0.02."""
-    vision_config: dict[str, Any] = field(default_factory=dict)
+    vision_config: dict[str, Any] = setting({})
     """Further fields of the vision tower's config class."""
     text_from: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model of these sizes to begin with, such as SmolLM2; none begins with random weights.
@@ -241,32 +180,4 @@ class SmolVlmTiny(LlavaTiny):
     architecture: str = "idefics3"
 
 
-@dataclass
-class NanoVlm460M(SmolVlmTiny):
-    """nanoVLM's sizes (github.com/huggingface/nanoVLM): SigLIP2-base, sixteen patches to a token, SmolLM2-360M."""
-
-    hidden_size: int = 960
-    num_hidden_layers: int = 32
-    num_attention_heads: int = 15
-    intermediate_size: int = 2560
-    max_position_embeddings: int = 8192
-    vision_hidden_size: int = 768
-    vision_num_hidden_layers: int = 12
-    vision_num_attention_heads: int = 12
-    vision_intermediate_size: int = 3072
-    image_size: int = 512
-    image_places: int = 64
-    scale_factor: int = 4
-    text_config: dict[str, Any] = field(
-        default_factory=lambda: {
-            "num_key_value_heads": 5,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
-            "vocab_size": 49218,
-        }
-    )
-    text_from: Any = "HuggingFaceTB/SmolLM2-360M-Instruct"
-    vision_from: Any = "google/siglip2-base-patch16-512"
-
-
-register("model", nanovlm_460m=NanoVlm460M)
-register("model", llava_tiny=LlavaTiny, smolvlm_tiny=SmolVlmTiny)
+register("model", **sizes_of("smolvlm_tiny", SmolVlmTiny), llava_tiny=LlavaTiny, smolvlm_tiny=SmolVlmTiny)

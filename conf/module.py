@@ -1,6 +1,6 @@
 """Group `module`: the LightningModule of model and objective."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tiryns.conf.registry import register
@@ -54,7 +54,7 @@ class Finetuning(Pretraining):
     """Finetuning on a task, with its metrics; test, predictions and export use the best weights."""
 
     _target_: str = "runner.modules.FinetuningRun"
-    freeze: list[str] = field(default_factory=list)
+    freeze: list[str] = setting([])
     """Name patterns of the parameters that are not trained: `*` matches anything, `re:...` is a regular expression."""
     freeze_layers: Any = setting(None, allowed=WHOLE_FROM_0)
     """Keeps the embeddings and the first so many layers as they are, beside what `freeze` names; none trains them all."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
-from tiryns.conf.values import POSITIVE, Settings, check_of, rules_of, suggest
+from tiryns.conf.values import POSITIVE, Settings, check_names, check_of, rules_of
 
 LENGTHS = ("steps", "tokens", "share")
 """Settings of a phase that say how long it is."""
@@ -91,12 +91,14 @@ def _phase(number: int, entry: object) -> Phase:
     if not isinstance(entry, Mapping) or not entry.get("name"):
         problem = f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
         raise ValueError(problem)
-    where, known = place_of(number, entry["name"]), [field.name for field in fields(Phase)]
-    for name, value in entry.items():
-        if name not in known:
-            raise ValueError(f"{where}.{name}: a phase has {', '.join(known)}" + suggest(str(name), known))
-        if name in CHANGED:
-            _check_settings(f"{where}.{name}", value, CHANGED[name])
+    where = place_of(number, entry["name"])
+    check_names(where, entry, [field.name for field in fields(Phase)], ": a phase has")
+    for group, changed in CHANGED.items():
+        if not isinstance(given := entry.get(group, {}), Mapping):
+            raise ValueError(f"{where}.{group}={given!r}: expected settings by name")
+        if changed is not None:
+            told = " cannot change during a run; of this group there are:"
+            check_names(f"{where}.{group}", given, changed, told)
     lengths = [name for name in LENGTHS if entry.get(name) is not None]
     if len(lengths) != 1:
         problem = f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
@@ -107,17 +109,6 @@ def _phase(number: int, entry: object) -> Phase:
         problem = f"{where}.{lengths[0]}={length!r}: expected a {'whole ' * (not whole)}number above 0"
         raise ValueError(problem)
     return Phase(**entry)
-
-
-def _check_settings(where: str, given: object, known: tuple[str, ...] | None) -> None:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where}={given!r}: expected settings by name")
-    for name in given if known is not None else ():
-        if name not in known:  # type: ignore[operator]
-            raise ValueError(
-                f"{where}.{name} cannot change during a run; of this group there are: {', '.join(known or ())}"
-                + suggest(str(name), known or ())
-            )
 
 
 def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int | None]:
@@ -206,12 +197,8 @@ def _check_weights(key: str, weights: object, sources: Mapping[str, Any]) -> Non
     if not isinstance(weights, Mapping) or not weights:
         expected = f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
         raise ValueError(expected)
+    check_names(key, weights, sources, ": data.mixture has the sources")
     for name, weight in weights.items():
-        if name not in sources:
-            raise ValueError(
-                f"{key}.{name}: data.mixture has the sources {', '.join(map(str, sources))}"
-                + suggest(str(name), sources)
-            )
         if problem := POSITIVE.problem(weight):
             more = "; leave the source out to draw none of it" if weight == 0 else ""
             raise ValueError(f"{key}.{name}={weight}: {problem}{more}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from importlib.metadata import entry_points
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -37,23 +38,17 @@ SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_by
 class Option(ConfigNode):
     """An option in Hydra's store, made a config only when a command uses it."""
 
-    _node: DictConfig | None
-
     def __init__(self, group: str | None, name: str, source: object) -> None:
-        self.source = source
         super().__init__(f"{name}.yaml", None, group, None, "tiryns")  # type: ignore[arg-type]
+        del self.node  # which is made when it is asked for
+        self.source = source
 
-    @property
-    def node(self) -> DictConfig:
+    @cached_property
+    def node(self) -> DictConfig:  # type: ignore[override]
         """The option as a config."""
-        if self._node is None:
-            self._node = OmegaConf.structured(self.source)
-            _open_mappings(self._node)
-        return self._node
-
-    @node.setter
-    def node(self, config: DictConfig | None) -> None:
-        self._node = config
+        config: DictConfig = OmegaConf.structured(self.source)
+        _open_mappings(config)
+        return config
 
     def __copy__(self) -> "Option":
         """What Hydra takes for each config that it composes, and copies the node of: so the node is made once."""
@@ -103,25 +98,20 @@ def register(group: str, **options: type) -> None:
     """
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
-        _store(group, name, node)
+        store(group, name, node)
 
 
 def register_parts(group: str, together: str | None = None, **options: type) -> None:
     """Registers dataclasses as options that add up (`logger=[csv,wandb]`), and an option `together` that holds all."""
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
-        _store(group, name, {name: node})
+        store(group, name, {name: node})
     if together:
-        _store(group, together, dict(options))
+        store(group, together, dict(options))
 
 
-def register_config(name: str, source: object) -> None:
-    """Registers a config that is of no group."""
-    _store(None, name, source)
-
-
-def _store(group: str | None, name: str, source: object) -> None:
-    """Puts an option into Hydra's store, unless the program has stored its own under this name."""
+def store(group: str | None, name: str, source: object) -> None:
+    """Puts an option, or a config of no group, into Hydra's store, unless the program has its own of this name there."""
     option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
     if option.provider == getattr(place.get(option.name, option), "provider", None):

@@ -60,7 +60,7 @@ class Suite:
     """Folder of the data, for suites with sources that are files."""
     source: Any = None
     """Which of a suite's sources to read; none takes its first, with `data` the first that is files."""
-    overrides: list[str] = setting(factory=list)
+    overrides: list[str] = setting([])
     """Settings of every job, which the command has beside these; several values make a grid."""
 
 
@@ -101,11 +101,11 @@ class Slurm:
     """How often a job is requeued after one of its tasks was killed, by the OOM killer for one."""
     array_parallelism: int = 256
     """Most jobs of a sweep that run at the same time."""
-    setup: list[str] = setting(factory=list, runs_code=True)
+    setup: list[str] = setting([], runs_code=True)
     """Shell commands before the run, such as `module load cuda`."""
-    srun_args: list[str] = setting(factory=list, runs_code=True)
+    srun_args: list[str] = setting([], runs_code=True)
     """Further arguments for srun."""
-    additional_parameters: dict[str, Any] = setting(factory=dict, runs_code=True)
+    additional_parameters: dict[str, Any] = setting({}, runs_code=True)
     """Further parameters for sbatch, such as `{mail-type: END}`."""
     name: str = "tiryns"
     """Name of the jobs in the queue."""
@@ -128,11 +128,11 @@ class Ray:
     """GPUs that are reserved for each run; none takes one per device with `trainer.accelerator=gpu`, else no GPU."""
     mem_gb: float | None = setting(None, allowed=AT_LEAST_0)
     """Memory that is reserved for each run, in GB; none reserves none."""
-    resources: dict[str, float] = setting(factory=dict)
+    resources: dict[str, float] = setting({})
     """Further resources of each run, by the names that the cluster gives them, such as `{h100: 1}`."""
     max_retries: int = setting(3, allowed=Bounds(-1, whole=True))
     """How often a run is started again whose process or machine has died; -1 sets no bound."""
-    init: dict[str, Any] = setting(factory=dict, runs_code=True)
+    init: dict[str, Any] = setting({}, runs_code=True)
     """Further arguments for `ray.init`."""
 
 

@@ -1,6 +1,6 @@
 """Group `trainer`: devices, precision, and how long to train."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tiryns.conf.registry import register
@@ -60,7 +60,7 @@ class Trainer:
     the package where it is installed. With dropout of attention `varlen_attn`, which has none, pads rows in training."""
     matmul_precision: str = setting("highest", allowed=Choice(("highest", "high", "medium")))
     """Products of fp32 matrices on a GPU, for `torch.set_float32_matmul_precision`: `high` makes them of TF32."""
-    recommends: dict[str, Any] = setting(factory=dict, execution=True)
+    recommends: dict[str, Any] = setting({}, execution=True)
     """What `compile_model` of the module, `micro_batch_tokens` and `num_workers` of the data are on this hardware where
     they are not set."""
     validate_every: int = setting(250, allowed=WHOLE_FROM_0)
@@ -90,8 +90,8 @@ class GpuTrainer(Trainer):
 
     accelerator: str = "gpu"
     matmul_precision: str = "high"
-    recommends: dict[str, Any] = field(
-        default_factory=lambda: {"compile_model": "auto", "micro_batch_tokens": "auto", "num_workers": 4}
+    recommends: dict[str, Any] = setting(
+        {"compile_model": "auto", "micro_batch_tokens": "auto", "num_workers": 4}
     )
 
 

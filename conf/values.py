@@ -2,10 +2,11 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import MISSING as NO_DEFAULT
 from dataclasses import field, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from inspect import get_annotations
 from typing import Any, NamedTuple
 
@@ -111,7 +112,6 @@ KINDS = Choice(("constant", "linear", "cosine", "exponential", "inverse_sqrt", "
 def setting(
     default: object = MISSING,
     *,
-    factory: Callable[[], Any] | None = None,
     allowed: Rule | None = None,
     execution: bool = False,
     runs_code: bool = False,
@@ -119,13 +119,14 @@ def setting(
     """A field of an option, with rules beyond its type.
 
     Args:
-        default: Its default, or `factory`, which makes one.
+        default: Its default; each config has a list or a mapping of its own.
         allowed: Its allowed values; None (null) is allowed wherever the type allows it.
         execution: Whether it changes how a run is executed, not what it computes, and so may change on resume.
         runs_code: Whether it lets code of others run, and so counts on the command line alone, not in a recipe.
     """
     rules: dict[str, Any] = {"allowed": allowed, "execution": execution, "runs_code": runs_code}
-    value: Any = {"default": default} if factory is None else {"default_factory": factory}
+    is_mutable = isinstance(default, list | dict)
+    value: Any = {"default_factory": partial(deepcopy, default)} if is_mutable else {"default": default}
     return field(**value, metadata={name: rule for name, rule in rules.items() if rule})
 
 
@@ -196,6 +197,19 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
     """Raises ValueError for an unknown value, with the known ones and the closest of them."""
     if value not in known:
         raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
+
+
+def check_names(place: str, names: Iterable[object], known: Collection[str], told: str) -> None:
+    """Raises ValueError for the first unknown name: its place, what it is `told`, the known names, and the closest.
+
+    Example:
+        >>> check_names("phases[0]", {"nmae": "x"}, ["name", "steps"], ": a phase has")
+        Traceback (most recent call last):
+        ValueError: phases[0].nmae: a phase has name, steps. Did you mean 'name'?
+    """
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{place}.{name}{told} {', '.join(map(str, known))}{suggest(str(name), known)}")
 
 
 def count_of(number: int, what: str) -> str:

@@ -1,7 +1,7 @@
 """Fields that options of group `data` share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tiryns.conf.values import COUNT, NAMED, WHOLE_FROM_0, Bounds, Choice, Settings, check_of, setting
@@ -43,7 +43,7 @@ def demonstration(target: str) -> Callable[[Option], Option]:
     def made(option: Option) -> Option:
         for part in ("train", "validation", "test"):
             node = {"_target_": f"runner.data.demo.{target}", "part": part}
-            setattr(option, part, field(default_factory=node.copy))
+            setattr(option, part, setting(node))
             option.__annotations__[part] = Any
         dataclass(option)
         return option
@@ -122,7 +122,7 @@ class ImagesAndText(Tokenizing):
     """Question that a caption answers."""
     processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a vision-language model with a processor; none makes one for the model."""
-    processor_options: dict[str, Any] = field(default_factory=dict)
+    processor_options: dict[str, Any] = setting({})
     """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
     tokenizer: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""

@@ -99,6 +99,9 @@ def check_fold(folds: int | None, fold: int | None) -> None:
         )
 
 
+check_of(FinetuningData, "folds", "fold")(lambda data, _: check_fold(data.get("folds"), data.get("fold")))
+
+
 @dataclass
 class ClassificationData(FinetuningData):
     """Texts, or pairs of texts, with labels: `data=classification data.train=train.csv data.validation=valid.csv`."""
@@ -192,11 +195,6 @@ class StdlibSimilarity(ClassificationData):
 def data_of(task: str | None) -> str:
     """The first option of `data` that a task trains on."""
     return next(name for name, option in OPTIONS["data"].items() if getattr(option, "task", None) == task)
-
-
-@check_of(FinetuningData, "folds", "fold")
-def _check_fold(data: Settings, config: Settings) -> None:
-    check_fold(data.get("folds"), data.get("fold"))
 
 
 @check_of(FinetuningData, "validation", "test")

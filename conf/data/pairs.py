@@ -1,6 +1,6 @@
 """Group `data`, pairs: queries with passages or candidates to train on, and data that `mode=probe` alone measures on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
@@ -158,9 +158,7 @@ class MinimalPairs(Tables, Batching):
 class StdlibMinimalPairs(MinimalPairs):
     """Comments of the standard library against the same with a wrong article, number or order of words."""
 
-    test: Any = field(
-        default_factory={"_target_": "runner.data.demo.stdlib_minimal_pairs.StdlibMinimalPairs"}.copy
-    )
+    test: Any = setting({"_target_": "runner.data.demo.stdlib_minimal_pairs.StdlibMinimalPairs"})
 
 
 @check_of(MinimalPairs)

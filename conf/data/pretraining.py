@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from omegaconf import MISSING
@@ -16,9 +16,9 @@ from tiryns.conf.values import (
     WHOLE_FROM_0,
     Bounds,
     Choice,
+    check_names,
     rules_of,
     setting,
-    suggest,
 )
 
 
@@ -64,21 +64,21 @@ class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
 class StdlibText(PretrainingData):
     """The English documentation that ships with Python: nothing to download."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.StdlibText"})
+    source: Any = setting({"_target_": "runner.data.demo.StdlibText"})
 
 
 @dataclass
 class StdlibCode(PretrainingData):
     """The functions of Python's standard library: nothing to download."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.demo.StdlibCode"})
+    source: Any = setting({"_target_": "runner.data.demo.StdlibCode"})
 
 
 @dataclass
 class Proteins(PretrainingData):
     """Variable regions of antibodies and T-cell receptors: nothing to download but `tiryns[sequences]`."""
 
-    source: Any = field(default_factory=lambda: {"_target_": "runner.data.sequences.Proteins"})
+    source: Any = setting({"_target_": "runner.data.sequences.Proteins"})
     tokenizer_kind: str = "characters:protein"
     vocab_size: int = 33
     lowercase: bool = False
@@ -179,16 +179,14 @@ def _source(key: str, name: object, entry: object) -> MixedSource:
     """An entry of a mixture."""
     if not re.fullmatch(r"\w[\w-]*", str(name)) or name in ("train", MIXTURE):
         raise ValueError(f"{key}: names are of letters, digits, - and _, and none is 'train' or {MIXTURE!r}")
-    known, rules = [field.name for field in fields(MixedSource)], rules_of(PretrainingData)
-    rules = {name: {**rules.get(name, {}), **own} for name, own in rules_of(MixedSource).items()}
+    shared = rules_of(PretrainingData)
+    rules = {name: {**shared.get(name, {}), **own} for name, own in rules_of(MixedSource).items()}
     if not isinstance(entry, Mapping) or not entry.get("source"):
         raise ValueError(
             f"{key}={entry!r}: expected settings with a source, such as {{source: books.txt, weight: 0.7}}"
         )
+    check_names(key, entry, [field.name for field in fields(MixedSource)], ": a source has")
     for setting_name, value in entry.items():
-        if setting_name not in known:
-            there_are = f"a source has {', '.join(known)}"
-            raise ValueError(f"{key}.{setting_name}: {there_are}" + suggest(str(setting_name), known))
         rule = rules[setting_name].get("allowed")
         unknown = value is None or (isinstance(value, str) and "${" in value)
         if rule and not unknown and (problem := rule.problem(value)):

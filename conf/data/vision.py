@@ -1,6 +1,6 @@
 """Group `data`, images and text: conversations, captions and questions about images."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import MISSING
@@ -47,9 +47,9 @@ def _scenes(part: str, size: int) -> dict[str, Any]:
 class Shapes(ImageText):
     """Drawn scenes of coloured shapes with captions and questions, a third of them text alone: nothing to download."""
 
-    train: Any = field(default_factory=lambda: _scenes("train", 9000))
-    validation: Any = field(default_factory=lambda: _scenes("validation", 450))
-    test: Any = field(default_factory=lambda: _scenes("test", 900))
+    train: Any = setting(_scenes("train", 9000))
+    validation: Any = setting(_scenes("validation", 450))
+    test: Any = setting(_scenes("test", 900))
     max_length: int = 128
 
 
@@ -77,7 +77,7 @@ class Energon(ImagesAndText):
     """Samples that are packed, best-fit, into rows of up to `row_length` tokens; none packs no rows."""
     row_length: Any = None
     """Most tokens of a packed row; none takes `max_length`."""
-    train_options: dict[str, Any] = field(default_factory=dict)
+    train_options: dict[str, Any] = setting({})
     """Further arguments of energon's `get_train_dataset`: `{shuffle_over_epochs_multiplier: 2}`."""
     global_batch_size: Any = "${sampler.global_batch_size}"
     """Samples (or packed rows) of one optimizer step, over all ranks: `micro_batch_size` x ranks x micro-batches."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tiryns.conf.objective.pretraining import Taught
-from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, check_of, setting
+from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, check_of, setting
 
 BALANCED = "balanced"
 THRESHOLDS = ("global", "per_label")
@@ -52,9 +52,7 @@ class LabelLoss:
     """Weight of the divergence between two passes with other dropout (R-Drop, arXiv 2106.14448); 0 makes one pass."""
 
 
-@check_of(LabelLoss, "class_weights")
-def _check_class_weights(objective: Settings, config: Settings) -> None:
-    check_class_weights(objective["class_weights"])
+check_of(LabelLoss, "class_weights")(lambda objective, _: check_class_weights(objective["class_weights"]))
 
 
 @dataclass
@@ -72,9 +70,7 @@ class SequenceClassification(LabelLoss, Taught):
     in the folder that the environment variable TIRYNS_CACHE names, else ~/.cache/tiryns."""
 
 
-@check_of(SequenceClassification, "thresholds")
-def _check_thresholds(objective: Settings, config: Settings) -> None:
-    check_thresholds(objective["thresholds"])
+check_of(SequenceClassification, "thresholds")(lambda objective, _: check_thresholds(objective["thresholds"]))
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Group `optimizer`: shared fields, and optimizers that update each weight or tensor alone, with the papers' defaults."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from omegaconf import MISSING
 
@@ -41,7 +41,7 @@ class Optimizer:
     """Decays only weights that the update moves towards zero or not at all (Cautious Weight Decay, arXiv 2510.12402)."""
     layer_decay: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
     """Ratio of each layer's learning rate to that of the layer above it."""
-    overrides: list[GroupOverride] = field(default_factory=list)
+    overrides: list[GroupOverride] = setting([])
     """Other rates or decays for parameters by name; a pattern that matches nothing is an error."""
     quantized: bool = False
     """Keeps the state in 8 bits (needs `tiryns[quantized]`); an error for optimizers without an 8-bit variant."""
@@ -61,7 +61,7 @@ class Adafactor(Optimizer):
     """Peak learning rate, relative to the size of each parameter."""
     beta2_decay: float = -0.8
     """Exponent of the step in the second moment's decay: beta2 = 1 - step ** beta2_decay."""
-    eps: list[float] = field(default_factory=lambda: [1e-15, 1e-3])
+    eps: list[float] = setting([1e-15, 1e-3])
     """Lower bounds: of a squared gradient, and of the root mean square of a parameter, which scales its rate."""
     d: float = 1.0
     """Largest root mean square of an update, which is scaled down to it."""
@@ -85,7 +85,7 @@ class Adam(Optimizer):
 
     _target_: str = "runner.optim.adam"
     lr: float = 1e-3
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    betas: list[float] = setting([0.9, 0.999])
     """Decay of the first and second moment."""
     eps: float = 1e-8
     """Added to the denominator."""
@@ -109,7 +109,7 @@ class Lamb(Optimizer):
     lr: float = 1e-2
     """Peak learning rate: the norm of a tensor's update, relative to the norm of the tensor."""
     weight_decay: float = 1e-2
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    betas: list[float] = setting([0.9, 0.999])
     """Decay of the first and second moment."""
     eps: float = 1e-6
     """Added to the denominator."""
@@ -139,7 +139,7 @@ class Lion(Optimizer):
     lr: float = 3e-4
     """Peak learning rate: the size of each weight's update."""
     weight_decay: float = 1e-1
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
+    betas: list[float] = setting([0.9, 0.99])
     """Weight of the momentum in the update, and its decay."""
 
 
@@ -176,7 +176,7 @@ class StableAdamW(Optimizer):
     _target_: str = "runner.optim.stable_adamw"
     lr: float = 1e-3
     weight_decay: float = 1e-2
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
+    betas: list[float] = setting([0.9, 0.99])
     """Decay of the first and second moment, both free of bias."""
     eps: float = 1e-6
     """Added to the denominator; its square is the least second moment in the ratio that lowers the rate."""

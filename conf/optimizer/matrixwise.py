@@ -1,9 +1,10 @@
 """Group `optimizer`: optimizers that update a matrix as a whole, or estimate the Hessian."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tiryns.conf.optimizer.elementwise import Optimizer
 from tiryns.conf.registry import register
+from tiryns.conf.values import setting
 
 
 @dataclass
@@ -21,7 +22,7 @@ class GaLore(Optimizer):
     """Factor on the updates of hidden matrices."""
     projection_type: str = "std"
     """Projected side: std (the smaller), reverse_std (the larger), left, right, or full (both)."""
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    betas: list[float] = setting([0.9, 0.999])
     """Decay of the first and second moment."""
     eps: float = 1e-6
     """Added to the denominator."""
@@ -45,7 +46,7 @@ class Muon(Optimizer):
     """Scales the update of a matrix by 0.2 sqrt(longer side), so that AdamW's learning rates fit."""
     adamw_lr: float = 1e-3
     """Peak learning rate of the rest: embeddings and their projections, poolers and heads, norms and vectors."""
-    adamw_betas: list[float] = field(default_factory=lambda: [0.9, 0.95])
+    adamw_betas: list[float] = setting([0.9, 0.95])
     """Decay of their first and second moment."""
     adamw_eps: float = 1e-10
     """Added to their denominator."""
@@ -68,7 +69,7 @@ class Shampoo(Optimizer):
     lr: float = 1e-3
     """Peak learning rate, as of the optimizer `graft_type`."""
     weight_decay: float = 1e-2
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.99])
+    betas: list[float] = setting([0.9, 0.99])
     """Decay of the running update and of the statistics."""
     block_size: int = 512
     """Size of the blocks that longer sides are cut into: time grows with its cube, memory with its square."""
@@ -93,7 +94,7 @@ class Soap(Optimizer):
     _target_: str = "runner.optim.soap"
     lr: float = 3e-3
     weight_decay: float = 1e-2
-    betas: list[float] = field(default_factory=lambda: [0.95, 0.95])
+    betas: list[float] = setting([0.95, 0.95])
     """Decay of the first and second moment."""
     shampoo_beta: float | None = None
     """Decay of the statistics; none takes that of the second moment."""
@@ -113,7 +114,7 @@ class SophiaH(Optimizer):
     lr: float = 6e-2
     """Peak learning rate; no weight moves by more than lr * p."""
     weight_decay: float = 1e-2
-    betas: list[float] = field(default_factory=lambda: [0.96, 0.99])
+    betas: list[float] = setting([0.96, 0.99])
     """Decay of the running gradient and of the running Hessian."""
     p: float = 1e-2
     """Bound on the quotient of gradient and Hessian."""
@@ -135,7 +136,7 @@ class SPlus(Optimizer):
     lr: float = 2e-1
     """Peak learning rate; a matrix moves by 2 / (rows + columns) of it."""
     weight_decay: float = 1e-2
-    betas: list[float] = field(default_factory=lambda: [0.9, 0.999])
+    betas: list[float] = setting([0.9, 0.999])
     """Decay of the running gradient and of the statistics."""
     ema_rate: float = 0.999
     """Decay of the running average of the weights."""

@@ -18,10 +18,9 @@ from tiryns.conf.fields import Field, default_options, fields_of, is_part, root_
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
 from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
-from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
 from tiryns.runner.report.comparison.differences import written
 from tiryns.runner.run.command.json_output import print_json
-from tiryns.runner.run.yaml_files import settings_in
+from tiryns.runner.run.yaml_files import file_on_search_path, names_on_search_path, settings_in
 
 RECIPES = "experiment"
 SCALES = "scale"

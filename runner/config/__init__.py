@@ -5,7 +5,6 @@
 - `permissions`: settings that only the user may change; `reach`: those among them that reach outside of a run.
 - `loading`: what transformers loads, without code of others.
 - `calling`: calls of targets with values of a run; `settings`: options as objects.
-- `search_path`: files of YAML on Hydra's search path.
 - `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.
 - `moved`: paths from where a run was begun, and whether data at another place is that of a run.
 """

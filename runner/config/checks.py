@@ -21,7 +21,7 @@ from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_o
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.scheduler import Wsd
 from tiryns.conf.trainer import BUDGETS, check_length
-from tiryns.conf.values import Settings, check_of, checks_of, suggest
+from tiryns.conf.values import Settings, check_names, check_of, checks_of, suggest
 from tiryns.runner.config.completed import EMPTY
 from tiryns.runner.config.permissions import allow_code, is_own
 from tiryns.runner.config.targets import check_targets
@@ -32,6 +32,7 @@ from tiryns.runner.run.errors import explain, wants_traceback
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_free, check_links, model_folder
 from tiryns.runner.run.recording import config_hash
+from tiryns.runner.run.yaml_files import leaves
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -81,8 +82,9 @@ def check_config(config: DictConfig) -> None:
     values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
     _check_groups(values)
     check_targets(config)
-    for name, value in values.items():
-        _check_sizes(name, value)
+    for key, value in leaves(values):
+        if isinstance(value, int) and abs(value) >= 2**63:
+            raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
     chosen = _check_fields(config, values)
     _check_task(values)
     for option, settings in chosen:
@@ -113,14 +115,6 @@ def _plain(config: DictConfig, name: str) -> Any:
     if not OmegaConf.is_config(value) or OmegaConf.is_interpolation(config, name):
         return value
     return OmegaConf.to_container(value, resolve=name in RESOLVED)
-
-
-def _check_sizes(key: str, value: object) -> None:
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for name, part in parts:
-        _check_sizes(f"{key}.{name}", part)
 
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:
@@ -253,19 +247,12 @@ def _check_phases(settings: Settings, config: Settings) -> None:
 def _check_objective(where: str, phase: Phase, config: Settings) -> None:
     objective = config["objective"]
     option = option_of("objective", objective)
-    known = (
-        [field.name for field in fields_of(OPTIONS["objective"][option], "")] if option else list(objective)
-    )
-    for name in phase.objective:
-        if name in EVALUATED:
-            raise ValueError(
-                f"{where}.objective.{name}: validation is as the run's own settings say; leave it out"
-            )
-        if name == "_target_" or name not in known:
-            raise ValueError(
-                f"{where}.objective.{name}: the objective of a run has {', '.join(n for n in known if n != '_target_')}"
-                + suggest(name, known)
-            )
+    fields = fields_of(OPTIONS["objective"][option], "") if option else ()
+    known = [field.name for field in fields] or [name for name in objective if name != "_target_"]
+    if evaluated := [name for name in phase.objective if name in EVALUATED]:
+        own = "validation is as the run's own settings say; leave it out"
+        raise ValueError(f"{where}.objective.{evaluated[0]}: {own}")
+    check_names(f"{where}.objective", phase.objective, known, ": the objective of a run has")
     if option:
         check_fields(OPTIONS["objective"][option], f"{where}.objective", phase.objective)
         changed = {**objective, **phase.objective}

@@ -30,7 +30,7 @@ from tiryns.runner.patches.hydra.composed import checking
 from tiryns.runner.run.command.words import literal, trusting
 from tiryns.runner.run.model_folder import is_sealed, trusted_words
 from tiryns.runner.run.redaction import redacted
-from tiryns.runner.run.yaml_files import read_config
+from tiryns.runner.run.yaml_files import leaves, read_config
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
 """Nodes that Hydra makes objects of."""
@@ -178,7 +178,8 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
     settings = reach.plain(config.hydra)
     targets = list(_checked_targets(config.hydra, settings, "hydra"))
     for name in ("job_logging", "hydra_logging"):
-        _check_logging(settings.get(name), f"hydra.{name}")
+        for key, value in leaves(settings.get(name), f"hydra.{name}"):
+            _check_logging(key, value)
     if _typed is not None and (refused := [*_not_own(config, reach.reached(config, of_hydra=True), _typed)]):
         raise _refusal([*refused, *_refused(config, _typed)])
     return [*targets, *chain(*NAMING.values())]
@@ -200,16 +201,10 @@ def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
             yield from _checked_targets(node[name], value, key)
 
 
-def _check_logging(value: object, key: str) -> None:
-    """Checks a logging config: Python would call any class it names, and look up any name it calls external."""
+def _check_logging(key: str, value: object) -> None:
+    """Checks a value of a logging config: Python would call any class and look up any name that it calls external."""
     last = key.rpartition(".")[2]
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            _check_logging(inner, f"{key}.{name}")
-    elif isinstance(value, list):
-        for i, inner in enumerate(value):
-            _check_logging(inner, f"{key}[{i}]")
-    elif last in NAMING:
+    if last in NAMING:
         if value not in NAMING[last]:
             known = ", ".join(NAMING[last])
             raise ValueError(f"{key}: {value!r} is not allowed in a logging config; there are: {known}")
@@ -265,17 +260,11 @@ def _content(file: Path, changed: int) -> Settings:
         return {}
 
 
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
-    elif isinstance(value, str):
-        yield value
-
-
 def _own_texts(words: Iterable[str]) -> str:
     """The words of a command, and all texts in configs of the user's own and in options of installed packages."""
-    return "\n".join(chain(words, *map(_texts, _own_contents()), (default for _, default in _defaults())))
+    values = (value for content in _own_contents() for _, value in leaves(content))
+    texts = (value for value in values if isinstance(value, str))
+    return "\n".join(chain(words, texts, (default for _, default in _defaults())))
 
 
 @cache

@@ -19,7 +19,7 @@ from omegaconf import Node, OmegaConf
 from tiryns.conf.config import HYDRA
 from tiryns.conf.registry import OPTIONS, target_of
 from tiryns.former import canonical
-from tiryns.runner.config.loading import kernel_problem
+from tiryns.runner.config.loading import kernel_problem, mappings_in
 from tiryns.runner.patches.hydra.plugins import plugins
 from tiryns.runner.patches.omegaconf import full_key, used_parts
 
@@ -153,14 +153,11 @@ def _targets_of(option: type) -> frozenset[str]:
         values: Any = asdict(option())
     except TypeError:  # a field without a default, which takes a config
         values = OmegaConf.to_container(OmegaConf.structured(option))
-    return frozenset(_targets_in(values))
+    return _targets_in(values)
 
 
-def _targets_in(values: object) -> set[str]:
-    if isinstance(values, dict):
-        own = {canonical(values["_target_"])} if "_target_" in values else set[str]()
-        return own.union(*map(_targets_in, values.values()))
-    return set[str]().union(*map(_targets_in, values)) if isinstance(values, list) else set()
+def _targets_in(values: object) -> frozenset[str]:
+    return frozenset(canonical(node["_target_"]) for node in mappings_in(values) if "_target_" in node)
 
 
 def _is_listed(name: str) -> bool:

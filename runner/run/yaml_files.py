@@ -1,13 +1,19 @@
-"""Checks files of YAML before Hydra and OmegaConf make configs of them, so that none fills the memory or ends unnamed."""
+"""Files of YAML: found on Hydra's search path, and checked before Hydra and OmegaConf make configs of them.
+
+So none fills the memory, or ends with an error that does not name it.
+"""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.values import Settings
@@ -60,6 +66,22 @@ def read_group(file: Path, name: str) -> Settings:
             return {}
         _check(rows[0], file)
         return {name: yaml.load(rows[0], Loader=LOADER)[name]}
+
+
+def file_on_search_path(loader: ConfigLoader, config: str) -> Traversable | None:
+    """The file of a config such as `suite/glue`, the first on the search path; None where there is none."""
+    for entry in loader.get_search_path().get_path():
+        kind, _, place = (entry.path or "").partition("://")
+        if kind in ("pkg", "file") and place:
+            folder: Traversable = files(place) if kind == "pkg" else Path(place)
+            if (file := folder.joinpath(f"{config}.yaml")).is_file():
+                return file
+    return None
+
+
+def names_on_search_path(loader: ConfigLoader, group: str) -> list[str]:
+    """The names of a group's configs."""
+    return sorted(loader.get_group_options(group))
 
 
 @contextmanager
@@ -132,6 +154,18 @@ def _size(node: yaml.Node, file: Path, known: dict[int, int], depth: int) -> int
         raise ValueError(f"{place}: its anchors repeat more than {MOST_VALUES:,} values")
     known[id(node)] = found
     return found
+
+
+def leaves(values: object, key: str = "") -> Iterator[tuple[str, Any]]:
+    """The values at any depth of mappings and lists by their keys, such as `data.train[0]`."""
+    if isinstance(values, dict):
+        for name, value in values.items():
+            yield from leaves(value, f"{key}.{name}".lstrip("."))
+    elif isinstance(values, list):
+        for number, value in enumerate(values):
+            yield from leaves(value, f"{key}[{number}]")
+    else:
+        yield key, values
 
 
 def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -48,6 +48,10 @@ def test_field_declared_again_keeps_the_rules_of_its_base() -> None:
     assert rules_of(Base)["other"] == {}
 
 
+def test_each_config_has_a_list_of_its_own() -> None:
+    assert OPTIONS["optimizer"]["adamw"]().betas is not OPTIONS["optimizer"]["adamw"]().betas
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -164,15 +168,11 @@ def test_every_option_that_holds_out_samples_has_the_same_default() -> None:
     ("key", "value", "expected"),
     [
         ("optimizer.lr", -1.0, "optimizer.lr=-1.0: it must be a number, 0 or more"),
-        (
-            "callback.throughput.window",
-            0,
-            "callback.throughput.window=0: it must be a whole number, 1 or more",
-        ),
+        ("callback.throughput.window", 0, "callback.throughput.window=0: it must be a whole number, 1 or more"),
         ("mode", "look", "mode=look: there are: train, inspect"),
         ("data.validation_documents", float("inf"), "data.validation_documents=inf: it must be a number"),
     ],
-)
+)  # fmt: skip
 def test_check_reads_the_rules_of_the_fields(
     default: DictConfig, key: str, value: Any, expected: str
 ) -> None:

@@ -21,7 +21,6 @@ from tiryns.conf.phases import CHANGED, Phase, lengths_of
 from tiryns.conf.values import Settings
 from tiryns.runner.build import bind, build
 from tiryns.runner.cli.plan.content import Facts
-from tiryns.runner.config.search_path import file_on_search_path
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.batches import PhaseCollators, PhaseParts
 from tiryns.runner.loop.lengths import run_lengths
@@ -31,7 +30,7 @@ from tiryns.runner.objectives import Collator
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.run.lazy import many_imports
-from tiryns.runner.run.yaml_files import settings_in
+from tiryns.runner.run.yaml_files import file_on_search_path, settings_in
 from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 
 GPUS = ("A100", "H100", "H200", "RTX 4090")

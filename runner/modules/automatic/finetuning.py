@@ -17,6 +17,7 @@ from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.metrics import get_metrics_for_task
 from tiryns.runner.evaluation.predictions import Gather
 from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
+from tiryns.runner.models.head import labels_of
 from tiryns.runner.models.task_model import Output
 from tiryns.runner.modules.automatic.base import AutomaticModule
 from tiryns.runner.objectives.labelled.finetuning import label_config
@@ -24,7 +25,7 @@ from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_trainer_task
-from tiryns.runner.tasks.base import Evaluated, TrainerTask, label_names, unnamed_labels
+from tiryns.runner.tasks.base import Evaluated, TrainerTask, unnamed_labels
 
 
 @dataclass(eq=False)
@@ -180,7 +181,7 @@ class FinetuningModule(AutomaticModule):
     def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
         """Adds a batch to the figures of its set; windows of a question are joined if the data module is our own."""
         if number not in self._sets:
-            names = label_names(self.model.pretrained.config)
+            names = labels_of(self.model.pretrained.config)
             tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
             decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
             joined = self.task.joined(sets[self.stage]) if self.stage in sets else None

@@ -20,9 +20,9 @@ from tiryns.conf.registry import option_of
 from tiryns.conf.values import suggest
 from tiryns.runner.config.permissions import is_own
 from tiryns.runner.config.reach import keys_that_run_code, reaches
-from tiryns.runner.config.search_path import file_on_search_path, names_on_search_path
 from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.yaml_files import file_on_search_path, names_on_search_path
 from tiryns.runner.sweeps.suite import fields
 from tiryns.runner.sweeps.words import as_sweep, last_of_each, values_of
 
