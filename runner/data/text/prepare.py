@@ -70,13 +70,11 @@ def prepare_text(
     cache_dir = Path(given.cache_dir).expanduser()
     text = text_inputs(source, validation_sources, given)
     cutting = check_chunking(given.max_length, given.long_documents)
-    training: dict[str, Any] = {"kind": given.tokenizer_kind, "vocab_size": given.vocab_size}
-    training["lowercase"] = given.lowercase
     loaded = load_tokenizer(given.tokenizer, needed) if given.tokenizer else None
     if loaded is not None:
         tokenizer_inputs: dict[str, object] = {"content": tokenizer_fingerprint(loaded)}
     else:
-        text_tokenizer.check_tokenizer_settings(given.tokenizer_kind, given.vocab_size)
+        training = text_tokenizer.check_training(given.tokenizer_kind, given.vocab_size, given.lowercase)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
@@ -92,7 +90,7 @@ def prepare_text(
         held_out = (given.validation_documents, given.seed)
         parts = divide(source, validation_sources, *held_out, keep_repeated, left_out, told)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
+        keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], given))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
         content = {
             "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
@@ -185,11 +183,11 @@ def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def train_on(parts: Sequence[Part], kind: str, vocab_size: int, lowercase: bool) -> Tokenizer:
-    """A tokenizer of the texts of some parts."""
-    log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
+def train_on(parts: Sequence[Part], given: PretrainingData) -> Tokenizer:
+    """A tokenizer of the texts of some parts, as the settings `given` say."""
+    log.info("training a %s tokenizer of %s tokens", given.tokenizer_kind, f"{given.vocab_size:,}")
     with rust_threads():
-        return train_tokenizer(_Texts(parts), kind, vocab_size, lowercase)
+        return train_tokenizer(_Texts(parts), given.tokenizer_kind, given.vocab_size, given.lowercase)
 
 
 _KEPT = ("documents", "unigram_entropy", "tokens_per_byte")

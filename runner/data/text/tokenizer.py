@@ -9,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
 
@@ -56,7 +57,7 @@ def train_tokenizer(
     between them. All put the tokens of beginning and end around a text; the first two read `documents` twice.
     Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of sequences of letters.
     """
-    check_tokenizer_settings(kind, vocab_size)
+    check_training(kind, vocab_size, lowercase)
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
@@ -76,8 +77,8 @@ def train_tokenizer(
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **special)
 
 
-def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
-    """Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet."""
+def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
+    """All that a tokenizer is trained by; raises ValueError for an unknown kind, or a vocabulary under its alphabet."""
     named, colon, alphabet = kind.partition(":")
     if named not in TOKENIZER_KINDS or (colon and named != "characters"):
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
@@ -91,6 +92,7 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
     if vocab_size < smallest:
         needed = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
         raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
+    return {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase}
 
 
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "PreTrainedTokenizerBase":
