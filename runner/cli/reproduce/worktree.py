@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.manifest.inputs import Manifest
 from tiryns.runner.manifest.record import PATCH
 from tiryns.runner.run.command.json_output import print_json, wants_json
 from tiryns.runner.run.environment import checkout
+from tiryns.runner.run.files import own_cache
 
 COMMAND = "from tiryns.runner.cli.commands import main; main()"
 
@@ -47,7 +47,7 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
         raise ValueError(f"--code: the run had uncommitted changes, and {PATCH} is not beside the manifest")
     text = patch.read_bytes() if patch else b""
     name = f"{commit[:12]}{'-' + sha256(text).hexdigest()[:8] if text else ''}"
-    place = cache_folder().resolve() / "code" / name
+    place = own_cache().resolve() / "code" / name
     if not place.is_dir():
         if patch:
             _ask(patch)

@@ -29,11 +29,6 @@ def key_of(inputs: Mapping[str, object]) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def cache_folder(named: str | None = None) -> Path:
-    """The folder of what later runs use again: the one that a setting names, else TIRYNS_CACHE, else ~/.cache/tiryns."""
-    return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
-
-
 def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
     """A lock of `path` over processes; without `wait` it raises BlockingIOError where another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
