@@ -62,11 +62,19 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 @contextmanager
 def entering(path: Path) -> Iterator[Path]:
-    """Gives a file to write, which is on disk and has the name `path` behind the block, whatever ends the machine."""
+    """Gives a file or folder to write, on disk and named `path` after the block, whatever ends the machine.
+
+    Of a folder nothing is left where the block fails, nor what a killed process has left of it before.
+    """
     partial = path.with_name(f".{path.name}.partial")
-    yield partial
-    sync(partial)
-    os.replace(partial, path)
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        yield partial
+        for file in (*partial.glob("*"), partial):
+            sync(file)
+        os.replace(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def sync(path: Path) -> None:

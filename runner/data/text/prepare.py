@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
-from tiryns.runner.data.store.writer import key_of, locked, sync, write_errors, write_json
+from tiryns.runner.data.store.writer import entering, key_of, locked, sync, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.chunking import Chunker, check_chunking
 from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
@@ -168,19 +167,10 @@ class _Texts:
 
 def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
     """Writes the tokenizer that `make` gives beside the folder and renames it, unless it exists."""
-    partial = folder.parent / f".{folder.name}.partial"
     with locked(folder):
-        if folder.exists():
-            return
-        shutil.rmtree(partial, ignore_errors=True)  # of a killed process
-        try:
-            with system_errors(folder):
+        if not folder.exists():
+            with entering(folder) as partial, system_errors(folder):
                 make().save_pretrained(partial)
-            for file in partial.iterdir():
-                sync(file)
-            os.rename(partial, folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
 def train_on(parts: Sequence[Part], given: PretrainingData) -> Tokenizer:
