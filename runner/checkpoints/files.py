@@ -9,7 +9,6 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, TypeVar
@@ -46,10 +45,7 @@ class AtomicCheckpointIO(CheckpointIO):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: list[Future[None]] = []
         self._buffers = Buffers()
-
-    @cached_property
-    def _shards(self) -> sharded.ShardWriter:
-        return sharded.ShardWriter()
+        self._shards = sharded.ShardWriter()
 
     def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object = None) -> None:
         """Copies `checkpoint` and begins to write it to `path`; raises OSError where an earlier save has failed."""
@@ -122,8 +118,7 @@ class AtomicCheckpointIO(CheckpointIO):
         """Waits for the last save where training ends early, without its error."""
         with contextlib.suppress(OSError):
             self.wait()
-        if "_shards" in vars(self):
-            self._shards.close()
+        self._shards.close()
 
 
 class Buffers:
