@@ -11,7 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -40,17 +40,16 @@ class Stdlib:
     source: str
     what: str
 
-    def __init__(self) -> None:
-        self._documents: list[str] | None = None
-
     def texts(self) -> Iterator[str]:
         """The texts, of which some may be repeated or too short to be documents."""
         raise NotImplementedError
 
+    @cached_property
+    def _documents(self) -> list[str]:
+        return [text for text in dict.fromkeys(self.texts()) if len(text) >= SHORTEST]
+
     def documents(self) -> Iterator[str]:
         """The documents. Raises FileNotFoundError for a Python without sources."""
-        if self._documents is None:
-            self._documents = [text for text in dict.fromkeys(self.texts()) if len(text) >= SHORTEST]
         if not self._documents:
             raise FileNotFoundError(
                 f"no {self.what} in {library()}: this Python ships without the sources of its standard library; choose "
