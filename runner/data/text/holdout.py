@@ -32,10 +32,6 @@ class Stretch(NamedTuple):
     stop: int
 
 
-_Scan = tuple[NDArray[np.uint64], int, Sequence[Stretch]]
-"""Of a source that was read: the digest of each document [D], the characters of all, and its stretches."""
-
-
 @dataclass(frozen=True)
 class Part:
     """The documents of a source that belong to one store."""
@@ -129,7 +125,8 @@ def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np
     return found
 
 
-def _scan(source: Source) -> _Scan:
+def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
+    """Reads a source: the digest of each document [D], the characters of all, and its stretches."""
     pieces = pieces_of(source, PIECE)
     number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
     if number == 1:
