@@ -219,9 +219,6 @@ class StreamedPretrainingData(PretrainingData):
         buffer_size = self.settings.shuffle_buffer_size if name == "Shuffled" else 0
         return StreamOrder(max_steps, settings["global_batch_size"], settings["seed"], buffer_size)
 
-    def _length_warmup(self, max_steps: int) -> None:
-        """None: documents are tokenised whole."""
-
     def train_dataloader(self) -> Any:
         """Global batches from the first that is not yet consumed."""
         assert self.trainer is not None
