@@ -47,8 +47,8 @@ class Local(LocalPipelineExecutor):
         """Runs the tasks that are not complete; ChildProcessError where workers keep dying."""
         left, broken = self.get_incomplete_ranks(), 0
         while left and self.workers > 1:
-            among = pool.workers(self.workers, dill.dumps(self), get_context("spawn"))
-            with contextlib.suppress(BrokenProcessPool), among as processes:
+            worker_pool = pool.workers(self.workers, dill.dumps(self), get_context("spawn"))
+            with contextlib.suppress(BrokenProcessPool), worker_pool as processes:
                 for future in as_completed([processes.submit(_run, rank) for rank in left]):
                     future.result()
             before, left = len(left), self.get_incomplete_ranks()

@@ -24,7 +24,10 @@ def num_workers(size: int) -> int:
 
 @contextmanager
 def workers(number: int, job: object, context: BaseContext | None = None) -> Iterator[Executor]:
-    """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`."""
+    """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`.
+
+    `context` says how processes start, by default as Python has it.
+    """
     if number == 1:
         with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
             yield threads
