@@ -9,7 +9,6 @@ import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, TypeVar
@@ -46,10 +45,7 @@ class AtomicCheckpointIO(CheckpointIO):
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
         self._pending: list[Future[None]] = []
         self._buffers = Buffers()
-
-    @cached_property
-    def _shards(self) -> sharded.ShardWriter:
-        return sharded.ShardWriter()
+        self._shards = sharded.ShardWriter()
 
     def save_checkpoint(self, checkpoint: State, path: str | Path, storage_options: object = None) -> None:
         """Copies `checkpoint` and begins to write it to `path`; raises OSError where an earlier save has failed."""
@@ -122,8 +118,7 @@ class AtomicCheckpointIO(CheckpointIO):
         """Waits for the last save where training ends early, without its error."""
         with contextlib.suppress(OSError):
             self.wait()
-        if "_shards" in vars(self):
-            self._shards.close()
+        self._shards.close()
 
 
 class Buffers:
@@ -228,14 +223,14 @@ def read_while_training(find: Callable[[], list[Path]], read: Callable[[list[Pat
 
     Raises what `find` and `read` raise of checkpoints that are there, or after `TRIES` that were deleted.
     """
-    for tries in range(TRIES, 0, -1):
+    for _ in range(TRIES - 1):
         paths = find()
         try:
             return read(paths)
         except Exception:
-            if tries == 1 or all(path.exists() for path in paths):
+            if all(path.exists() for path in paths):
                 raise
-    raise AssertionError("the last try returns or raises")
+    return read(find())
 
 
 def entry_of(path: Path, name: str) -> Any:

@@ -71,8 +71,7 @@ class PlainReader(FileSystemReader):
 class ShardWriter:
     """Writes one checkpoint at a time, with a process group of its own that training does not wait for."""
 
-    def __init__(self) -> None:
-        self._group: ProcessGroup | None = None
+    _group: ProcessGroup | None = None
 
     def start(self, checkpoint: State, path: Path, first: bool) -> Callable[[], None]:
         """Copies the shards and begins to write them; returns a function that finishes the checkpoint; collective."""

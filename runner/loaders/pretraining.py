@@ -13,12 +13,12 @@ from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.data.store.reader import TokenStore, sampled_counts
-from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.prepare import PreparedText, prepare_text
 from tiryns.runner.loaders.base import PassesDataModule, open_splits, validation_sets
 from tiryns.runner.loaders.passes import PassLoader, StoredPasses, StreamedPasses
 from tiryns.runner.objectives import get_collator_cls
+from tiryns.runner.run.files import own_cache
 from tiryns.runner.run.model_folder import model_folder
 
 OBJECTIVES = ("mlm", "enhanced_mlm", "diffusion")
@@ -106,7 +106,7 @@ class PretrainingDataModule(PassesDataModule):
             tokenizer=model_folder(self.pretrained_tokenizer_name_or_path),
             max_length=self.max_sequence_length,
             long_documents="truncate",
-            cache_dir=str(cache_folder(self.cache_dir)),
+            cache_dir=str(own_cache(self.cache_dir)),
             seed=self.seed,
         )
         self.prepared = prepare_text(self.source, self.validation_sources, given, keep_repeated=True)

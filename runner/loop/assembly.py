@@ -175,7 +175,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
         check_numbered(data, "skip_batches")
         options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
     if config.data.get("without") is not None:
-        from tiryns.runner.data.without.chosen import leaving_out
+        from tiryns.runner.data.without import leaving_out
 
         options["leave_out"] = leaving_out(OmegaConf.to_container(config.data), data)
 

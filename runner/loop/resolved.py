@@ -17,7 +17,6 @@ from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
 from tiryns.runner.config.completed import completed
-from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
@@ -31,6 +30,7 @@ from tiryns.runner.patches.torch import processor
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
 from tiryns.runner.protocols import Resolved, RunData, State
 from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
+from tiryns.runner.run.files import own_cache
 from tiryns.runner.run.folder import Run
 
 RECORD = "resolved"
@@ -129,7 +129,7 @@ def _drops(model: torch.nn.Module) -> bool:
 
 def keep_compiled(cache: str | None) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder(cache) / "compiled"))
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache(cache) / "compiled"))
 
 
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch, Share
-from tiryns.runner.data.store.writer import cache_folder, key_of, locked
+from tiryns.runner.data.store.writer import key_of, locked
 from tiryns.runner.models.autocast import autocast_dtype, is_slower, usable_precision
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.packed.trials import in_one_line
@@ -30,7 +30,7 @@ from tiryns.runner.patches.torch.trees import tree_leaves
 from tiryns.runner.protocols import RunData
 from tiryns.runner.run.cluster import num_nodes, processes_per_node
 from tiryns.runner.run.environment import machine
-from tiryns.runner.run.files import read_json, write_atomically
+from tiryns.runner.run.files import own_cache, read_json, write_atomically
 
 LARGEST, SMALLEST = 65536, 512
 """Tokens of a micro-batch that are tried on a GPU; the smallest on a CPU too."""
@@ -247,7 +247,7 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
         "shapes": key_of({"parameters": [list(p.shape) for p in model.parameters()]}),
         **{name: getattr(data, name) for name in ("layout", "micro_batch_tokens", "micro_batch_size")},
     }
-    path = cache_folder(cache) / "precision" / f"{key_of(asked)}.json"
+    path = own_cache(cache) / "precision" / f"{key_of(asked)}.json"
     with locked(path):
         chosen = read_json(path, {}).get("chosen")
         if chosen not in precisions:

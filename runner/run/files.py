@@ -240,9 +240,9 @@ def takes_lock(file: IO[str], wait: bool = False) -> bool:
     return True
 
 
-def own_cache() -> Path:
-    """The folder of what this user's runs keep: that of TIRYNS_CACHE, else ~/.cache/tiryns."""
-    return Path(os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
+def own_cache(named: str | None = None) -> Path:
+    """The folder of what later runs use again: the one that a setting names, else TIRYNS_CACHE, else ~/.cache/tiryns."""
+    return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
 def copy_folder(source: Path, target: Path) -> None:

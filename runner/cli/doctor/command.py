@@ -18,7 +18,6 @@ from tiryns.runner.cli.doctor import machine
 from tiryns.runner.cli.doctor.machine import GIB, Facts
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
-from tiryns.runner.data.store.writer import cache_folder
 from tiryns.runner.launch.processes import threads_of_ranks
 from tiryns.runner.report.summary import show
 from tiryns.runner.run.cluster import check_layout, member, num_nodes, processes_per_node
@@ -26,6 +25,7 @@ from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
 from tiryns.runner.run.environment import PACKAGES, environment
 from tiryns.runner.run.errors import explain
+from tiryns.runner.run.files import own_cache
 
 CHOSEN = ("accelerator", "precision", "attention", "processes", "threads")
 """What is chosen, by the names that `status.json` of a run has for it."""
@@ -71,7 +71,7 @@ def findings(outputs: Path) -> Facts:
         "memory": machine.memory(),
         "gpus": _usable(),
         "driver": {"version": machine.driver(), "gpus": machine.gpus_of_driver()},
-        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(cache_folder())},
+        "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(own_cache())},
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
         "versions": {name: environment()[name] for name in ("python", *PACKAGES)},

@@ -3,13 +3,11 @@
 import contextlib
 import io
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from copy import deepcopy
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -29,11 +27,11 @@ from tiryns.runner.data.store.reader import entropy
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.sharded import FORMAT_VERSION, INDEX, Index, read_index
 from tiryns.runner.data.store.writer import key_of
+from tiryns.runner.data.text import pool
 from tiryns.runner.data.text.chunking import check_chunking
 from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN
 from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
 from tiryns.runner.patches.datatrove import run_task
-from tiryns.runner.run.command.lifetime import end_with_parent
 
 _MOST_BROKEN = 3
 """Pools of processes in a row that may lose one before any task completes."""
@@ -49,8 +47,10 @@ class Local(LocalPipelineExecutor):
         """Runs the tasks that are not complete; ChildProcessError where workers keep dying."""
         left, broken = self.get_incomplete_ranks(), 0
         while left and self.workers > 1:
-            with contextlib.suppress(BrokenProcessPool):
-                self._run_in_processes(left)
+            worker_pool = pool.workers(self.workers, dill.dumps(self), get_context("spawn"))
+            with contextlib.suppress(BrokenProcessPool), worker_pool as processes:
+                for future in as_completed([processes.submit(_run, rank) for rank in left]):
+                    future.result()
             before, left = len(left), self.get_incomplete_ranks()
             broken = broken + 1 if len(left) == before else 0
             if broken == _MOST_BROKEN:
@@ -59,34 +59,13 @@ class Local(LocalPipelineExecutor):
                     "--workers; what is complete is kept"
                 )
         for rank in left:
-            _run(rank, self)
-
-    def _run_in_processes(self, ranks: list[int]) -> None:
-        own = (os.getpid(), dill.dumps(self))
-        with ProcessPoolExecutor(self.workers, get_context("spawn"), _start_worker, own) as pool:
-            futures = [pool.submit(_run, rank) for rank in ranks]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            _run(rank, dill.dumps(self))
 
 
-_executor: Local  # of this worker
-
-
-def _start_worker(parent: int, executor: bytes) -> None:
-    global _executor
-    end_with_parent(parent)
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # one core each
-    _executor = dill.loads(executor)
-
-
-def _run(rank: int, executor: Local | None = None) -> None:
+def _run(rank: int, executor: bytes | None = None) -> None:
     """Runs a task, by default of this worker's executor, with steps of its own, as they count what they do."""
     with contextlib.redirect_stderr(io.StringIO()):
-        run_task(deepcopy(executor or _executor), rank)
+        run_task(dill.loads(executor or pool.given()), rank)
 
 
 EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineExecutor}

@@ -225,29 +225,26 @@ def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
 
 def _signature(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, list[Part]]:
     """The first line of a function or class, and its parts."""
-    head = f"class {node.name}(" if isinstance(node, ast.ClassDef) else f"def {node.name}("
+    pieces: list[tuple[str, str]] = []
+    if isinstance(node, ast.ClassDef):
+        head = f"class {node.name}("
+        pieces += [("base", ast.unparse(base)) for base in node.bases]
+    else:
+        head, given = f"def {node.name}(", node.args
+        positional = [*given.posonlyargs, *given.args]
+        defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults) + given.kw_defaults
+        for argument, default in zip([*positional, *given.kwonlyargs], defaults, strict=True):
+            if argument.arg not in ("self", "cls"):
+                pieces.append(("parameter", argument.arg))
+                if default is not None:
+                    pieces.append(("default", ast.unparse(default)))
     parts: list[Part] = []
-    for kind, text in _pieces_of_signature(node):
+    for kind, text in pieces:
         if parts:
             head += "=" if kind == "default" else ", "
         parts.append((kind, text, (len(head), len(head) + len(text))))
         head += text
     return head + ")", parts
-
-
-def _pieces_of_signature(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Kind and text of each part."""
-    if isinstance(node, ast.ClassDef):
-        yield from (("base", ast.unparse(base)) for base in node.bases)
-        return
-    given = node.args
-    positional = [*given.posonlyargs, *given.args]
-    defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults) + given.kw_defaults
-    for argument, default in zip([*positional, *given.kwonlyargs], defaults, strict=True):
-        if argument.arg not in ("self", "cls"):
-            yield "parameter", argument.arg
-            if default is not None:
-                yield "default", ast.unparse(default)
 
 
 def _questions(

@@ -11,7 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -40,17 +40,16 @@ class Stdlib:
     source: str
     what: str
 
-    def __init__(self) -> None:
-        self._documents: list[str] | None = None
-
     def texts(self) -> Iterator[str]:
         """The texts, of which some may be repeated or too short to be documents."""
         raise NotImplementedError
 
+    @cached_property
+    def _documents(self) -> list[str]:
+        return [text for text in dict.fromkeys(self.texts()) if len(text) >= SHORTEST]
+
     def documents(self) -> Iterator[str]:
         """The documents. Raises FileNotFoundError for a Python without sources."""
-        if self._documents is None:
-            self._documents = [text for text in dict.fromkeys(self.texts()) if len(text) >= SHORTEST]
         if not self._documents:
             raise FileNotFoundError(
                 f"no {self.what} in {library()}: this Python ships without the sources of its standard library; choose "
@@ -125,22 +124,17 @@ def parsed(source: bytes) -> ast.Module | None:
 
 def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
     """The module, classes and functions that have a docstring, with it, by line; none if the source cannot be parsed."""
-    if (tree := parsed(source)) is None:
-        return
-    for node in sorted(_definitions(tree), key=lambda node: getattr(node, "lineno", 0)):
-        if text := ast.get_docstring(node, clean=False):
-            yield node, text
-
-
-def _definitions(tree: ast.Module) -> Iterator[Documented]:
-    """The module, classes and functions of a tree: they stand in lists of statements, so expressions are not searched."""
-    nodes: list[ast.AST] = [tree]
-    while nodes:
-        node = nodes.pop()
-        if isinstance(node, Documented):
-            yield node
+    tree = parsed(source)
+    nodes: list[ast.AST] = [] if tree is None else [tree]
+    found: list[Documented] = []
+    while nodes:  # definitions stand in lists of statements, so that expressions are not searched
+        if isinstance(node := nodes.pop(), Documented):
+            found.append(node)
         for field in ("body", "orelse", "handlers", "finalbody", "cases"):
             nodes += getattr(node, field, ())
+    for one in sorted(found, key=lambda one: getattr(one, "lineno", 0)):
+        if text := ast.get_docstring(one, clean=False):
+            yield one, text
 
 
 class StdlibCode(Stdlib):

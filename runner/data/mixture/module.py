@@ -4,7 +4,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,7 +144,6 @@ class MixtureData(PretrainingData):
 
     def connect(self, *args: Any, **options: Any) -> int:
         """As for all data; raises ValueError where a source would be passed over more often than it may be."""
-        self.__dict__.pop("epochs", None)
         steps = super().connect(*args, **options)
         for name, given in self.given.items() if steps < PROVISIONAL else ():
             bound = given.max_epochs or self.settings.mixture_max_epochs or math.inf
@@ -198,7 +196,7 @@ class MixtureData(PretrainingData):
             passed[store.name] += count / len(store.data.train)
         return passed
 
-    @cached_property
+    @property
     def epochs(self) -> dict[str, float]:
         """Passes over each source in the whole run."""
         return self._epochs_at(len(self.sampler))

@@ -37,10 +37,9 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
     for name, one in sources.items():
         given = replace(one.settings, tokenizer=tokenizer)
         inputs["texts"].append([name, text_inputs(one.source, one.validation_sources, given)])
-    training: dict[str, Any] = {"kind": settings.tokenizer_kind, "vocab_size": settings.vocab_size}
-    training["lowercase"] = settings.lowercase
     if tokenizer is None:
-        text_tokenizer.check_tokenizer_settings(settings.tokenizer_kind, settings.vocab_size)
+        kind, size = settings.tokenizer_kind, settings.vocab_size
+        training = text_tokenizer.check_training(kind, size, settings.lowercase)
         inputs |= {"tokenizer": training, "tokenizer_version": text_tokenizer.VERSION}
     note = cache_dir / "mixtures" / f"{key_of(inputs)}.json"
     folder = cache_dir / "tokenizers" / key_of(inputs)
@@ -51,7 +50,7 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
             if tokenizer is None:
                 every = [(parts[name][TRAIN], digests) for name, digests in left_out.items()]
                 trained = [replace(one, kept=one.kept & ~among(one.digests, out)) for one, out in every]
-                keep_tokenizer(folder, lambda: train_on(trained, **training))
+                keep_tokenizer(folder, lambda: train_on(trained, settings))
             write_json(note, {name: digests.tolist() for name, digests in left_out.items()})
         known = json.loads(note.read_bytes())
     for name, one in sources.items():

@@ -1,7 +1,6 @@
-"""Sequences of letters, such as proteins and DNA.
+"""Sequences of letters, such as proteins and DNA; `runner.data.text.tokenizer` has their alphabets.
 
 - `fasta`: files of them.
-- `characters`: tokenizers with a token for each letter.
 - `proteins`: sequences of residues to train on, from the extra `sequences`.
 """
 

@@ -44,6 +44,12 @@ class TokenStore:
         try:
             self.meta: dict[str, Any] = json.loads((self.folder / "meta.json").read_bytes())
             meta, version = self.meta, self.meta["format_version"]
+            if version == FORMAT_VERSION:
+                self.num_tokens, num_sequences = int(meta["num_tokens"]), int(meta["num_sequences"])
+                self.fingerprint, self.max_token_id = str(meta["fingerprint"]), int(meta["max_token_id"])
+                self.num_bytes: int | None = meta["num_bytes"]
+                """Bytes of UTF-8 that the sequences stand for; None for input that came as token ids."""
+                dtype = np.dtype(meta["dtype"])
         except FileNotFoundError:
             raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
         except (KeyError, TypeError, ValueError) as error:
@@ -53,14 +59,6 @@ class TokenStore:
                 f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
                 "delete it and prepare again"
             )
-        try:
-            self.num_tokens, num_sequences = int(meta["num_tokens"]), int(meta["num_sequences"])
-            self.fingerprint, self.max_token_id = str(meta["fingerprint"]), int(meta["max_token_id"])
-            self.num_bytes: int | None = meta["num_bytes"]
-            """Bytes of UTF-8 that the sequences stand for; None for input that came as token ids."""
-            dtype = np.dtype(meta["dtype"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
         self.tokens = _mapped(self.folder / "tokens.bin", dtype, self.num_tokens)
         self.offsets = _mapped(self.folder / "offsets.bin", np.dtype(np.int64), num_sequences + 1)
         if self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:

@@ -42,7 +42,6 @@ class ShardedStore:
         self.shards, self.fingerprint = list(shards), fingerprint
         self.ends = np.cumsum([len(shard) for shard in self.shards], dtype=np.int64)
         self.num_tokens = sum(shard.num_tokens for shard in self.shards)
-        self.max_token_id = max(shard.max_token_id for shard in self.shards)
 
     def __len__(self) -> int:
         return int(self.ends[-1])

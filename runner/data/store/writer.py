@@ -29,11 +29,6 @@ def key_of(inputs: Mapping[str, object]) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def cache_folder(named: str | None = None) -> Path:
-    """The folder of what later runs use again: the one that a setting names, else TIRYNS_CACHE, else ~/.cache/tiryns."""
-    return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
-
-
 def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
     """A lock of `path` over processes; without `wait` it raises BlockingIOError where another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,11 +62,19 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 @contextmanager
 def entering(path: Path) -> Iterator[Path]:
-    """Gives a file to write, which is on disk and has the name `path` behind the block, whatever ends the machine."""
+    """Gives a file or folder to write, on disk and named `path` after the block, whatever ends the machine.
+
+    Of a folder nothing is left where the block fails, nor what a killed process has left of it before.
+    """
     partial = path.with_name(f".{path.name}.partial")
-    yield partial
-    sync(partial)
-    os.replace(partial, path)
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        yield partial
+        for file in (*partial.glob("*"), partial):
+            sync(file)
+        os.replace(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def sync(path: Path) -> None:

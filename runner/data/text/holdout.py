@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -31,10 +32,6 @@ class Stretch(NamedTuple):
     stop: int
 
 
-_Scan = tuple[NDArray[np.uint64], int, Sequence[Stretch]]
-"""Of a source that was read: the digest of each document [D], the characters of all, and its stretches."""
-
-
 @dataclass(frozen=True)
 class Part:
     """The documents of a source that belong to one store."""
@@ -46,14 +43,12 @@ class Part:
     num_characters: int  # of the whole source; token ids count four each
     stretches: Sequence[Stretch]
 
-    def numbered(self, start: int = 0) -> Iterator[tuple[int, Document]]:
-        """Number and content of the kept documents, from number `start` on."""
-        for stretch in self.stretches:
-            if stretch.stop > start:
-                yield from self.read(stretch, start)
+    def numbered(self) -> Iterator[tuple[int, Document]]:
+        """Number and content of the kept documents."""
+        return chain.from_iterable(map(self.read, self.stretches))
 
     def read(self, stretch: Stretch, start: int = 0) -> Iterator[tuple[int, Document]]:
-        """As `numbered`, of one stretch."""
+        """As `numbered`, of one stretch, from number `start` on."""
         number = stretch.start - 1
         for number, document in enumerate(documents_of(self.source, stretch.piece), stretch.start):
             if number >= start and number < stretch.stop and self.kept[number]:
@@ -130,17 +125,18 @@ def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np
     return found
 
 
-def _scan(source: Source) -> _Scan:
+def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
+    """Reads a source: the digest of each document [D], the characters of all, and its stretches."""
     pieces = pieces_of(source, PIECE)
     number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
     if number == 1:
-        pieces, results = [WHOLE], [_digests(source.documents())]
+        pieces, results = [WHOLE], [_digests(WHOLE, source)]
     else:
         with workers(number, source) as pool:
-            shared = [pool.submit(_digests_of, one) if one.num_bytes is not None else None for one in pieces]
+            shared = [pool.submit(_digests, one) if one.num_bytes is not None else None for one in pieces]
             try:
                 results = [
-                    task.result() if task else _digests(documents_of(source, piece))
+                    task.result() if task else _digests(piece, source)
                     for piece, task in zip(pieces, shared, strict=True)
                 ]
             except ValueError:
@@ -154,14 +150,10 @@ def _scan(source: Source) -> _Scan:
     return digests, sum(size for _, size in results), stretches
 
 
-def _digests_of(piece: Piece) -> tuple[NDArray[np.uint64], int]:
-    return _digests(documents_of(given(), piece))
-
-
-def _digests(documents: Iterable[Document]) -> tuple[NDArray[np.uint64], int]:
-    """Digest of every document, and the number of characters."""
+def _digests(piece: Piece, source: Source | None = None) -> tuple[NDArray[np.uint64], int]:
+    """Digest of every document of a piece, and the number of characters; by default of this process's source."""
     size, digests = 0, array("Q")
-    for document in documents:
+    for document in documents_of(given() if source is None else source, piece):
         size += len(document) * (1 if isinstance(document, str) else 4)
         digests.append(digest(document))
     return np.asarray(digests, np.uint64), size

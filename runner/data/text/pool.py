@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import BaseContext
 from typing import Any
 
 from tiryns.runner.run.command.lifetime import end_with_parent
@@ -22,13 +23,16 @@ def num_workers(size: int) -> int:
 
 
 @contextmanager
-def workers(number: int, job: object) -> Iterator[Executor]:
-    """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`."""
+def workers(number: int, job: object, context: BaseContext | None = None) -> Iterator[Executor]:
+    """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`.
+
+    `context` says how processes start, by default as Python has it.
+    """
     if number == 1:
         with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
             yield threads
         return
-    with ProcessPoolExecutor(number, initializer=_start, initargs=(job, os.getpid())) as processes:
+    with ProcessPoolExecutor(number, context, initializer=_start, initargs=(job, os.getpid())) as processes:
         try:
             yield processes
         finally:

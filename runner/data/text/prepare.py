@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
-from tiryns.runner.data.store.writer import key_of, locked, sync, write_errors, write_json
+from tiryns.runner.data.store.writer import entering, key_of, locked, sync, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.chunking import Chunker, check_chunking
 from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
@@ -70,13 +69,11 @@ def prepare_text(
     cache_dir = Path(given.cache_dir).expanduser()
     text = text_inputs(source, validation_sources, given)
     cutting = check_chunking(given.max_length, given.long_documents)
-    training: dict[str, Any] = {"kind": given.tokenizer_kind, "vocab_size": given.vocab_size}
-    training["lowercase"] = given.lowercase
     loaded = load_tokenizer(given.tokenizer, needed) if given.tokenizer else None
     if loaded is not None:
         tokenizer_inputs: dict[str, object] = {"content": tokenizer_fingerprint(loaded)}
     else:
-        text_tokenizer.check_tokenizer_settings(given.tokenizer_kind, given.vocab_size)
+        training = text_tokenizer.check_training(given.tokenizer_kind, given.vocab_size, given.lowercase)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
@@ -92,7 +89,7 @@ def prepare_text(
         held_out = (given.validation_documents, given.seed)
         parts = divide(source, validation_sources, *held_out, keep_repeated, left_out, told)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], **training))
+        keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], given))
         prepared = _fill(folder, parts, tokenizer_folder, cutting)
         content = {
             "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
@@ -170,26 +167,17 @@ class _Texts:
 
 def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
     """Writes the tokenizer that `make` gives beside the folder and renames it, unless it exists."""
-    partial = folder.parent / f".{folder.name}.partial"
     with locked(folder):
-        if folder.exists():
-            return
-        shutil.rmtree(partial, ignore_errors=True)  # of a killed process
-        try:
-            with system_errors(folder):
+        if not folder.exists():
+            with entering(folder) as partial, system_errors(folder):
                 make().save_pretrained(partial)
-            for file in partial.iterdir():
-                sync(file)
-            os.rename(partial, folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
 
 
-def train_on(parts: Sequence[Part], kind: str, vocab_size: int, lowercase: bool) -> Tokenizer:
-    """A tokenizer of the texts of some parts."""
-    log.info("training a %s tokenizer of %s tokens", kind, f"{vocab_size:,}")
+def train_on(parts: Sequence[Part], given: PretrainingData) -> Tokenizer:
+    """A tokenizer of the texts of some parts, as the settings `given` say."""
+    log.info("training a %s tokenizer of %s tokens", given.tokenizer_kind, f"{given.vocab_size:,}")
     with rust_threads():
-        return train_tokenizer(_Texts(parts), kind, vocab_size, lowercase)
+        return train_tokenizer(_Texts(parts), given.tokenizer_kind, given.vocab_size, given.lowercase)
 
 
 _KEPT = ("documents", "unigram_entropy", "tokens_per_byte")

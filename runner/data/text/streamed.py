@@ -25,7 +25,7 @@ from tiryns.runner.data.text.prepare import PreparedText, token_figures
 from tiryns.runner.data.text.pretraining import PretrainingData
 from tiryns.runner.data.text.stream import Drawn, ShuffledStream, SomeDocuments
 from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerprint
-from tiryns.runner.data.workers import StepLoader
+from tiryns.runner.data.workers import WorkerLoader, replacing
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.partition import partition
 from tiryns.runner.order.ranges import ranges
@@ -119,20 +119,6 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         return np.array(samples, np.int64).reshape(-1, 4), ids, lengths
 
 
-class _DocumentLoader(StepLoader):
-    """Loads the shares; new loader processes read the documents again from the first on, as every run does."""
-
-    dataset: StreamedGlobalBatches
-
-    def __init__(self, batches: StreamedGlobalBatches, num_workers: int, **options: object) -> None:
-        super().__init__(batches, num_workers, **options)
-        self.sampler.start = batches.start
-
-    def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
-        self.dataset.start = number
-        return super().begun_at(number)
-
-
 class StreamLoader:
     """Shares of all global batches of a run; fillers give every rank the same number of micro-batches."""
 
@@ -144,13 +130,14 @@ class StreamLoader:
         device: torch.device,
     ) -> None:
         self.batches, self.data, self.replica, self.device = batches, data, replica, device
-        self.loader = _DocumentLoader(batches, data.num_workers, pin_memory=device.type == "cuda")
+        self.first = batches.start
+        self.loader = WorkerLoader(batches, data.num_workers, pin_memory=device.type == "cuda")
 
     def __len__(self) -> int:
         return len(self.batches.order)
 
     def __iter__(self) -> Iterator[Share]:
-        for share in self.loader:
+        for share in replacing(self._begun_at, self.first, "step"):
             self.data._epoch = share.pop("epoch")
             mine = most = len(share["micro_batches"])
             if self.replica.size > 1:
@@ -160,6 +147,11 @@ class StreamLoader:
             for _ in range(most - mine):
                 share["micro_batches"] += share_of([self.batches.filler()])["micro_batches"]
             yield share
+
+    def _begun_at(self, step: int) -> tuple[Iterator[Share], int]:
+        """New loader processes, which read the documents again from the first on, as every run does."""
+        self.batches.start = step
+        return self.loader.begun_at(0)
 
 
 class StreamedPretrainingData(PretrainingData):
@@ -226,9 +218,6 @@ class StreamedPretrainingData(PretrainingData):
             )
         buffer_size = self.settings.shuffle_buffer_size if name == "Shuffled" else 0
         return StreamOrder(max_steps, settings["global_batch_size"], settings["seed"], buffer_size)
-
-    def _length_warmup(self, max_steps: int) -> None:
-        """None: documents are tokenised whole."""
 
     def train_dataloader(self) -> Any:
         """Global batches from the first that is not yet consumed."""

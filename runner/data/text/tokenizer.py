@@ -9,9 +9,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
-from tiryns.runner.data.sequences.characters import ALPHABETS, ESM2_TOKENS, train_characters
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -27,6 +27,14 @@ ROBERTA_TOKENS = {
     "pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>",
 }  # fmt: skip
 """The same as RoBERTa spells them."""
+
+ESM2_TOKENS = {
+    "cls_token": "<cls>", "pad_token": "<pad>", "sep_token": "<eos>", "unk_token": "<unk>", "mask_token": "<mask>",
+}  # fmt: skip
+"""The special tokens of ESM-2, ids 0 to 3 and 32 (github.com/facebookresearch/esm, esm/data.py)."""
+
+ALPHABETS = {"protein": "LAGVSERTIDPKQNFYMHWCXBUZO.-", "dna": "ACGTN", "rna": "ACGUN"}
+"""Letters of the named alphabets; those of proteins in the order of ESM-2's vocabulary."""
 
 MASKING = ("pad", "mask")
 """Special tokens that training on masked texts needs; other training needs the first alone."""
@@ -49,14 +57,14 @@ def train_tokenizer(
     between them. All put the tokens of beginning and end around a text; the first two read `documents` twice.
     Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of sequences of letters.
     """
-    check_tokenizer_settings(kind, vocab_size)
+    check_training(kind, vocab_size, lowercase)
     from tokenizers.processors import TemplateProcessing
     from transformers import PreTrainedTokenizerFast
 
     kind, _, alphabet = kind.partition(":")
     special = ESM2_TOKENS if alphabet == "protein" else SPECIAL_TOKENS
     if kind == "characters":
-        backend = train_characters(documents, vocab_size, lowercase, alphabet, special)
+        backend = _train_characters(documents, vocab_size, lowercase, alphabet, special)
     else:
         backend = (_train_wordpiece if kind == "wordpiece" else _train_bpe)(documents, vocab_size, lowercase)
     cls, sep = special["cls_token"], special["sep_token"]
@@ -69,8 +77,8 @@ def train_tokenizer(
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=names, **special)
 
 
-def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
-    """Raises ValueError for an unknown kind, or a vocabulary too small for its alphabet."""
+def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
+    """All that a tokenizer is trained by; raises ValueError for an unknown kind, or a vocabulary under its alphabet."""
     named, colon, alphabet = kind.partition(":")
     if named not in TOKENIZER_KINDS or (colon and named != "characters"):
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
@@ -84,6 +92,7 @@ def check_tokenizer_settings(kind: str, vocab_size: int) -> None:
     if vocab_size < smallest:
         needed = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
         raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
+    return {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase}
 
 
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "PreTrainedTokenizerBase":
@@ -232,6 +241,32 @@ def _train_bpe(documents: Iterable[str], vocab_size: int, lowercase: bool) -> "T
         show_progress=False,
     )
     tokenizer.train_from_iterator(documents, trainer)
+    return tokenizer
+
+
+def _train_characters(
+    documents: Iterable[str], vocab_size: int, lowercase: bool, alphabet: str, special: dict[str, str]
+) -> "Tokenizer":
+    """A tokenizer of single characters: a BPE without merges. With an alphabet it reads no document."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+
+    lowered = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
+    if alphabet:
+        letters = list(dict.fromkeys(lowered.normalize_str(ALPHABETS.get(alphabet, alphabet))))
+    else:
+        counts = Counter(chain.from_iterable(map(lowered.normalize_str, documents)))
+        size = vocab_size - len(special)
+        letters = sorted(heapq.nsmallest(size, counts, key=lambda letter: (-counts[letter], letter)))
+    tokens = [*special.values(), *letters]
+    if alphabet == "protein":
+        *first, mask = special.values()
+        tokens = [*first, *letters, "<null_1>", mask]
+    ids = {token: number for number, token in enumerate(tokens)}
+    tokenizer = Tokenizer(models.BPE(ids, [], unk_token=special["unk_token"]))
+    spaces = [] if any(map(str.isspace, letters)) else [normalizers.Replace(Regex(r"\s"), "")]
+    tokenizer.normalizer = normalizers.Sequence([lowered, *spaces])
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(list(special.values()))
     return tokenizer
 
 

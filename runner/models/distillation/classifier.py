@@ -14,10 +14,11 @@ from tiryns.runner import log
 from tiryns.runner.data.batches import flat_samples
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.store.writer import cache_folder, entering, key_of, locked
+from tiryns.runner.data.store.writer import entering, key_of, locked
 from tiryns.runner.models.distillation.losses import binary_divergence, divergence
 from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.finetuning import ClassLosses, SequenceClassifier
+from tiryns.runner.run.files import own_cache
 from tiryns.runner.widening import widened
 
 
@@ -97,7 +98,7 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
             "leave it at false"
         )
     known = {"teacher": teacher, "data": samples.fingerprint, "layout": data.layout, "rows": AT_ONCE}
-    folder = cache_folder() / "teachers" / key_of(known)
+    folder = own_cache() / "teachers" / key_of(known)
     pieces = {
         folder / f"{start // PIECE:06}.npy": range(start, min(start + PIECE, len(samples)))
         for start in range(0, len(samples), PIECE)

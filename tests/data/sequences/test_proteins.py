@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from tests.support import needs
-from tiryns.runner.data.sequences.characters import ALPHABETS
 from tiryns.runner.data.sequences.proteins import Proteins
+from tiryns.runner.data.text.tokenizer import ALPHABETS
 
 
 def test_there_are_a_thousand_sequences_of_proteins() -> None:

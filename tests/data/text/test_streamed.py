@@ -154,6 +154,7 @@ def test_what_cannot_be_streamed_is_refused(streamed: Any) -> None:
         ({"tokenizer": None}, "data.tokenizer"),
         ({"validation_documents": 0.1}, "a number of them"),
         ({"sampler": LengthGrouped}, "as they come"),
+        ({"length_warmup_steps": 5}, "a warm-up of the sequence length needs both"),
     ):
         with pytest.raises(ValueError, match=message):
             streamed(**fields)

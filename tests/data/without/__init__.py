@@ -1,1 +1,0 @@
-"""Samples that a run leaves out."""
