@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.minimal_pairs import Pair
+from tiryns.runner.data.labelled.measured import MinimalPair
 from tiryns.runner.data.micro_batch import FlatSamples
 from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
@@ -137,7 +137,7 @@ def pseudo_losses(
 class ScoredPairs(NamedTuple):
     """Pairs, and how likely a model finds the right and the wrong sentence [P, 2]: log-probabilities in nats."""
 
-    pairs: list[Pair]
+    pairs: list[MinimalPair]
     scores: NDArray[np.float64]
 
     def right(self) -> NDArray[np.float64]:
@@ -206,11 +206,11 @@ class PairScorer:
         """How the likelihoods are computed."""
         return {"objective": self.language.objective, **self.language.computation._asdict()}
 
-    def scored(self, sets: Mapping[str, list[Pair]]) -> dict[str, ScoredPairs]:
+    def scored(self, sets: Mapping[str, list[MinimalPair]]) -> dict[str, ScoredPairs]:
         """The pairs of each set with their scores; raises ValueError for a sentence without a known token."""
         return {name: ScoredPairs(pairs, self._scores(pairs, name)) for name, pairs in sets.items()}
 
-    def _scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
+    def _scores(self, pairs: list[MinimalPair], name: str) -> NDArray[np.float64]:
         """The log-likelihoods [P, 2] of both sentences of each pair."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.language.cut(texts, name), self.progress and self.progress(name)
