@@ -71,18 +71,13 @@ class RetrievalPairs:
 
     def pairs(self, rows: Rows) -> RetrievalSet:
         """The queries and passages of rows."""
-        queries: dict[str, int] = {}
         passages: dict[str, int] = {}
-        relevant: list[list[int]] = []
+        relevant: dict[str, dict[int, None]] = {}  # the numbers of each query's passages, each once
         for row in rows.rows:
             query = text_of(row, self.settings.query_column, "data.query_column")
             passage = text_of(row, self.settings.passage_column, "data.passage_column")
-            number = passages.setdefault(passage, len(passages))
-            if (place := queries.setdefault(query, len(queries))) == len(relevant):
-                relevant.append([])
-            if number not in relevant[place]:
-                relevant[place].append(number)
-        return RetrievalSet(list(queries), list(passages), relevant)
+            relevant.setdefault(query, {})[passages.setdefault(passage, len(passages))] = None
+        return RetrievalSet(list(relevant), list(passages), list(map(list, relevant.values())))
 
     def _texts(self) -> list[str]:
         """Texts to train a tokenizer on."""
