@@ -101,7 +101,7 @@ class FinetuningDataModule(PassesDataModule):
                 "context_column": options.get("context_column", "context"),
                 "label_column": self._column("label", self.label_column, rows),
                 "id_column": None,
-                "labels": numbered_labels(rows, self.label_column, self._task.reader.label_per_word),
+                "labels": numbered_labels(rows, self.label_column, self._task.reader.rows_hold == "words"),
                 "problem_type": "auto",
                 "label_separator": None,
                 "doc_stride": options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import normalize
 
 from tiryns.runner import log
 from tiryns.runner.data.labelled import spelling
+from tiryns.runner.data.labelled.examples import first_of
 from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
@@ -92,6 +94,18 @@ def warn_of_unread(rows: Rows, reader: Any) -> None:
             told |= {name: f"data.label_column={typed(name)} {alike}" for name in _scores(columns)}
     for name in told.keys() - read:
         log.warning("%s: the column %r is not read: %s", rows.description, name, told[name])
+
+
+def warn_of_alike(names: Sequence[str]) -> None:
+    """Logs the labels that differ in case, white space or composed characters alone."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        shown = repr(name) if name == normalize("NFC", name) else ascii(name)
+        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(shown)
+    if alike := [" and ".join(group) for group in groups.values() if len(group) > 1]:
+        advice = "are different labels; give labels that mean the same one spelling"
+        differ = "labels that differ in case, white space or composed characters alone"
+        log.warning("%s %s: %s", differ, advice, first_of(alike))
 
 
 Columns = Mapping[str, Sequence[Any]]

@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,10 +99,10 @@ class ExampleReader(ABC, Generic[Example]):
     """
 
     rows_hold: ClassVar[str] = "texts"
-    """What columns are looked for where one is missing: `texts`, `words`, `answers`, `pairs` or `lists`."""
+    """What columns are looked for where one is missing: `texts`, `words`, `answers`, `pairs` or `lists`.
 
-    label_per_word: ClassVar[bool] = False
-    """Whether a list in the label column is a label for each word, not several labels of one example."""
+    A list in the label column of `words` is a label for each word, and not several labels of one example.
+    """
 
     joins_rows: ClassVar[bool] = False
     """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
@@ -268,19 +267,6 @@ def tokenized(
         examples = encoded.get("overflow_to_sample_mapping", range(len(some[0])))
         for example, encoding in zip(examples, encoded.encodings, strict=True):
             yield start + example, encoding
-
-
-def alike_names(names: Sequence[str]) -> list[list[str]]:
-    """The names that differ in case, white space or composed characters alone, together.
-
-    Example:
-        >>> alike_names(["order", "refund", " order", "Order"])
-        [['order', ' order', 'Order']]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(name)
-    return [group for group in groups.values() if len(group) > 1]
 
 
 def first_of(told: Sequence[str]) -> str:

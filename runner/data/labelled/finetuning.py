@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -17,12 +16,17 @@ from tiryns.conf.values import count_of
 from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
-from tiryns.runner.data.labelled.columns import labels_in, meant_error, warn_of_unread, without_hidden
+from tiryns.runner.data.labelled.columns import (
+    labels_in,
+    meant_error,
+    warn_of_alike,
+    warn_of_unread,
+    without_hidden,
+)
 from tiryns.runner.data.labelled.examples import (
     READER_SETTINGS,
     ExampleReader,
     TaskSequences,
-    alike_names,
     column,
     first_of,
 )
@@ -109,12 +113,7 @@ class FinetuningData(EvaluatedDataModule):
         self.conflicts = len(conflicts)
         if conflicts:
             log.warning("%s with different labels: %s", count_of(len(conflicts), "text"), first_of(conflicts))
-        if alike := alike_names(self.reader.collator_arguments().get("labels") or []):
-            advice = "are different labels; give labels that mean the same one spelling"
-            spelt = [[repr(n) if n == normalize("NFC", n) else ascii(n) for n in names] for names in alike]
-            groups = first_of([" and ".join(names) for names in spelt])
-            differ = "labels that differ in case, white space or composed characters alone"
-            log.warning("%s %s: %s", differ, advice, groups)
+        warn_of_alike(self.reader.collator_arguments().get("labels") or [])
         for name, some in examples.items():
             bad = self.bad.get(name) or self.bad["train"]
             examples[name] = self.reader.usable(some, bad)

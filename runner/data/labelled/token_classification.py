@@ -35,7 +35,7 @@ from tiryns.runner.data.labelled.words.spans import (
     word_places,
     words_of,
 )
-from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
+from tiryns.runner.data.labelled.words.tags import kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
@@ -96,7 +96,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
     """
 
     rows_hold = "words"
-    label_per_word = True
 
     def __init__(
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[object] | None
@@ -275,4 +274,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
 
     def describe(self) -> dict[str, str]:
         """The labels, and the scheme of their tags."""
-        return {"labels": first_names(self.names), "tags": described_scheme(self.names, self.scheme)}
+        tagging = tagging_of(self.names)
+        fitting = f"{' or '.join(tagging.schemes)}, not kept" if tagging else "none of entities"
+        return {"labels": first_names(self.names), "tags": self.scheme or fitting}

@@ -87,7 +87,6 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
     """
 
     rows_hold = "words"
-    label_per_word = True
 
     def __init__(
         self,
