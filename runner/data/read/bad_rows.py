@@ -1,7 +1,7 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ class AdvisedError(ValueError):
         self.settings = settings
 
 
-class BadRow(ValueError):
+class BadRow(AdvisedError):
     """A row that cannot be used, with its place and a reason in few words.
 
     Example:
@@ -36,13 +36,9 @@ class BadRow(ValueError):
         "train.csv, line 7: there is no label in column 'label'"
     """
 
-    failure_code = "bad_data"
-
-    def __init__(self, where: str, problem: str, reason: str) -> None:
-        super().__init__(f"{where}: {problem}")
+    def __init__(self, where: str, problem: str, reason: str, **settings: object) -> None:
+        super().__init__(f"{where}: {problem}", **settings)
         self.where, self.reason = where, reason
-        self.settings: Mapping[str, object] = {}
-        """As of an `AdvisedError`."""
 
     def __reduce__(self) -> tuple[type, tuple[str, ...]]:
         """Pickles also from another process."""
@@ -91,9 +87,7 @@ class BadRows:
                 raise error
             problem = str(error).removeprefix(f"{error.where}: ")
             advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
-            raised = BadRow(error.where, problem + advice, error.reason)
-            raised.settings = {"on_bad_row": "skip"}
-            raise raised
+            raise BadRow(error.where, problem + advice, error.reason, on_bad_row="skip")
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
 
