@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow, BadRows
-from tiryns.runner.data.read.formats import no_column
-from tiryns.runner.data.read.rows import LabelRule, Row, Rows, RowSource
+from tiryns.runner.data.read.bad_rows import BadRows
+from tiryns.runner.data.read.rows import LabelRule, Rows, RowSource
 from tiryns.runner.order.ranges import ranges
 
 Example = TypeVar("Example")
@@ -211,35 +210,6 @@ READER_SETTINGS = (
 
 CHANGEABLE = (*READER_SETTINGS, "negative_columns")
 """Those that a prediction may change, also of data with a module of its own."""
-
-
-def column(row: Row, name: str, setting: str) -> Any:
-    """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
-    if name not in row.values:
-        raise no_column(row.where, name, row.values, setting)
-    return row.values[name]
-
-
-def text_of(row: Row, name: str, setting: str) -> str:
-    """The text of a column. Raises ValueError if it is no text, or empty."""
-    value = column(row, name, setting)
-    if value is None or value != value:  # pandas writes what is missing as NaN
-        value = ""
-    if not isinstance(value, str):
-        problem = f"column {name!r} holds a {type(value).__name__}, expected text: {value!r:.80}"
-        raise BadRow(row.where, problem, "no text")
-    if not value.strip():
-        problem = f"the text in column {name!r} is empty; remove the row or fill it in"
-        raise BadRow(row.where, problem, "empty text")
-    return value
-
-
-def example_id(row: Row, id_column: str | None, number: int) -> str:
-    """The id of an example in the predictions: its id column, else what a column `id` holds, else its number."""
-    if id_column is not None:
-        return str(column(row, id_column, "data.id_column"))
-    found = row.values.get("id")
-    return str(number if found in (None, "") else found)
 
 
 def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scalar]:

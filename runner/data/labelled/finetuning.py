@@ -23,13 +23,7 @@ from tiryns.runner.data.labelled.columns import (
     warn_of_unread,
     without_hidden,
 )
-from tiryns.runner.data.labelled.examples import (
-    READER_SETTINGS,
-    ExampleReader,
-    TaskSequences,
-    column,
-    first_of,
-)
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, first_of
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
 from tiryns.runner.data.read.opened import Dialect, reading_of
@@ -180,11 +174,11 @@ class FinetuningData(EvaluatedDataModule):
         if name is None:
             return list(self.reader.texts(examples))
         if len(examples) == len(rows.rows):
-            return [str(column(row, name, "data.group_column")) for row in rows.rows]
+            return [str(row.column(name, "data.group_column")) for row in rows.rows]
         places = {row.where: row for row in rows.rows}
         if not all(hasattr(example, "where") for example in examples):
             raise ValueError("data.group_column: this task does not make one example of each row")
-        return [str(column(places[example.where], name, "data.group_column")) for example in examples]
+        return [str(places[example.where].column(name, "data.group_column")) for example in examples]
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -11,7 +11,6 @@ from tiryns.conf.values import suggest
 from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import by_name
-from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.labelled.finetuning import tokenizer_of
 from tiryns.runner.data.labelled.words.annotations import file_of
 from tiryns.runner.data.read.beir import read_beir
@@ -74,8 +73,8 @@ class RetrievalPairs:
         passages: dict[str, int] = {}
         relevant: dict[str, dict[int, None]] = {}  # the numbers of each query's passages, each once
         for row in rows.rows:
-            query = text_of(row, self.settings.query_column, "data.query_column")
-            passage = text_of(row, self.settings.passage_column, "data.passage_column")
+            query = row.text(self.settings.query_column, "data.query_column")
+            passage = row.text(self.settings.passage_column, "data.passage_column")
             relevant.setdefault(query, {})[passages.setdefault(passage, len(passages))] = None
         return RetrievalSet(list(relevant), list(passages), list(map(list, relevant.values())))
 
@@ -120,8 +119,8 @@ class MinimalPairs:
 
     def _pair(self, row: Row, name: str) -> MinimalPair:
         given = self.settings
-        good = text_of(row, given.good_column, "data.good_column")
-        bad = text_of(row, given.bad_column, "data.bad_column")
+        good = row.text(given.good_column, "data.good_column")
+        bad = row.text(given.bad_column, "data.bad_column")
         if good == bad:
             raise ValueError(f"{row.where}: both sentences are {good!r:.80}")
         phenomenon = row.values.get(given.phenomenon_column) or Path(file_of(row.where)).stem or name

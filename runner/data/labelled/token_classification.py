@@ -14,7 +14,6 @@ from tiryns.runner.data.labelled.examples import (
     Learnt,
     TaskSequences,
     concatenated,
-    example_id,
     first_names,
     tokenized,
 )
@@ -158,7 +157,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
                     labels = labels_of(row, self.label_column, len(words), classes)
-                found.append(sentence_of(row, example_id(row, self.id_column, number), words, labels))
+                found.append(sentence_of(row, row.id(self.id_column, number), words, labels))
         return found
 
     def read_by(self, rule: LabelRule) -> None:

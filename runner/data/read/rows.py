@@ -14,7 +14,7 @@ from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.cards import card_class_names, class_names, schema_class_names
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.files import load_hub, locate
-from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, files_of, is_pair
+from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, files_of, is_pair, no_column
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 Values = Mapping[str, Any]
@@ -26,6 +26,32 @@ class Row(NamedTuple):
 
     where: str
     values: Values
+
+    def column(self, name: str, setting: str) -> Any:
+        """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
+        if name not in self.values:
+            raise no_column(self.where, name, self.values, setting)
+        return self.values[name]
+
+    def text(self, name: str, setting: str) -> str:
+        """The text of a column. Raises ValueError if it is no text, or empty."""
+        value = self.column(name, setting)
+        if value is None or value != value:  # pandas writes what is missing as NaN
+            value = ""
+        if not isinstance(value, str):
+            problem = f"column {name!r} holds a {type(value).__name__}, expected text: {value!r:.80}"
+            raise BadRow(self.where, problem, "no text")
+        if not value.strip():
+            problem = f"the text in column {name!r} is empty; remove the row or fill it in"
+            raise BadRow(self.where, problem, "empty text")
+        return value
+
+    def id(self, id_column: str | None, number: int) -> str:
+        """The id of an example in the predictions: its id column, else what a column `id` holds, else its number."""
+        if id_column is not None:
+            return str(self.column(id_column, "data.id_column"))
+        found = self.values.get("id")
+        return str(number if found in (None, "") else found)
 
 
 class Rows(NamedTuple):

@@ -19,7 +19,6 @@ from transformers import (
 from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
-from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
 from tiryns.runner.inference.passes import device_here
@@ -172,7 +171,7 @@ class Continuations(Masks):
         kept, found = [], []
         for place, row in enumerate(rows.rows, number * self.at_once):
             with rows.bad.row():
-                text = text_of(row, self.text_column, "data.text_column")
+                text = row.text(self.text_column, "data.text_column")
                 if self.fills and MASK in text:
                     predicted = super().predict(rows._replace(rows=[row]), options, place).predictions[0]
                 elif options.top_k is not None:

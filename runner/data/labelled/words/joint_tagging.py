@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, example_id
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences
 from tiryns.runner.data.labelled.labels import majority_accuracy
 from tiryns.runner.data.labelled.spelling import unwrapped
 from tiryns.runner.data.labelled.token_classification import (
@@ -156,7 +156,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                     for name in self.readers
                     if name in given
                 }
-                name = example_id(row, self.id_column, number)
+                name = row.id(self.id_column, number)
                 found.append(TaggedSentence(sentence_of(row, name, words, None), labels))
         return found
 
