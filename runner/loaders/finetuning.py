@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.registry import OPTIONS
-from tiryns.runner.data.labelled.columns import labels_in, without_hidden
+from tiryns.runner.data.labelled.columns import without_hidden
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
@@ -109,8 +109,7 @@ class FinetuningDataModule(PassesDataModule):
         )
         first = next(iter(rows))
         if "test" in rows:
-            names = self.reader.label_names()
-            rows["test"] = without_hidden(rows["test"], names, labels_in(rows[first], names))
+            rows["test"] = without_hidden(rows["test"], self.reader.label_names(), rows[first])
         examples = {}
         for n, found in rows.items():
             examples[n] = self.reader.examples(found, labelled=n != "test")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, first_names, tokenized
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, tokenized
 from tiryns.runner.data.labelled.labels import (
     MULTI,
     REGRESSION,
@@ -22,7 +22,7 @@ from tiryns.runner.data.labelled.labels import (
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
+from tiryns.runner.data.labelled.spelling import LocatedLabel, first_names, is_missing, spelled, truth_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Rows

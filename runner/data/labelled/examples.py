@@ -2,7 +2,7 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -80,6 +80,16 @@ class TaskSequences:
     def places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """The places of the samples' tokens in `ids`, end to end [N]."""
         return ranges(self._starts[indices], self._lengths[indices].astype(np.int64))
+
+    @staticmethod
+    def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the parts of some samples, where samples have so many `counts` [D] of them, one after the other.
+
+        Example:
+            >>> TaskSequences.parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
+            [5, 0, 1]
+        """
+        return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -217,16 +227,6 @@ def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scal
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
 
 
-def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of the parts of some samples, where samples have so many `counts` [D] of them, one after the other.
-
-    Example:
-        >>> parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
-        [5, 0, 1]
-    """
-    return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
-
-
 def tokenized(
     tokenizer: Tokenizer, *columns: Sequence[object], **options: object
 ) -> Iterator[tuple[int, Any]]:
@@ -237,20 +237,3 @@ def tokenized(
         examples = encoded.get("overflow_to_sample_mapping", range(len(some[0])))
         for example, encoding in zip(examples, encoded.encodings, strict=True):
             yield start + example, encoding
-
-
-def first_of(told: Sequence[str]) -> str:
-    """The first three of some phrases."""
-    return "; ".join([*told[:3], *(["..."] if len(told) > 3 else [])])
-
-
-def first_names(names: Collection[object]) -> str:
-    """The first few names, and how many there are; one with white space at an end in quotation marks.
-
-    Example:
-        >>> first_names(["no", " yes"])
-        "no, ' yes'"
-    """
-    first = (str(name) for name, _ in zip(names, range(8), strict=False))
-    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown

@@ -16,16 +16,10 @@ from tiryns.conf.values import count_of
 from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
-from tiryns.runner.data.labelled.columns import (
-    labels_in,
-    meant_error,
-    warn_of_alike,
-    warn_of_unread,
-    without_hidden,
-)
-from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences, first_of
+from tiryns.runner.data.labelled.columns import meant_error, warn_of_alike, warn_of_unread, without_hidden
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
+from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn, first_of
 from tiryns.runner.data.read.opened import Dialect, reading_of
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, RowSources, described_tables, read_rows
 from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
@@ -123,8 +117,7 @@ class FinetuningData(EvaluatedDataModule):
         rows = read_rows(self.reader.source(source, part), self.reading, part, setting, how)
         self.tables |= rows.tables
         if part == "test" and train:
-            labels = self.reader.label_names()
-            rows = without_hidden(rows, labels, labels_in(train, labels))
+            rows = without_hidden(rows, self.reader.label_names(), train)
         try:
             rows = self.reader.arranged(rows)
             examples = self.reader.examples(rows, labelled=part != "test")

@@ -12,14 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Scalar,
-    TaskSequences,
-    concatenated,
-    parts_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Scalar, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
 from tiryns.runner.data.micro_batch import FlatSamples, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
@@ -51,7 +44,7 @@ class ListSequences(TaskSequences):
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also `num_choices` and the `choice_lengths` of all candidates of the samples, and `example_labels`."""
-        candidates = parts_of(self.counts, indices)
+        candidates = self.parts_of(self.counts, indices)
         return {
             **super().extras(indices),
             "example_labels": self.labels[indices if self.labels.dtype.kind == "i" else candidates],

@@ -9,17 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    TaskSequences,
-    concatenated,
-    first_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
 from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_of
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 NEARBY = 64

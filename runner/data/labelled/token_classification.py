@@ -9,16 +9,9 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import suggest
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Learnt,
-    TaskSequences,
-    concatenated,
-    first_names,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
+from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, first_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
@@ -53,10 +46,10 @@ class Sentence(NamedTuple):
     places: Sequence[Sequence[int]] | None = None
     """Where each word begins and ends in it."""
 
-
-def sentence_of(row: Row, name: str, words: list[str], labels: list[str] | None) -> Sentence:
-    """Returns the sentence of a row, with the text that its words were cut from, where there is one."""
-    return Sentence(name, words, labels, row.where, row.values.get(TEXT), row.values.get(OFFSETS))
+    @classmethod
+    def of(cls, row: Row, name: str, words: list[str], labels: list[str] | None) -> "Sentence":
+        """Returns the sentence of a row, with the text that its words were cut from, where there is one."""
+        return cls(name, words, labels, row.where, row.values.get(TEXT), row.values.get(OFFSETS))
 
 
 class SentenceSequences(TaskSequences):
@@ -157,7 +150,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
                     labels = labels_of(row, self.label_column, len(words), classes)
-                found.append(sentence_of(row, row.id(self.id_column, number), words, labels))
+                found.append(Sentence.of(row, row.id(self.id_column, number), words, labels))
         return found
 
     def read_by(self, rule: LabelRule) -> None:

@@ -11,14 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Learnt,
-    TaskSequences,
-    concatenated,
-    parts_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.lists import of_json
 from tiryns.runner.data.labelled.spelling import is_missing, parsed
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
@@ -62,7 +55,7 @@ class PairSequences(TaskSequences):
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also the texts of each row, and what its passage matches."""
-        texts = parts_of(self.text_counts, indices)
+        texts = self.parts_of(self.text_counts, indices)
         return {
             **super().extras(indices),
             "text_counts": self.text_counts[indices],

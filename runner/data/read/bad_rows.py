@@ -1,7 +1,7 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ from tiryns.conf.values import count_of
 _OF_TABLE = re.compile(r"^([^\n]+?\.[ct]sv(?:\.\w+)?), line \d+(?= has no column)")
 
 SHOWN = 3
-"""Places of each reason that are named."""
+"""Places of each reason, and phrases, that are named."""
 
 
 class AdvisedError(ValueError):
@@ -141,11 +141,13 @@ def described(noted: Noted) -> str:
     if not noted:
         return ""
     total = sum(one["rows"] for one in noted.values())
-    parts = [
-        f"{one['rows']:,} {why} ({'; '.join(one['first'])}{'; ...' if one['rows'] > len(one['first']) else ''})"
-        for why, one in noted.items()
-    ]
+    parts = [f"{one['rows']:,} {why} ({first_of(one['first'], one['rows'])})" for why, one in noted.items()]
     return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
+
+
+def first_of(told: Sequence[str], number: int = 0) -> str:
+    """The first of some phrases, and dots for more, of which there may be a larger `number` than these."""
+    return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
 
 
 RAISED = BadRows()

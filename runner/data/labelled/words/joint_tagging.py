@@ -18,7 +18,6 @@ from tiryns.runner.data.labelled.token_classification import (
     Sentence,
     SentenceSequences,
     TokenClassificationReader,
-    sentence_of,
 )
 from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, labels_of, word_places, words_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
@@ -157,7 +156,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                     if name in given
                 }
                 name = row.id(self.id_column, number)
-                found.append(TaggedSentence(sentence_of(row, name, words, None), labels))
+                found.append(TaggedSentence(Sentence.of(row, name, words, None), labels))
         return found
 
     def read_by(self, rule: LabelRule) -> None:
