@@ -22,9 +22,9 @@ from tiryns.runner.data.labelled.labels import (
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import LocatedLabel, first_names, is_missing, spelled, truth_of
+from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 from tiryns.runner.data.read.rows import LabelRule, Rows
 
 _SEPARATORS = (", ", ";", "|")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled import spelling
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 
 Number = TypeVar("Number", bound=np.number)
 
@@ -89,7 +89,7 @@ class Labels:
         self._learn(some, textual, self._counting(class_names))
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
-                f"the training data has one label only, {spelling.first_names(self.names)}: nothing to tell apart"
+                f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
             )
         if self.problem_type == MULTI and not self.names:
             raise ValueError("the training data has no label: every list of labels is empty")
@@ -182,7 +182,7 @@ class Labels:
         raise self._unknown(label, where)
 
     def _unknown(self, label: object, where: str) -> BadRow:
-        has = f"does not occur in the training data, which has {spelling.first_names(self.names)}"
+        has = f"does not occur in the training data, which has {first_names(self.names)}"
         advice = suggest(spelling.spelled(label), self.names)
         return BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
 

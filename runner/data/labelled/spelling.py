@@ -1,12 +1,12 @@
 """Labels by their spelling and class names: numbers of programs and people, truth values, missing and hidden labels."""
 
 import re
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 
 SETTING = "data.problem_type"
 
@@ -156,18 +156,6 @@ def name_among(label: object, names: Container[str]) -> str | None:
     name = spelled(label)
     others = (name.lower(), name.title(), name.upper()) if name.lower() in ("true", "false") else ()
     return next((one for one in (name, *others) if one in names), None)
-
-
-def first_names(names: Collection[object]) -> str:
-    """The first few names, and how many there are; one with white space at an end in quotation marks.
-
-    Example:
-        >>> first_names(["no", " yes"])
-        "no, ' yes'"
-    """
-    first = (str(name) for name, _ in zip(names, range(8), strict=False))
-    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown
 
 
 class ClassNames:

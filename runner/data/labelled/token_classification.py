@@ -11,7 +11,7 @@ from tiryns.conf.values import suggest
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, first_names, spelled, unwrapped
+from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
@@ -29,7 +29,7 @@ from tiryns.runner.data.labelled.words.spans import (
 )
 from tiryns.runner.data.labelled.words.tags import kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.data.text.vocabulary import read_words_as_text
 

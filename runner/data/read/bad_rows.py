@@ -1,7 +1,7 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -148,6 +148,18 @@ def described(noted: Noted) -> str:
 def first_of(told: Sequence[str], number: int = 0) -> str:
     """The first of some phrases, and dots for more, of which there may be a larger `number` than these."""
     return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
+
+
+def first_names(names: Collection[object]) -> str:
+    """The first few names, and how many there are; one with white space at an end in quotation marks.
+
+    Example:
+        >>> first_names(["no", " yes"])
+        "no, ' yes'"
+    """
+    first = (str(name) for name, _ in zip(names, range(8), strict=False))
+    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown
 
 
 RAISED = BadRows()

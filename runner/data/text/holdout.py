@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner import log
 from tiryns.runner.data.read.documents import Document, Source
-from tiryns.runner.data.read.file_documents import WHOLE, Piece, documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import WHOLE, Piece
 from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
 from tiryns.runner.order.keyed import derive_seed, mix64
 
@@ -55,7 +55,7 @@ class Part:
     def read(self, stretch: Stretch, start: int = 0) -> Iterator[tuple[int, Document]]:
         """As `numbered`, of one stretch."""
         number = stretch.start - 1
-        for number, document in enumerate(documents_of(self.source, stretch.piece), stretch.start):
+        for number, document in enumerate(stretch.piece.documents(self.source), stretch.start):
             if number >= start and number < stretch.stop and self.kept[number]:
                 yield number, document
         if number + 1 != stretch.stop:
@@ -131,7 +131,7 @@ def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np
 
 
 def _scan(source: Source) -> _Scan:
-    pieces = pieces_of(source, PIECE)
+    pieces = Piece.all_of(source, PIECE)
     number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
     if number == 1:
         pieces, results = [WHOLE], [_digests(source.documents())]
@@ -140,7 +140,7 @@ def _scan(source: Source) -> _Scan:
             shared = [pool.submit(_digests_of, one) if one.num_bytes is not None else None for one in pieces]
             try:
                 results = [
-                    task.result() if task else _digests(documents_of(source, piece))
+                    task.result() if task else _digests(piece.documents(source))
                     for piece, task in zip(pieces, shared, strict=True)
                 ]
             except ValueError:
@@ -155,7 +155,7 @@ def _scan(source: Source) -> _Scan:
 
 
 def _digests_of(piece: Piece) -> tuple[NDArray[np.uint64], int]:
-    return _digests(documents_of(given(), piece))
+    return _digests(piece.documents(given()))
 
 
 def _digests(documents: Iterable[Document]) -> tuple[NDArray[np.uint64], int]:
