@@ -10,7 +10,7 @@ from tiryns.conf.values import count_of
 _OF_TABLE = re.compile(r"^([^\n]+?\.[ct]sv(?:\.\w+)?), line \d+(?= has no column)")
 
 SHOWN = 3
-"""Places of each reason, and phrases, that are named."""
+"""Phrases that are told before dots, such as places of rows for each reason."""
 
 
 class AdvisedError(ValueError):
