@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tiryns.runner.data.energon.module import EnergonMultiModalDataModule
     from tiryns.runner.data.energon.run import EnergonData
     from tiryns.runner.data.labelled.finetuning import FinetuningData
-    from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
-    from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs
+    from tiryns.runner.data.labelled.measured import MinimalPairs, MtebTasks, RetrievalPairs
     from tiryns.runner.data.mixture.module import MixtureData
     from tiryns.runner.data.pairs.module import PairsData
     from tiryns.runner.data.text.pretraining import PretrainingData

@@ -12,7 +12,7 @@ from tiryns.conf.data import labelled, vision
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.data.module import GlobalBatchDataModule
-from tiryns.runner.data.read.bad_rows import AdvisedError, BadRow
+from tiryns.runner.data.read.bad_rows import AdvisedError
 from tiryns.runner.run.command.words import typed, typed_setting
 
 EVALUATED_AT_ONCE = 512
@@ -89,7 +89,7 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
     failure: Exception | None = error
     while failure is not None and str(failure) not in problems:
         problems.append(str(failure))
-        settings = failure.settings if isinstance(failure, AdvisedError | BadRow) else {}
+        settings = failure.settings if isinstance(failure, AdvisedError) else {}
         if "encoding" in settings and not is_one:  # other files may be UTF-8
             encoding = settings["encoding"]
             settings = {"encoding": ["utf-8", encoding] if isinstance(encoding, str) else encoding}
@@ -113,16 +113,13 @@ def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | Non
     trial.set_up(replace(data.settings, **{n: v[0] if isinstance(v, tuple) else v for n, v in cures.items()}))
     trial.sources = data.sources
 
-    def silent(_: object) -> bool:
-        return False
-
-    log.addFilter(silent)  # it repeats the messages of the first reading
+    before, log.disabled = log.disabled, True  # it repeats the messages of the first reading
     try:
         trial.read_examples()
     except (ValueError, OSError) as failure:
         return trial, failure
     finally:
-        log.removeFilter(silent)
+        log.disabled = before
     return trial, None
 
 

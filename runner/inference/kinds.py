@@ -10,7 +10,6 @@ from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Settings, suggest
-from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
@@ -176,7 +175,7 @@ class OfTexts(Kind):
         kept, texts = [], []
         for row in rows.rows:
             with rows.bad.row():
-                texts.append(text_of(row, self.text_column, "data.text_column"))
+                texts.append(row.text(self.text_column, "data.text_column"))
                 kept.append(row)
         found = self.predict_texts(texts, options, number)
         return Kept(kept, [{"text": text, **one} for text, one in zip(texts, found, strict=True)])

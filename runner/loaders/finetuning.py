@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.conf.registry import OPTIONS
-from tiryns.runner.data.labelled.columns import labels_in, without_hidden
+from tiryns.runner.data.labelled.columns import without_hidden
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
@@ -99,7 +99,7 @@ class FinetuningDataModule(PassesDataModule):
                 "context_column": options.get("context_column", "context"),
                 "label_column": self._column("label", self.label_column, rows),
                 "id_column": None,
-                "labels": numbered_labels(rows, self.label_column, self._task.reader.label_per_word),
+                "labels": numbered_labels(rows, self.label_column, self._task.reader.rows_hold == "words"),
                 "problem_type": "auto",
                 "label_separator": None,
                 "doc_stride": options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),
@@ -107,8 +107,7 @@ class FinetuningDataModule(PassesDataModule):
         )
         first = next(iter(rows))
         if "test" in rows:
-            names = self.reader.label_names()
-            rows["test"] = without_hidden(rows["test"], names, labels_in(rows[first], names))
+            rows["test"] = without_hidden(rows["test"], self.reader.label_names(), rows[first])
         examples = {}
         for n, found in rows.items():
             examples[n] = self.reader.examples(found, labelled=n != "test")

@@ -13,7 +13,7 @@ from tests.objectives.samples import collator, documents
 from tests.support.precision import BF16_ERROR
 from tiryns.runner.data.batches import GlobalBatches
 from tiryns.runner.data.micro_batch import Share
-from tiryns.runner.data.pairs.reader import PairSequences, number_of
+from tiryns.runner.data.pairs.reader import PairSequences
 from tiryns.runner.data.replicas import Replica
 from tiryns.runner.models.embedding.contrastive import PairsModel
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
@@ -45,7 +45,7 @@ def sequences(negatives: bool = True, equal: bool = True) -> PairSequences:
     made = PairSequences([None] * ROWS, [np.concatenate(row) for row in rows])
     made.text_lengths = np.array([len(text) for text in texts], np.int32)
     made.text_counts, made.match_ids = counts, np.array([7 * (i % 5 == 0) for i in range(ROWS)])
-    made.text_ids = np.array([number_of(str(text)) for text in texts])
+    made.text_ids = 1 + np.unique([str(text) for text in texts], return_inverse=True)[1]
     made.scores = np.linspace(0, 1, ROWS).round(1)
     return made
 

@@ -6,6 +6,5 @@
 - `words`: words with several columns of labels, and entities by their characters.
 - `labels`: names and numbers of labels, `labels_from_zero` by an earlier rule; `spelling`: how labels are written;
   `columns`: the columns that a user will have meant, and hidden labels.
-- `finetuning`: `FinetuningData`, the data module that serves a task; `retrieval`,
-  `minimal_pairs`: what is measured and not trained on.
+- `finetuning`: `FinetuningData`, the data module that serves a task; `measured`: what is measured and not trained on.
 """

@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Learnt,
-    TaskSequences,
-    column,
-    example_id,
-    first_names,
-    text_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, tokenized
 from tiryns.runner.data.labelled.labels import (
     MULTI,
     REGRESSION,
@@ -33,7 +24,7 @@ from tiryns.runner.data.labelled.labels import (
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 from tiryns.runner.data.read.rows import LabelRule, Rows
 
 _SEPARATORS = (", ", ";", "|")
@@ -124,7 +115,7 @@ class ClassificationReader(ExampleReader[Labelled]):
                 values = {name: value for name, value in row.values.items() if name != self.label_column}
                 if not all(is_missing(row.values.get(name)) for name in self.label_columns):
                     for name in self.label_columns:
-                        if truth_of(column(row, name, "data.label_columns")) is None:
+                        if truth_of(row.column(name, "data.label_columns")) is None:
                             problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
                             raise BadRow(row.where, problem, "neither 0 nor 1")
                     values[self.label_column] = [n for n in self.label_columns if truth_of(row.values[n])]
@@ -138,10 +129,10 @@ class ClassificationReader(ExampleReader[Labelled]):
         classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                text = text_of(row, self.text_column, "data.text_column")
-                pair = text_of(row, self.pair_column, "data.pair_column") if self.pair_column else None
+                text = row.text(self.text_column, "data.text_column")
+                pair = row.text(self.pair_column, "data.pair_column") if self.pair_column else None
                 for one in names if labelled else ():
-                    column(row, one, f"data.label_column{'s' if self.label_columns else ''}")
+                    row.column(one, f"data.label_column{'s' if self.label_columns else ''}")
                 value = row.values.get(self.label_column)
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
@@ -149,7 +140,7 @@ class ClassificationReader(ExampleReader[Labelled]):
                 if labelled and label is None:
                     where = f"column{'s' if self.label_columns else ''} {', '.join(map(repr, names))}"
                     raise BadRow(row.where, f"there is no label in {where}", "no label")
-                name = example_id(row, self.id_column, number)
+                name = row.id(self.id_column, number)
                 found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
         return found
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+from unicodedata import normalize
 
 from tiryns.runner import log
 from tiryns.runner.data.labelled import spelling
-from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn
+from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn, first_of
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.run.command.words import typed, typed_setting
@@ -92,6 +93,18 @@ def warn_of_unread(rows: Rows, reader: Any) -> None:
             told |= {name: f"data.label_column={typed(name)} {alike}" for name in _scores(columns)}
     for name in told.keys() - read:
         log.warning("%s: the column %r is not read: %s", rows.description, name, told[name])
+
+
+def warn_of_alike(names: Sequence[str]) -> None:
+    """Logs the labels that differ in case, white space or composed characters alone."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        shown = repr(name) if name == normalize("NFC", name) else ascii(name)
+        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(shown)
+    if alike := [" and ".join(group) for group in groups.values() if len(group) > 1]:
+        advice = "are different labels; give labels that mean the same one spelling"
+        differ = "labels that differ in case, white space or composed characters alone"
+        log.warning("%s %s: %s", differ, advice, first_of(alike))
 
 
 Columns = Mapping[str, Sequence[Any]]
@@ -220,19 +233,17 @@ def _columns(rows: Rows) -> Columns:
     return {name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in names}
 
 
-def labels_in(rows: Rows, columns: Sequence[str]) -> Iterable[object]:
-    """The labels of rows, but the class numbers of a file that names them."""
-    counted = [name for name in columns if name not in rows.class_names]
-    return (row.values.get(name) for row in rows.rows for name in counted)
-
-
-def without_hidden(rows: Rows, columns: Sequence[str], learnt: Iterable[object] | None) -> Rows:
+def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[object] | None) -> Rows:
     """Returns the rows with hidden labels removed, and logs their number: these rows are predicted and not measured.
 
     Labels of a row are hidden if they are -1 in all label `columns` of the row. Labels are kept in two cases, in which -1
-    can be a real label: a label of training (`learnt`) is negative; or no label of training is known (`learnt` is None)
-    and another row has a label other than -1.
+    can be a real label: a label of training is negative; or no label of training is known and another row has a label
+    other than -1. `learnt` are these labels, or the rows of training, whose class numbers do not count where their file
+    names the classes.
     """
+    if isinstance(learnt, Rows):
+        counted = [name for name in columns if name not in learnt.class_names]
+        learnt = [row.values.get(name) for row in learnt.rows for name in counted]
     labels = ([spelling.unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
     hidden = [spelling.is_hidden([one for one in some if not spelling.is_missing(one)]) for some in labels]
     if not any(hidden) or (not all(hidden) if learnt is None else any(map(spelling.is_negative, learnt))):

@@ -2,18 +2,16 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow, BadRows
-from tiryns.runner.data.read.formats import no_column
-from tiryns.runner.data.read.rows import LabelRule, Row, Rows, RowSource
+from tiryns.runner.data.read.bad_rows import BadRows
+from tiryns.runner.data.read.rows import LabelRule, Rows, RowSource
 from tiryns.runner.order.ranges import ranges
 
 Example = TypeVar("Example")
@@ -83,6 +81,16 @@ class TaskSequences:
         """The places of the samples' tokens in `ids`, end to end [N]."""
         return ranges(self._starts[indices], self._lengths[indices].astype(np.int64))
 
+    @staticmethod
+    def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the parts of some samples, where samples have so many `counts` [D] of them, one after the other.
+
+        Example:
+            >>> TaskSequences.parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
+            [5, 0, 1]
+        """
+        return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of every token and target."""
@@ -100,10 +108,10 @@ class ExampleReader(ABC, Generic[Example]):
     """
 
     rows_hold: ClassVar[str] = "texts"
-    """What columns are looked for where one is missing: `texts`, `words`, `answers`, `pairs` or `lists`."""
+    """What columns are looked for where one is missing: `texts`, `words`, `answers`, `pairs` or `lists`.
 
-    label_per_word: ClassVar[bool] = False
-    """Whether a list in the label column is a label for each word, not several labels of one example."""
+    A list in the label column of `words` is a label for each word, and not several labels of one example.
+    """
 
     joins_rows: ClassVar[bool] = False
     """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
@@ -214,48 +222,9 @@ CHANGEABLE = (*READER_SETTINGS, "negative_columns")
 """Those that a prediction may change, also of data with a module of its own."""
 
 
-def column(row: Row, name: str, setting: str) -> Any:
-    """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
-    if name not in row.values:
-        raise no_column(row.where, name, row.values, setting)
-    return row.values[name]
-
-
-def text_of(row: Row, name: str, setting: str) -> str:
-    """The text of a column. Raises ValueError if it is no text, or empty."""
-    value = column(row, name, setting)
-    if value is None or value != value:  # pandas writes what is missing as NaN
-        value = ""
-    if not isinstance(value, str):
-        problem = f"column {name!r} holds a {type(value).__name__}, expected text: {value!r:.80}"
-        raise BadRow(row.where, problem, "no text")
-    if not value.strip():
-        problem = f"the text in column {name!r} is empty; remove the row or fill it in"
-        raise BadRow(row.where, problem, "empty text")
-    return value
-
-
-def example_id(row: Row, id_column: str | None, number: int) -> str:
-    """The id of an example in the predictions: its id column, else what a column `id` holds, else its number."""
-    if id_column is not None:
-        return str(column(row, id_column, "data.id_column"))
-    found = row.values.get("id")
-    return str(number if found in (None, "") else found)
-
-
 def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scalar]:
     """Sequences of integers end to end."""
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
-
-
-def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers of the parts of some samples, where samples have so many `counts` [D] of them, one after the other.
-
-    Example:
-        >>> parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
-        [5, 0, 1]
-    """
-    return ranges((np.cumsum(counts) - counts)[indices], counts[indices])
 
 
 def tokenized(
@@ -268,33 +237,3 @@ def tokenized(
         examples = encoded.get("overflow_to_sample_mapping", range(len(some[0])))
         for example, encoding in zip(examples, encoded.encodings, strict=True):
             yield start + example, encoding
-
-
-def alike_names(names: Sequence[str]) -> list[list[str]]:
-    """The names that differ in case, white space or composed characters alone, together.
-
-    Example:
-        >>> alike_names(["order", "refund", " order", "Order"])
-        [['order', ' order', 'Order']]
-    """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(name)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def first_of(told: Sequence[str]) -> str:
-    """The first three of some phrases."""
-    return "; ".join([*told[:3], *(["..."] if len(told) > 3 else [])])
-
-
-def first_names(names: Collection[object]) -> str:
-    """The first few names, and how many there are; one with white space at an end in quotation marks.
-
-    Example:
-        >>> first_names(["no", " yes"])
-        "no, ' yes'"
-    """
-    first = (str(name) for name, _ in zip(names, range(8), strict=False))
-    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import compress
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -17,17 +16,10 @@ from tiryns.conf.values import count_of
 from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
-from tiryns.runner.data.labelled.columns import labels_in, meant_error, warn_of_unread, without_hidden
-from tiryns.runner.data.labelled.examples import (
-    READER_SETTINGS,
-    ExampleReader,
-    TaskSequences,
-    alike_names,
-    column,
-    first_of,
-)
+from tiryns.runner.data.labelled.columns import meant_error, warn_of_alike, warn_of_unread, without_hidden
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
-from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn
+from tiryns.runner.data.read.bad_rows import BadRow, BadRows, MissingColumn, first_of
 from tiryns.runner.data.read.opened import Dialect, reading_of
 from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, RowSources, described_tables, read_rows
 from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
@@ -109,12 +101,7 @@ class FinetuningData(EvaluatedDataModule):
         self.conflicts = len(conflicts)
         if conflicts:
             log.warning("%s with different labels: %s", count_of(len(conflicts), "text"), first_of(conflicts))
-        if alike := alike_names(self.reader.collator_arguments().get("labels") or []):
-            advice = "are different labels; give labels that mean the same one spelling"
-            spelt = [[repr(n) if n == normalize("NFC", n) else ascii(n) for n in names] for names in alike]
-            groups = first_of([" and ".join(names) for names in spelt])
-            differ = "labels that differ in case, white space or composed characters alone"
-            log.warning("%s %s: %s", differ, advice, groups)
+        warn_of_alike(self.reader.collator_arguments().get("labels") or [])
         for name, some in examples.items():
             bad = self.bad.get(name) or self.bad["train"]
             examples[name] = self.reader.usable(some, bad)
@@ -130,8 +117,7 @@ class FinetuningData(EvaluatedDataModule):
         rows = read_rows(self.reader.source(source, part), self.reading, part, setting, how)
         self.tables |= rows.tables
         if part == "test" and train:
-            labels = self.reader.label_names()
-            rows = without_hidden(rows, labels, labels_in(train, labels))
+            rows = without_hidden(rows, self.reader.label_names(), train)
         try:
             rows = self.reader.arranged(rows)
             examples = self.reader.examples(rows, labelled=part != "test")
@@ -181,11 +167,11 @@ class FinetuningData(EvaluatedDataModule):
         if name is None:
             return list(self.reader.texts(examples))
         if len(examples) == len(rows.rows):
-            return [str(column(row, name, "data.group_column")) for row in rows.rows]
+            return [str(row.column(name, "data.group_column")) for row in rows.rows]
         places = {row.where: row for row in rows.rows}
         if not all(hasattr(example, "where") for example in examples):
             raise ValueError("data.group_column: this task does not make one example of each row")
-        return [str(column(places[example.where], name, "data.group_column")) for example in examples]
+        return [str(places[example.where].column(name, "data.group_column")) for example in examples]
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

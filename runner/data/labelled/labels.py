@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import check_choice, suggest
 from tiryns.runner.data.labelled import spelling
-from tiryns.runner.data.labelled.examples import first_names
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 
 Number = TypeVar("Number", bound=np.number)
 

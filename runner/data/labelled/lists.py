@@ -12,17 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Scalar,
-    TaskSequences,
-    column,
-    concatenated,
-    example_id,
-    parts_of,
-    text_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Scalar, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
 from tiryns.runner.data.micro_batch import FlatSamples, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
@@ -54,7 +44,7 @@ class ListSequences(TaskSequences):
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also `num_choices` and the `choice_lengths` of all candidates of the samples, and `example_labels`."""
-        candidates = parts_of(self.counts, indices)
+        candidates = self.parts_of(self.counts, indices)
         return {
             **super().extras(indices),
             "example_labels": self.labels[indices if self.labels.dtype.kind == "i" else candidates],
@@ -101,14 +91,14 @@ class ListReader(ExampleReader[Candidates]):
         found = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                text = text_of(row, self.text_column, "data.text_column")
+                text = row.text(self.text_column, "data.text_column")
                 before = self.context_column
-                context = text_of(row, before, "data.context_column") if before else None
+                context = row.text(before, "data.context_column") if before else None
                 candidates, names = self.choices(row)
                 if labelled:
-                    column(row, self.label_column, "data.label_column")
+                    row.column(self.label_column, "data.label_column")
                 label = self.label(row, len(candidates), labelled)
-                name = example_id(row, self.id_column, number)
+                name = row.id(self.id_column, number)
                 found.append(Candidates(name, text, context, candidates, names, label, row.where))
         return found
 
@@ -149,12 +139,12 @@ class ListReader(ExampleReader[Candidates]):
     def given(self, row: Row) -> object:
         """What a row holds as candidates: lists and mappings, also of JSON or cut at the separator."""
         if self.choice_columns and self.choices_column not in row.values:
-            columns = [column(row, name, "data.choice_columns") for name in self.choice_columns]
+            columns = [row.column(name, "data.choice_columns") for name in self.choice_columns]
             while columns and is_missing(columns[-1]):
                 columns.pop()
             return columns
         others = f"data.choice_columns where each {self.noun} has a column of its own"
-        found = of_json(column(row, self.choices_column, f"data.choices_column, or {others}"))
+        found = of_json(row.column(self.choices_column, f"data.choices_column, or {others}"))
         return found.split(self.label_separator) if isinstance(found, str) and self.label_separator else found
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:

@@ -9,20 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    TaskSequences,
-    column,
-    concatenated,
-    example_id,
-    first_of,
-    text_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
 from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_of
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 NEARBY = 64
@@ -92,12 +83,12 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         first: dict[str, str] = {}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                question = text_of(row, self.text_column, "data.text_column").strip()
-                context = text_of(row, self.context_column, "data.context_column")
+                question = row.text(self.text_column, "data.text_column").strip()
+                context = row.text(self.context_column, "data.context_column")
                 known = labelled or row.values.get(self.label_column) is not None
                 marks = _answers(row, self.label_column, self.rule) if known else []
                 answers = [mark.text or "" for mark in marks] if known else None
-                name = example_id(row, self.id_column, number)
+                name = row.id(self.id_column, number)
                 if name in first:
                     twice = f"the id {name!r:.60} is that of {first[name]} too"
                     raise BadRow(row.where, f"{twice}; answers are told apart by it", "doubled id")
@@ -178,7 +169,7 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
     """Texts and starts; empty for a question without an answer, which older rules know by one spelling of true alone."""
-    answers = given = column(row, name, "data.label_column")
+    answers = given = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:
         impossible = impossible in (True, "true", "True")

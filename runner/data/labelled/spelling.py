@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tiryns.runner.data.labelled.examples import first_names
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 
 SETTING = "data.problem_type"
 

@@ -9,15 +9,7 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import suggest
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Learnt,
-    TaskSequences,
-    concatenated,
-    example_id,
-    first_names,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
 from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
 from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
@@ -35,9 +27,9 @@ from tiryns.runner.data.labelled.words.spans import (
     word_places,
     words_of,
 )
-from tiryns.runner.data.labelled.words.tags import described_scheme, kept_scheme, tagging_of
+from tiryns.runner.data.labelled.words.tags import kept_scheme, tagging_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
-from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.bad_rows import BadRow, first_names
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 from tiryns.runner.data.text.vocabulary import read_words_as_text
 
@@ -54,10 +46,10 @@ class Sentence(NamedTuple):
     places: Sequence[Sequence[int]] | None = None
     """Where each word begins and ends in it."""
 
-
-def sentence_of(row: Row, name: str, words: list[str], labels: list[str] | None) -> Sentence:
-    """Returns the sentence of a row, with the text that its words were cut from, where there is one."""
-    return Sentence(name, words, labels, row.where, row.values.get(TEXT), row.values.get(OFFSETS))
+    @classmethod
+    def of(cls, row: Row, name: str, words: list[str], labels: list[str] | None) -> "Sentence":
+        """Returns the sentence of a row, with the text that its words were cut from, where there is one."""
+        return cls(name, words, labels, row.where, row.values.get(TEXT), row.values.get(OFFSETS))
 
 
 class SentenceSequences(TaskSequences):
@@ -96,7 +88,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
     """
 
     rows_hold = "words"
-    label_per_word = True
 
     def __init__(
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[object] | None
@@ -159,7 +150,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
                     labels = labels_of(row, self.label_column, len(words), classes)
-                found.append(sentence_of(row, example_id(row, self.id_column, number), words, labels))
+                found.append(Sentence.of(row, row.id(self.id_column, number), words, labels))
         return found
 
     def read_by(self, rule: LabelRule) -> None:
@@ -275,4 +266,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
 
     def describe(self) -> dict[str, str]:
         """The labels, and the scheme of their tags."""
-        return {"labels": first_names(self.names), "tags": described_scheme(self.names, self.scheme)}
+        tagging = tagging_of(self.names)
+        fitting = f"{' or '.join(tagging.schemes)}, not kept" if tagging else "none of entities"
+        return {"labels": first_names(self.names), "tags": self.scheme or fitting}

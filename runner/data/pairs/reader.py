@@ -11,23 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import (
-    ExampleReader,
-    Learnt,
-    TaskSequences,
-    column,
-    concatenated,
-    example_id,
-    parts_of,
-    text_of,
-    tokenized,
-)
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.lists import of_json
 from tiryns.runner.data.labelled.spelling import is_missing, parsed
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.beir import read_beir
-from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.rows import Row, Rows, RowSource
 from tiryns.runner.data.text.holdout import digest
 
@@ -66,7 +55,7 @@ class PairSequences(TaskSequences):
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Also the texts of each row, and what its passage matches."""
-        texts = parts_of(self.text_counts, indices)
+        texts = self.parts_of(self.text_counts, indices)
         return {
             **super().extras(indices),
             "text_counts": self.text_counts[indices],
@@ -126,14 +115,14 @@ class PairsReader(ExampleReader[Pair]):
         found = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
-                query = text_of(row, self.text_column, "data.text_column")
-                passage = text_of(row, self.pair_column, "data.pair_column")
+                query = row.text(self.text_column, "data.text_column")
+                passage = row.text(self.pair_column, "data.pair_column")
                 known = [n for n in self.negatives if self.in_training or n in row.values]
                 texts = (text for n in known for text in texts_in(row, n, "data.negative_columns"))
                 negatives = [text for text in texts if text.strip()]
-                match = self.match_column and column(row, self.match_column, "data.match_column")
+                match = self.match_column and row.column(self.match_column, "data.match_column")
                 match = None if is_missing(match) else str(match)
-                name, score = example_id(row, self.id_column, number), self._score(row, labelled)
+                name, score = row.id(self.id_column, number), self._score(row, labelled)
                 found.append(Pair(name, query, passage, negatives, score, match, row.where))
         self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in found)])
         return found
@@ -145,8 +134,8 @@ class PairsReader(ExampleReader[Pair]):
     def _score(self, row: Row, labelled: bool) -> float:
         if self.label_column is None:
             return float("nan")
-        if labelled and self.label_column not in row.values:
-            raise no_column(row.where, self.label_column, row.values, "data.label_column")
+        if labelled:
+            row.column(self.label_column, "data.label_column")
         value = row.values.get(self.label_column)
         if is_missing(value):
             if labelled:
@@ -174,9 +163,10 @@ class PairsReader(ExampleReader[Pair]):
         sequences = PairSequences(examples, [concatenated(texts, np.int32) for texts in ids])
         sequences.text_lengths = np.array([len(text) for texts in ids for text in texts], np.int32)
         sequences.text_counts = np.array([len(texts) for texts in ids], np.int64)
-        sequences.text_ids = np.array([number_of(t) for pair in examples for t in pair.texts], np.int64)
-        matches = [0 if pair.match is None else number_of(pair.match) for pair in examples]
-        sequences.match_ids = np.array(matches, np.int64)
+        texts = [digest(text) | 1 for pair in examples for text in pair.texts]  # | 1: never 0
+        matches = [0 if pair.match is None else digest(pair.match) | 1 for pair in examples]
+        sequences.text_ids = np.array(texts, np.uint64).view(np.int64)
+        sequences.match_ids = np.array(matches, np.uint64).view(np.int64)
         sequences.scores = np.array([pair.score for pair in examples], np.float64)
         return sequences
 
@@ -200,7 +190,7 @@ class PairsReader(ExampleReader[Pair]):
 
 def texts_in(row: Row, name: str, setting: str) -> list[str]:
     """The texts of a column that holds none, one, or a list of them or its JSON. Raises BadRow for anything else."""
-    cell = column(row, name, setting)
+    cell = row.column(name, setting)
     value = of_json(cell)
     if isinstance(cell, str) and not (isinstance(value, list) and all(isinstance(t, str) for t in value)):
         value = cell  # as `12` and `null`, which are JSON of no list
@@ -222,13 +212,3 @@ def finite_number(value: object) -> float:
         if np.isfinite(number := float(parsed(value))):
             return number
     return float("nan")
-
-
-def number_of(text: str) -> int:
-    """A number for a text, the same for equal ones, never 0, in 64 bits.
-
-    Example:
-        >>> number_of("heron") == number_of("heron") != number_of("gull")
-        True
-    """
-    return int(np.uint64(digest(text) | 1).astype(np.int64))

@@ -1,7 +1,7 @@
 """Rows that cannot be used: an error that names the row, or left out and counted."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ from tiryns.conf.values import count_of
 _OF_TABLE = re.compile(r"^([^\n]+?\.[ct]sv(?:\.\w+)?), line \d+(?= has no column)")
 
 SHOWN = 3
-"""Places of each reason that are named."""
+"""Phrases that are told before dots, such as places of rows for each reason."""
 
 
 class AdvisedError(ValueError):
@@ -28,7 +28,7 @@ class AdvisedError(ValueError):
         self.settings = settings
 
 
-class BadRow(ValueError):
+class BadRow(AdvisedError):
     """A row that cannot be used, with its place and a reason in few words.
 
     Example:
@@ -36,13 +36,9 @@ class BadRow(ValueError):
         "train.csv, line 7: there is no label in column 'label'"
     """
 
-    failure_code = "bad_data"
-
-    def __init__(self, where: str, problem: str, reason: str) -> None:
-        super().__init__(f"{where}: {problem}")
+    def __init__(self, where: str, problem: str, reason: str, **settings: object) -> None:
+        super().__init__(f"{where}: {problem}", **settings)
         self.where, self.reason = where, reason
-        self.settings: Mapping[str, object] = {}
-        """As of an `AdvisedError`."""
 
     def __reduce__(self) -> tuple[type, tuple[str, ...]]:
         """Pickles also from another process."""
@@ -91,9 +87,7 @@ class BadRows:
                 raise error
             problem = str(error).removeprefix(f"{error.where}: ")
             advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
-            raised = BadRow(error.where, problem + advice, error.reason)
-            raised.settings = {"on_bad_row": "skip"}
-            raise raised
+            raise BadRow(error.where, problem + advice, error.reason, on_bad_row="skip")
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
 
@@ -147,11 +141,25 @@ def described(noted: Noted) -> str:
     if not noted:
         return ""
     total = sum(one["rows"] for one in noted.values())
-    parts = [
-        f"{one['rows']:,} {why} ({'; '.join(one['first'])}{'; ...' if one['rows'] > len(one['first']) else ''})"
-        for why, one in noted.items()
-    ]
+    parts = [f"{one['rows']:,} {why} ({first_of(one['first'], one['rows'])})" for why, one in noted.items()]
     return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
+
+
+def first_of(told: Sequence[str], number: int = 0) -> str:
+    """The first of some phrases, and dots for more, of which there may be a larger `number` than these."""
+    return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
+
+
+def first_names(names: Collection[object]) -> str:
+    """The first few names, and how many there are; one with white space at an end in quotation marks.
+
+    Example:
+        >>> first_names(["no", " yes"])
+        "no, ' yes'"
+    """
+    first = (str(name) for name, _ in zip(names, range(8), strict=False))
+    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
+    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown
 
 
 RAISED = BadRows()

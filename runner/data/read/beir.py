@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.files import SPLIT_NAMES
-from tiryns.runner.data.read.formats import no_column
 from tiryns.runner.data.read.opened import AS_FOUND
 from tiryns.runner.data.read.rows import HowRead, Row, stream_rows
 
@@ -85,6 +84,6 @@ def _texts(file: Path) -> dict[str, str]:
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     for row in stream_rows(str(file), AS_FOUND, "train", HowRead(wanted=columns)).rows:
-        if missing := [column for column in columns if column not in row.values]:
-            raise no_column(row.where, missing[0], row.values, "the header")
+        for column in columns:
+            row.column(column, "the header")
         yield row

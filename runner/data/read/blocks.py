@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.opened import AS_FOUND, File, named_columns, opened, wrong_byte
+from tiryns.runner.data.read.opened import AS_FOUND, File, named_columns, opened
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -104,8 +104,8 @@ def _sentences(
                 columns = columns or len(fields)
                 first = first if found["words"] else number
                 what, why = "", "wrong number of fields"
-                if file.bad.skip and (byte := wrong_byte(line)):
-                    what, why = f"byte {byte} is not {file.encoding}", "undecodable"
+                if problem := file.wrong_byte(line):
+                    what, why = problem, "undecodable"
                 elif len(fields) != columns or columns < needed:
                     what = f"{len(fields)} columns where {max(columns, needed)} are expected"
                 elif not all(fields[number].strip() for number in numbers):

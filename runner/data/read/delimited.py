@@ -13,17 +13,7 @@ from typing import Any, Literal
 
 from tiryns.runner.data.read.bad_rows import AdvisedError, BadRow
 from tiryns.runner.data.read.content import check_text, likely_encodings
-from tiryns.runner.data.read.opened import (
-    DELIMITERS,
-    LONGEST,
-    Dialect,
-    File,
-    is_mostly_utf8,
-    opened,
-    sample_of,
-    unicode_of,
-    wrong_byte,
-)
+from tiryns.runner.data.read.opened import DELIMITERS, LONGEST, Dialect, File, is_mostly_utf8, opened
 
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
@@ -33,8 +23,9 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
     csv.field_size_limit(LONGEST)
     dialect = file.dialect or dialect_of(file)
+    file = file._replace(dialect=dialect)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
-    with opened(file._replace(dialect=dialect), newline="") as text:
+    with opened(file, newline="") as text:
         reader = csv.reader(text, strict=True, delimiter=dialect.delimiter, quoting=quoting)
         rows = _read_rows(file, reader)
         header = dialect.names or next(rows, None)
@@ -52,8 +43,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
                 if len(row) != len(header):
                     problem = f"{len(row)} fields where {where} has {len(header)} (data.delimiter={dialect.delimiter!r})"
                     raise BadRow(f"{file.path}, {place}", problem, "wrong number of fields")
-                if file.bad.skip and (byte := wrong_byte("".join(row))):
-                    problem = f"byte {byte} is not {dialect.encoding}"
+                if problem := file.wrong_byte("".join(row)):
                     raise BadRow(f"{file.path}, {place}", problem, "undecodable")
                 yield place, dict(zip(header, row, strict=True))
 
@@ -108,10 +98,10 @@ def find_encoding(file: File) -> str:
     Raises ValueError with the encodings that fit other bytes, the likeliest first. A file of whose signs beyond ASCII at
     least half are UTF-8 is UTF-8 with errors.
     """
-    if unicode := unicode_of(file):
+    if unicode := file.mark():
         return unicode
     check_text(file.path)
-    content = sample_of(file)
+    content = file.sample()
     if is_mostly_utf8(content):
         return "utf-8"
     try:

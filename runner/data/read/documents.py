@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from tiryns.conf.values import check_choice
-from tiryns.runner.data.read.file_documents import (
-    Documents,
-    FileSource,
-    Piece,
-    choose_column,
-    documents_of,
-    pieces_of,
-    real_documents,
-)
+from tiryns.runner.data.read.file_documents import Documents, FileSource, Piece, choose_column, real_documents
 from tiryns.runner.data.read.files import load_hub, locate
 from tiryns.runner.data.read.formats import DOCUMENTS, TEXT_UNITS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, Reading
@@ -85,13 +77,13 @@ class CombinedSource:
 
     def pieces(self, num_bytes: int) -> list[Piece]:
         """The pieces of the sources."""
-        found = [(s, piece) for s, one in enumerate(self.sources) for piece in pieces_of(one, num_bytes)]
+        found = [(s, piece) for s, one in enumerate(self.sources) for piece in Piece.all_of(one, num_bytes)]
         return [Piece((s, piece), piece.num_bytes) for s, piece in found]
 
     def documents_of(self, place: tuple[int, Piece]) -> Documents:
         """The documents of a piece."""
         number, piece = place
-        return documents_of(self.sources[number], piece)
+        return piece.documents(self.sources[number])
 
     def fingerprint(self) -> Mapping[str, object]:
         """Those of the sources."""

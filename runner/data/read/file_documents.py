@@ -40,21 +40,20 @@ class Piece(NamedTuple):
     num_bytes: int | None
     """Bytes on disk; None where it is unknown or too much for one process."""
 
+    @staticmethod
+    def all_of(source: object, num_bytes: int) -> "list[Piece]":
+        """Returns the pieces of a source of about so many bytes, or all of it as one."""
+        pieces: list[Piece] = source.pieces(num_bytes) if hasattr(source, "pieces") else [WHOLE]
+        return pieces
+
+    def documents(self, source: Any) -> Documents:
+        """Reads the documents of the piece from its source."""
+        documents: Documents = source.documents() if self.place is None else source.documents_of(self.place)
+        return documents
+
 
 WHOLE = Piece(None, None)
 """All of a source."""
-
-
-def pieces_of(source: object, num_bytes: int) -> list[Piece]:
-    """Pieces of a source of about so many bytes, or all of it."""
-    pieces: list[Piece] = source.pieces(num_bytes) if hasattr(source, "pieces") else [WHOLE]
-    return pieces
-
-
-def documents_of(source: Any, piece: Piece) -> Documents:
-    """The documents of a piece."""
-    documents: Documents = source.documents() if piece.place is None else source.documents_of(piece.place)
-    return documents
 
 
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:

@@ -13,7 +13,7 @@ from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.blocks import conll, conllu
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import delimited
-from tiryns.runner.data.read.opened import LONGEST, File, Reading, opened, too_long, with_encoding, wrong_byte
+from tiryns.runner.data.read.opened import LONGEST, File, Reading, opened, too_long, with_encoding
 from tiryns.runner.data.sequences.fasta import fasta
 
 Records = Iterator[tuple[str, Any]]
@@ -57,8 +57,8 @@ def _jsonl(file: File) -> Records:
                     record = json.loads(line)
                 except (ValueError, RecursionError) as error:
                     raise BadRow(place, f"no valid JSON: {_unreadable(error)}", "no valid JSON") from None
-                if file.bad.skip and (byte := wrong_byte(line)):
-                    raise BadRow(place, f"byte {byte} is not {file.encoding}", "undecodable")
+                if problem := file.wrong_byte(line):
+                    raise BadRow(place, problem, "undecodable")
                 yield f"line {number}", record
 
 

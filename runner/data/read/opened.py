@@ -143,16 +143,33 @@ class File(NamedTuple):
     @property
     def encoding(self) -> str:
         """That of the setting, of the dialect, or else that of its mark, or UTF-8."""
-        return self.given_encoding or (
-            self.dialect.encoding if self.dialect else unicode_of(self) or "utf-8-sig"
-        )
+        return self.given_encoding or (self.dialect.encoding if self.dialect else self.mark() or "utf-8-sig")
+
+    def mark(self) -> str | None:
+        """UTF-16 of a table with its byte-order mark, as spreadsheets write it, UTF-8 with one; None without a mark."""
+        if self.format not in ("csv", "tsv"):
+            return None
+        start = start_of(self.path)
+        if start[:2] in UTF_16:
+            return "utf-16"
+        return "utf-8-sig" if start == codecs.BOM_UTF8 else None
+
+    def sample(self) -> bytes:
+        """The first lines, unpacked; ValueError names a damaged compression."""
+        found = start_of(self.path, _SAMPLED)
+        return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
+
+    def wrong_byte(self, text: str) -> str:
+        """Says which byte of a text could not be decoded; empty for none, and where it was an error already."""
+        found = _ESCAPED.search(text) if self.bad.skip else None
+        return f"byte 0x{ord(found[0]) - 0xDC00:02x} is not {self.encoding}" if found else ""
 
 
 @contextmanager
 def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression.
 
-    Where bad rows are left out, wrong bytes become the characters that `wrong_byte` finds.
+    Where bad rows are left out, wrong bytes become the characters that `File.wrong_byte` finds.
     """
     path, inside = file.path, bool(file.span and file.span[0])
     encoding = "utf-8" if inside else file.encoding  # a byte-order mark is one at the start of a file alone
@@ -200,12 +217,6 @@ def too_long(path: Path, what: str) -> ValueError:
     )
 
 
-def wrong_byte(text: str) -> str | None:
-    """The first byte of a text that could not be decoded, such as `0xe9`; None where there is none."""
-    found = _ESCAPED.search(text)
-    return f"0x{ord(found[0]) - 0xDC00:02x}" if found else None
-
-
 _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
@@ -218,7 +229,7 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
             parts = (whole.read(min(_SAMPLED, offset - start)) for start in range(0, offset, _SAMPLED))
             number = 1 + sum(part.count(b"\n") for part in parts)
         place += f", line {number}"
-    likely = [] if is_mostly_utf8(content := sample_of(file)) else likely_encodings(content)[:1]
+    likely = [] if is_mostly_utf8(content := file.sample()) else likely_encodings(content)[:1]
     told = f"={likely[0]}, where other files are UTF-8 'data.encoding=[utf-8,{likely[0]}]'" if likely else ""
     skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
     if start_of(file.path)[:2] in UTF_16:
@@ -249,25 +260,15 @@ def with_encoding(file: File) -> File:
     given = file.reading.encoding
     if given is None or isinstance(given, str):
         return file
-    content = sample_of(file)
+    content = file.sample()
     fitting = next((name for name in given if decodes(content, name)), given[-1])
-    is_utf8 = fitting.lower().replace("_", "-") in ("utf-8", "utf8") or unicode_of(file)
+    is_utf8 = fitting.lower().replace("_", "-") in ("utf-8", "utf8") or file.mark()
     return file._replace(reading=file.reading._replace(encoding=None if is_utf8 else fitting))
-
-
-def unicode_of(file: File) -> str | None:
-    """UTF-16 of a table with its byte-order mark, as spreadsheets write it, UTF-8 with one; None without a mark."""
-    if file.format not in ("csv", "tsv"):
-        return None
-    start = start_of(file.path)
-    if start[:2] in UTF_16:
-        return "utf-16"
-    return "utf-8-sig" if start == codecs.BOM_UTF8 else None
 
 
 def _is_unicode(file: File, otherwise: str) -> bool:
     """Whether a text that may be in another encoding has a byte-order mark, or is UTF-8."""
-    content = sample_of(file)
+    content = file.sample()
     if content[:2] in UTF_16:
         return not otherwise.lower().replace("_", "-").startswith("utf-16")
     # zeros and escapes are of UTF-16 without its mark, and of encodings that need no bytes beyond ASCII
@@ -278,9 +279,3 @@ def is_mostly_utf8(content: bytes) -> bool:
     """Whether bytes are UTF-8, or as much beyond ASCII in them is UTF-8 as not: then it has errors."""
     lenient = content.decode("utf-8", "surrogateescape")
     return 2 * len(_ESCAPED.findall(lenient)) <= sum(sign > "\x7f" for sign in lenient)
-
-
-def sample_of(file: File) -> bytes:
-    """The first lines of a file, unpacked; ValueError names a damaged compression."""
-    found = start_of(file.path, _SAMPLED)
-    return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]

@@ -14,7 +14,7 @@ from tiryns.runner.data.read.bad_rows import RAISED, BadRow, BadRows
 from tiryns.runner.data.read.cards import card_class_names, class_names, schema_class_names
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.files import load_hub, locate
-from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, files_of, is_pair
+from tiryns.runner.data.read.formats import ARROW, FORMATS, ROWS, files_of, is_pair, no_column
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
 
 Values = Mapping[str, Any]
@@ -26,6 +26,32 @@ class Row(NamedTuple):
 
     where: str
     values: Values
+
+    def column(self, name: str, setting: str) -> Any:
+        """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
+        if name not in self.values:
+            raise no_column(self.where, name, self.values, setting)
+        return self.values[name]
+
+    def text(self, name: str, setting: str) -> str:
+        """The text of a column. Raises ValueError if it is no text, or empty."""
+        value = self.column(name, setting)
+        if value is None or value != value:  # pandas writes what is missing as NaN
+            value = ""
+        if not isinstance(value, str):
+            problem = f"column {name!r} holds a {type(value).__name__}, expected text: {value!r:.80}"
+            raise BadRow(self.where, problem, "no text")
+        if not value.strip():
+            problem = f"the text in column {name!r} is empty; remove the row or fill it in"
+            raise BadRow(self.where, problem, "empty text")
+        return value
+
+    def id(self, id_column: str | None, number: int) -> str:
+        """The id of an example in the predictions: its id column, else what a column `id` holds, else its number."""
+        if id_column is not None:
+            return str(self.column(id_column, "data.id_column"))
+        found = self.values.get("id")
+        return str(number if found in (None, "") else found)
 
 
 class Rows(NamedTuple):
@@ -130,20 +156,22 @@ def read_rows(
         FileNotFoundError: there is no such file.
         ValueError: no rows, an unknown format, or a line that is not of its format (file and line are named).
     """
-    if isinstance(source, str | Path):
-        found = _read_path(str(source), reading, split, how)
-    elif isinstance(source, list | tuple) and source and all(isinstance(s, str | Path) for s in source):
-        parts = [_read_path(str(path), reading, split, how) for path in source]
-        rows = [row for part in parts for row in part.rows]
-        names = _joined_names([(part.description, part.class_names) for part in parts])
-        tables = {path: dialect for part in parts for path, dialect in part.tables.items()}
-        textual = any(part.textual for part in parts)
-        found = Rows(rows, ", ".join(map(str, source)), textual, names, tables=tables)
-    elif isinstance(source, RowsInCode):
-        name = source.describe()
-        found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(source.rows())], name)
+    given: RowsInCode | Iterable[object] = [source] if isinstance(source, str | Path) else source
+    if isinstance(given, list | tuple) and given and all(isinstance(path, str | Path) for path in given):
+        streams = (stream_rows(str(path), reading, split, how) for path in given)
+        parts = [part._replace(rows=list(part.rows)) for part in streams]
+        found = Rows(
+            [row for part in parts for row in part.rows],
+            ", ".join(map(str, given)),
+            any(part.textual for part in parts),
+            _joined_names([(part.description, part.class_names) for part in parts]),
+            tables={path: dialect for part in parts for path, dialect in part.tables.items()},
+        )
+    elif isinstance(given, RowsInCode):
+        name = given.describe()
+        found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(given.rows())], name)
     else:
-        found = _rows_in_code(source)
+        found = _rows_in_code(given)
     if not found.rows:
         first = f" that can be used: {how.bad.first}" if how.bad.first else ""
         raise ValueError(f"{setting}{': ' if setting else ''}{found.description} holds no examples{first}")
@@ -158,11 +186,6 @@ def _rows_in_code(source: Iterable[object]) -> Rows:
         rows.append(Row(f"row {i}", values))
     features: Any = getattr(getattr(source, "features", None), "to_dict", dict)()
     return Rows(rows, f"{len(rows):,} rows", False, class_names(features))
-
-
-def _read_path(path: str, reading: Reading, split: str, how: HowRead) -> Rows:
-    streamed = stream_rows(path, reading, split, how)
-    return streamed._replace(rows=list(streamed.rows))
 
 
 def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY) -> Rows:
@@ -196,6 +219,7 @@ def settled(file: File, how: HowRead) -> File:
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
     """The rows of a `settled` file; pairs of spaCy are a text with further columns, texts are the column `lone_text`."""
+    is_table = file.format in ("csv", "tsv")
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
         with file.bad.row():
@@ -208,8 +232,8 @@ def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
                 raise BadRow(where, problem, "no json object")
             if is_rejected(values):
                 file.bad.pass_over(where, "rejected or skipped by the annotator")
-            elif file.format in ("csv", "tsv") and is_header(values):
-                file.bad.pass_over(where, "header within the table")
+            elif is_table and len(values) > 1 and all(v.lstrip("\ufeff") == n for n, v in values.items()):
+                file.bad.pass_over(where, "header within the table")  # of tables one behind the other
             else:
                 yield Row(where, values)
 
@@ -225,16 +249,6 @@ def is_rejected(values: Mapping[str, object]) -> bool:
     if isinstance(made, list) and made:
         return all(isinstance(one, Mapping) and bool(one.get("was_cancelled")) for one in made)
     return "_task_hash" in values and values.get("answer") in ("reject", "ignore")
-
-
-def is_header(values: Mapping[str, str]) -> bool:
-    """Whether a row repeats the names of its columns, as in tables that were written one behind the other.
-
-    Example:
-        >>> is_header({"text": "text", "label": "label"}), is_header({"text": "text", "label": "0"})
-        (True, False)
-    """
-    return len(values) > 1 and all(value.lstrip("\ufeff") == name for name, value in values.items())
 
 
 def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:

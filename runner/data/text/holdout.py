@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner import log
 from tiryns.runner.data.read.documents import Document, Source
-from tiryns.runner.data.read.file_documents import WHOLE, Piece, documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import WHOLE, Piece
 from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
 from tiryns.runner.order.keyed import derive_seed, mix64
 
@@ -50,7 +50,7 @@ class Part:
     def read(self, stretch: Stretch, start: int = 0) -> Iterator[tuple[int, Document]]:
         """As `numbered`, of one stretch, from number `start` on."""
         number = stretch.start - 1
-        for number, document in enumerate(documents_of(self.source, stretch.piece), stretch.start):
+        for number, document in enumerate(stretch.piece.documents(self.source), stretch.start):
             if number >= start and number < stretch.stop and self.kept[number]:
                 yield number, document
         if number + 1 != stretch.stop:
@@ -127,7 +127,7 @@ def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np
 
 def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
     """Reads a source: the digest of each document [D], the characters of all, and its stretches."""
-    pieces = pieces_of(source, PIECE)
+    pieces = Piece.all_of(source, PIECE)
     number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
     if number == 1:
         pieces, results = [WHOLE], [_digests(WHOLE, source)]
@@ -153,7 +153,7 @@ def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
 def _digests(piece: Piece, source: Source | None = None) -> tuple[NDArray[np.uint64], int]:
     """Digest of every document of a piece, and the number of characters; by default of this process's source."""
     size, digests = 0, array("Q")
-    for document in documents_of(given() if source is None else source, piece):
+    for document in piece.documents(given() if source is None else source):
         size += len(document) * (1 if isinstance(document, str) else 4)
         digests.append(digest(document))
     return np.asarray(digests, np.uint64), size

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tiryns.conf.values import check_choice
-from tiryns.runner.data.labelled.examples import column
 from tiryns.runner.data.read.rows import Row
 
 IMAGE_PLACE = "<image>"
@@ -118,7 +117,7 @@ class ConversationReader:
 
 
 def _llava_turns(row: Row, name: str) -> list[Turn]:
-    given = column(row, name, "data.columns")
+    given = row.column(name, "data.columns")
     if not isinstance(given, list) or not given:
         raise ValueError(f"{row.where}: column {name!r} holds {given!r:.80}, expected a list of turns")
     turns = []
@@ -146,7 +145,7 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
 
 
 def _text(row: Row, name: str) -> str:
-    value = column(row, name, "data.columns")
+    value = row.column(name, "data.columns")
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{row.where}: column {name!r} holds {value!r:.80}, expected text")
     return value.strip()
@@ -154,7 +153,7 @@ def _text(row: Row, name: str) -> str:
 
 def _answers(row: Row, name: str) -> list[str]:
     """Accepted answers; numbers and truth values as text."""
-    given = column(row, name, "data.columns")
+    given = row.column(name, "data.columns")
     answers = given if isinstance(given, list | tuple) else [given]
     values = [
         answer.get("answer") if isinstance(answer, Mapping) else answer for answer in answers

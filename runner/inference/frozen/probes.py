@@ -8,8 +8,7 @@ from torch import Tensor
 
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
-from tiryns.runner.data.labelled.minimal_pairs import MinimalPairs
-from tiryns.runner.data.labelled.retrieval import MtebTasks, RetrievalPairs, RetrievalSet
+from tiryns.runner.data.labelled.measured import MinimalPairs, MtebTasks, RetrievalPairs, RetrievalSet
 from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.frozen.classifiers import fit_neighbours, fit_probe
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank

@@ -18,7 +18,6 @@ from transformers import (
 from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
-from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.kinds import Kept, OfTexts, PredictOptions
@@ -162,7 +161,7 @@ class Continuations(Masks):
         kept, found = [], []
         for place, row in enumerate(rows.rows, number * self.at_once):
             with rows.bad.row():
-                text = text_of(row, self.text_column, "data.text_column")
+                text = row.text(self.text_column, "data.text_column")
                 if self.fills and MASK in text:
                     [predicted] = self.predict_texts([text], options, place)
                 elif options.top_k is not None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.minimal_pairs import Pair
+from tiryns.runner.data.labelled.measured import MinimalPair
 from tiryns.runner.data.micro_batch import FlatSamples, tokenizer_arguments
 from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap
@@ -129,7 +129,7 @@ def pseudo_losses(
     return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)
 
 
-def rows_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Iterator[PredictionRow]:
+def rows_of_pairs(pairs: list[MinimalPair], scores: NDArray[np.float64]) -> Iterator[PredictionRow]:
     """Yields a line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely.
 
     `scores` [P, 2] are how likely a model finds the right and the wrong sentence: log-probabilities in nats.
@@ -140,7 +140,7 @@ def rows_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Iterator[Pr
         yield {"id": number, **texts, "log_likelihoods": [good, bad]}
 
 
-def entry_of_pairs(pairs: list[Pair], scores: NDArray[np.float64]) -> Entry:
+def entry_of_pairs(pairs: list[MinimalPair], scores: NDArray[np.float64]) -> Entry:
     """Returns the entry of `evaluation.json`; the accuracy is the mean over phenomena, where equal scores count 1/2."""
     names = sorted({pair.phenomenon for pair in pairs})
     own = np.array([names.index(pair.phenomenon) for pair in pairs])
@@ -187,7 +187,7 @@ class PairScorer(LanguageModel):
         """How the likelihoods are computed."""
         return {"objective": self.objective, **self.computation._asdict()}
 
-    def scores(self, pairs: list[Pair], name: str) -> NDArray[np.float64]:
+    def scores(self, pairs: list[MinimalPair], name: str) -> NDArray[np.float64]:
         """Returns the log-likelihoods [P, 2] of both sentences; raises ValueError for one without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.cut(texts, name), self.progress and self.progress(name)

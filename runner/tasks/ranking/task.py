@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from tiryns.conf.data import pairs as options
 from tiryns.runner.config.settings import takes_settings
-from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences, column, text_of
+from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences, of_json
 from tiryns.runner.data.labelled.spelling import is_missing
@@ -75,8 +75,8 @@ class RankingReader(ListReader):
         is_list = isinstance(self.given(row), list | Mapping)
         if is_list or not isinstance(values.get(self.choices_column), str):
             return None, values
-        query = text_of(row, self.text_column, "data.text_column")
-        key = str(column(row, self.id_column, "data.id_column")) if self.id_column else query
+        query = row.text(self.text_column, "data.text_column")
+        key = str(row.column(self.id_column, "data.id_column")) if self.id_column else query
         own = {self.choices_column, self.label_column} & values.keys()
         return key, values | {name: [values[name]] for name in own}
 

@@ -13,7 +13,7 @@ from sklearn.metrics import ndcg_score
 from tests.modules.conftest import NEW
 from tests.support.in_process import tiryns_here
 from tiryns.conf.data.pairs import Retrieval
-from tiryns.runner.data.labelled.retrieval import RetrievalPairs
+from tiryns.runner.data.labelled.measured import RetrievalPairs
 from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
 
 PASSAGES = 130

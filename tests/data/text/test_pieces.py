@@ -14,7 +14,7 @@ import pytest
 from tests.data.text.conftest import Own, paragraphs, prepared_in
 from tiryns.runner.data.read import file_documents
 from tiryns.runner.data.read.documents import CombinedSource, Source, open_source
-from tiryns.runner.data.read.file_documents import FileSource, documents_of, pieces_of
+from tiryns.runner.data.read.file_documents import FileSource, Piece
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.text import pool, tokenise
 from tiryns.runner.data.text.prepare import PreparedText
@@ -89,8 +89,8 @@ def test_pieces_join_to_the_documents(
     source = source_of(tmp_path, name, unit, write)
     whole = list(source.documents())
     for num_bytes in (1, 100, SMALL, 10**6):
-        pieces = pieces_of(source, num_bytes)
-        assert [text for piece in pieces for text in documents_of(source, piece)] == whole
+        pieces = Piece.all_of(source, num_bytes)
+        assert [text for piece in pieces for text in piece.documents(source)] == whole
         if num_bytes == SMALL:
             assert (len(pieces) > 10) == (f"{name} {unit}" in CUT)
             assert len(pieces) >= 2
@@ -143,7 +143,7 @@ def test_a_source_of_several_is_cut_where_it_can_be(tmp_path: Path, in_pieces: C
     source = CombinedSource(
         [open_source(tmp_path / "a.txt", "text", "train", "line"), Own(paragraphs(30, seed=1))]
     )
-    sizes = [piece.num_bytes for piece in pieces_of(source, SMALL)]
+    sizes = [piece.num_bytes for piece in Piece.all_of(source, SMALL)]
     assert len(sizes) > 5
     assert sizes[-1] is None
     one = prepared_in(tmp_path / "one", source)

@@ -9,7 +9,7 @@ from transformers import AutoModel
 
 from tests.models.tiny import tiny
 from tiryns.conf.data.pairs import Retrieval
-from tiryns.runner.data.labelled.retrieval import RetrievalPairs
+from tiryns.runner.data.labelled.measured import RetrievalPairs
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.data.text.tokenizer import train_tokenizer

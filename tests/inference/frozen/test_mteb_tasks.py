@@ -8,7 +8,7 @@ import torch
 from tests.models.tiny import tiny
 from tests.support import needs
 from tiryns.conf.data.pairs import Mteb
-from tiryns.runner.data.labelled.retrieval import MtebTasks
+from tiryns.runner.data.labelled.measured import MtebTasks
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.evaluation.frozen.ranking import DEEP, rank
 from tiryns.runner.inference.frozen.probes import probe

@@ -11,14 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, example_id
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences
 from tiryns.runner.data.labelled.labels import majority_accuracy
 from tiryns.runner.data.labelled.spelling import unwrapped
 from tiryns.runner.data.labelled.token_classification import (
     Sentence,
     SentenceSequences,
     TokenClassificationReader,
-    sentence_of,
 )
 from tiryns.runner.data.labelled.words.spans import OFFSETS, TEXT, labels_of, word_places, words_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
@@ -87,7 +86,6 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
     """
 
     rows_hold = "words"
-    label_per_word = True
 
     def __init__(
         self,
@@ -157,8 +155,8 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                     for name in self.readers
                     if name in given
                 }
-                name = example_id(row, self.id_column, number)
-                found.append(TaggedSentence(sentence_of(row, name, words, None), labels))
+                name = row.id(self.id_column, number)
+                found.append(TaggedSentence(Sentence.of(row, name, words, None), labels))
         return found
 
     def read_by(self, rule: LabelRule) -> None:

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tiryns.runner.data.labelled.examples import column
 from tiryns.runner.data.labelled.spelling import ClassNames, is_whole, unwrapped
 from tiryns.runner.data.labelled.words.annotations import ALONE, Chosen, Mark, task_of
 from tiryns.runner.data.labelled.words.tags import entities
@@ -225,7 +224,7 @@ def words_of(row: Row, name: str) -> list[str]:
 
 def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[str]:
     """The label of each word of a row. Raises BadRow for others than a label for each."""
-    labels = unwrapped(column(row, name, "data.label_column"))
+    labels = unwrapped(row.column(name, "data.label_column"))
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         problem = f"column {name!r} holds {labels!r:.60}, expected a list of labels"
         raise BadRow(row.where, problem, "no label")

@@ -213,17 +213,6 @@ def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[st
     return None
 
 
-def described_scheme(names: Sequence[str], kept: str | None) -> str:
-    """The scheme of label names in words, with the one that the training data keeps.
-
-    Example:
-        >>> described_scheme(["O", "B-PER"], None), described_scheme(["NOUN", "VERB"], None)
-        ('IOB2 or IOB1, not kept', 'none of entities')
-    """
-    tagging = tagging_of(names)
-    return kept or (f"{' or '.join(tagging.schemes)}, not kept" if tagging else "none of entities")
-
-
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """The entities of one sentence of tags in IOB1 or IOB2: (first word, word after the last, type)."""
     found = set()

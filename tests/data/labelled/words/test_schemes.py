@@ -239,8 +239,8 @@ def test_what_was_learnt_of_a_scheme_is_kept() -> None:
         again.restore(state)
         assert again.state_dict() == state
         assert again.describe()["tags"] == scheme
-    again.restore(
-        {"labels": ["O", "S-X"], "default_label": 0, "iob2": False}
-    )  # of a run before there were other schemes
+    # of a run before there were other schemes
+    again.restore({"labels": ["O", "S-X"], "default_label": 0, "iob2": False})
+    assert again.describe()["tags"] == "IOBES or BMES, not kept"
     assert again.state_dict()["iob2"] is False
     assert "scheme" not in again.state_dict()

@@ -1,20 +1,21 @@
-"""What is measured and not trained on: queries with passages that belong to them, by set, and tasks of mteb by name."""
+"""What is measured and not trained on: queries with their passages, minimal pairs of sentences, and tasks of mteb."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
 
-from tiryns.conf.data.pairs import Mteb, Retrieval
+from tiryns.conf.data import pairs as options
 from tiryns.conf.values import suggest
 from tiryns.runner import log
 from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.evaluated import by_name
-from tiryns.runner.data.labelled.examples import text_of
 from tiryns.runner.data.labelled.finetuning import tokenizer_of
+from tiryns.runner.data.labelled.words.annotations import file_of
 from tiryns.runner.data.read.beir import read_beir
 from tiryns.runner.data.read.opened import reading_of
-from tiryns.runner.data.read.rows import Rows, RowSource, read_rows
+from tiryns.runner.data.read.rows import Row, Rows, RowSource, read_rows
 
 
 class RetrievalSet(NamedTuple):
@@ -42,8 +43,8 @@ class RetrievalPairs:
     """By name, `test/test` first."""
     tokenizer: PreTrainedTokenizerBase
 
-    @takes_settings(Retrieval)
-    def __init__(self, settings: Retrieval) -> None:
+    @takes_settings(options.Retrieval)
+    def __init__(self, settings: options.Retrieval) -> None:
         self.settings, self.reading, self.max_length = settings, reading_of(settings), settings.max_length
 
     def prepare_data(self) -> None:
@@ -69,18 +70,13 @@ class RetrievalPairs:
 
     def pairs(self, rows: Rows) -> RetrievalSet:
         """The queries and passages of rows."""
-        queries: dict[str, int] = {}
         passages: dict[str, int] = {}
-        relevant: list[list[int]] = []
+        relevant: dict[str, dict[int, None]] = {}  # the numbers of each query's passages, each once
         for row in rows.rows:
-            query = text_of(row, self.settings.query_column, "data.query_column")
-            passage = text_of(row, self.settings.passage_column, "data.passage_column")
-            number = passages.setdefault(passage, len(passages))
-            if (place := queries.setdefault(query, len(queries))) == len(relevant):
-                relevant.append([])
-            if number not in relevant[place]:
-                relevant[place].append(number)
-        return RetrievalSet(list(queries), list(passages), relevant)
+            query = row.text(self.settings.query_column, "data.query_column")
+            passage = row.text(self.settings.passage_column, "data.passage_column")
+            relevant.setdefault(query, {})[passages.setdefault(passage, len(passages))] = None
+        return RetrievalSet(list(relevant), list(passages), list(map(list, relevant.values())))
 
     def _texts(self) -> list[str]:
         """Texts to train a tokenizer on."""
@@ -93,6 +89,44 @@ class RetrievalPairs:
         return [*found.queries, *found.passages]
 
 
+class MinimalPair(NamedTuple):
+    """The right sentence, the wrong one, and the phenomenon that they are about."""
+
+    good: str
+    bad: str
+    phenomenon: str
+
+
+class MinimalPairs:
+    """Sets of two sentences that differ in little, of which one is right (BLiMP, arXiv 1912.00582), for `mode=probe`.
+
+    Example: `tiryns mode=probe data=minimal_pairs data.test=blimp model=pretrained model.name_or_path=RUN`
+    """
+
+    sets: dict[str, list[MinimalPair]]
+    """By name, such as `test/test`."""
+
+    @takes_settings(options.MinimalPairs)
+    def __init__(self, settings: options.MinimalPairs) -> None:
+        self.settings, self.reading = settings, reading_of(settings)
+
+    def prepare_data(self) -> None:
+        """Reads every set. Raises ValueError for a pair of the same sentences, or a row without one of them."""
+        self.sets = {}
+        for name, source in by_name(self.settings.test, "test").items():
+            rows = read_rows(source, self.reading, "test", f"data.test {name!r}").rows
+            self.sets[f"test/{name}"] = [self._pair(row, name) for row in rows]
+
+    def _pair(self, row: Row, name: str) -> MinimalPair:
+        given = self.settings
+        good = row.text(given.good_column, "data.good_column")
+        bad = row.text(given.bad_column, "data.bad_column")
+        if good == bad:
+            raise ValueError(f"{row.where}: both sentences are {good!r:.80}")
+        phenomenon = row.values.get(given.phenomenon_column) or Path(file_of(row.where)).stem or name
+        return MinimalPair(good, bad, str(phenomenon))
+
+
 class MtebTasks:
     """Tasks of mteb for `mode=probe`.
 
@@ -103,8 +137,8 @@ class MtebTasks:
     """By name."""
     tokenizer: PreTrainedTokenizerBase
 
-    @takes_settings(Mteb)
-    def __init__(self, settings: Mteb) -> None:
+    @takes_settings(options.Mteb)
+    def __init__(self, settings: options.Mteb) -> None:
         self.settings, self.max_length = settings, settings.max_length
 
     def prepare_data(self) -> None:
