@@ -11,7 +11,7 @@ from tiryns.runner.data.labelled.classification import Labelled, LabelledSequenc
 from tiryns.runner.data.labelled.lists import ListSequences
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.files import Entry, PredictionRow
-from tiryns.runner.evaluation.predictions import Compared, Predictions, confusion_tables, scores
+from tiryns.runner.evaluation.predictions import Compared, Predictions, class_rows, confusion_tables
 from tiryns.runner.evaluation.thresholds import Thresholds
 
 L = TypeVar("L", LabelledSequences, ListSequences)
@@ -130,7 +130,7 @@ class LabelPredictions(OfLabels[LabelledSequences]):
         """Per-label figures, with the thresholds if they are not the usual one."""
         predicted, true = self.compared()
         counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
-        rows = [scores(n, *c) for n, *c in zip(self.sequences.names, *counts, strict=True)]
+        rows = class_rows(self.sequences.names, *counts)
         if self.thresholds.settings():
             values = np.broadcast_to(self.thresholds.values, len(rows)).tolist()
             rows = [{**row, "threshold": value} for row, value in zip(rows, values, strict=True)]
