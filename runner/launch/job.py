@@ -77,7 +77,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
     if here.rank == 0:
         return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
     try:
-        agreement.await_announcement(folder, here)
+        agreement.agree_on_preparation(folder, here)
         return train(config, folder)
     except Exception as error:
         if message := explain(error):
@@ -132,7 +132,7 @@ def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launc
 def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) -> Figures:
     """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
-    agreement.announce(folder, here)
+    agreement.agree_on_preparation(folder, here)
     try:
         return train(config, folder)
     except Exception as error:
