@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from tiryns.runner.evaluation.kinds.labels import LabelPredictions
-from tiryns.runner.evaluation.thresholds import Thresholds, best_threshold
+from tiryns.runner.evaluation.kinds.labels import LabelPredictions, Thresholds, best_threshold
 
 PAIRS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=30)
 
