@@ -41,7 +41,9 @@ def test_width_whose_runs_all_diverged_is_named() -> None:
 
 
 def test_rate_over_seeds_is_the_mean_of_logarithms_with_students_interval() -> None:
-    curves = {seed: {2.0 ** (seed + d): d**2 for d in (-1, 0, 1)} for seed in (-10, -9, -8)}
+    curves: dict[int | None, dict[float, float]] = {
+        seed: {2.0 ** (seed + d): d**2 for d in (-1, 0, 1)} for seed in (-10, -9, -8)
+    }
     found = at_best(curves)
     assert found.rate == pytest.approx(2**-9)
     assert found.interval is not None
