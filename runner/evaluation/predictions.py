@@ -115,8 +115,7 @@ class Predictions(ABC, Generic[S]):
             raise ValueError(
                 f"{self.kind} has a metric {taken[0]!r} already: register yours under another name"
             )
-        first = [self.monitor] if names else []
-        return [*first, *(name for name in names if name not in first), *(self.registered if names else ())]
+        return [*dict.fromkeys((self.monitor, *names, *self.registered))] if names else []
 
     def metrics(self) -> dict[str, float]:
         """The task's metrics, and those registered for it; none where the set has no labels."""

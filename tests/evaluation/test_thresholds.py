@@ -17,10 +17,8 @@ PAIRS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_s
 @settings(max_examples=20)
 @given(PAIRS)
 def test_no_threshold_has_a_higher_f1(pairs: list[tuple[int, bool]]) -> None:
-    probabilities, true = (
-        np.array([p / 20 for p, _ in pairs], dtype=np.float32),
-        np.array([t for _, t in pairs]),
-    )
+    probabilities = np.array([p / 20 for p, _ in pairs], dtype=np.float32)
+    true = np.array([t for _, t in pairs])
     chosen = best_threshold(probabilities, true)
     tried = {t: f1_score(true, probabilities > t, zero_division=0) for t in np.arange(1, 40, 2) / 40}
     assert f1_score(true, probabilities > chosen, zero_division=0) == pytest.approx(max(tried.values()))

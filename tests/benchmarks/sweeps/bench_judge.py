@@ -73,9 +73,8 @@ def differences_of(pool: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def peeked(differences: NDArray[np.float64]) -> bool:
     """Whether a t-test finds a difference at any number of pairs from 3 on."""
-    return any(
-        stats.ttest_1samp(differences[:pairs], 0).pvalue <= 0.05 for pairs in range(3, len(differences) + 1)
-    )
+    looks = (stats.ttest_1samp(differences[:pairs], 0) for pairs in range(3, len(differences) + 1))
+    return any(look.pvalue <= 0.05 for look in looks)
 
 
 def main() -> None:

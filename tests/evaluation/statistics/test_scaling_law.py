@@ -44,12 +44,10 @@ def test_rate_over_seeds_is_the_mean_of_logarithms_with_students_interval() -> N
     curves: dict[int | None, dict[float, float]] = {
         seed: {2.0 ** (seed + d): d**2 for d in (-1, 0, 1)} for seed in (-10, -9, -8)
     }
-    found = at_best(curves)
+    found, half = at_best(curves), 4.302653 / 3**0.5
     assert found.rate == pytest.approx(2**-9)
     assert found.interval is not None
-    assert np.log2(found.interval) == pytest.approx(
-        [-9 - 4.302653 / 3**0.5, -9 + 4.302653 / 3**0.5], abs=1e-5
-    )
+    assert np.log2(found.interval) == pytest.approx([-9 - half, -9 + half], abs=1e-5)
     assert at_best({1: curves[-10]}).interval is None
 
 
