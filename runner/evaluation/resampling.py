@@ -14,17 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torchmetrics import Metric
 
+from tiryns.runner.evaluation import metrics
 from tiryns.runner.evaluation.correlations import Correlation, Numbers
-from tiryns.runner.evaluation.metrics import (
-    ENTITY_FIGURES,
-    OF_CLASSES,
-    CountedScore,
-    Marks,
-    MeanOverQuestions,
-    Score,
-    entities_by_type,
-    get_metrics_for_task,
-)
 from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 
@@ -38,7 +29,7 @@ TABLE = 1 << 24
 """The largest table of examples and classes that is made."""
 
 
-def counts(marks: Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
+def counts(marks: metrics.Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
     """How often each class occurs in each resample [R, C]."""
     items, classes = (part.numpy() for part in marks)
     places, (resamples, examples) = owners[items], weights.shape
@@ -105,29 +96,29 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
     """The metrics of a part, and the figures of its classes, for weighted examples."""
-    num_labels = part.num_labels or predictions.num_labels()
-    metrics = get_metrics_for_task(part.kind, num_labels, sync_on_compute=False)
-    chosen = {name: m for name, m in metrics.items() if part.only is None or name in part.only}
+    size = part.num_labels or predictions.num_labels()
+    known = metrics.get_metrics_for_task(part.kind, size, sync_on_compute=False)
     figures: dict[str, Weighted] = {
         f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
-        for name, metric in chosen.items()
+        for name, metric in known.items()
+        if part.only is None or name in part.only
     }
-    table, size, both = "per_class", num_labels, (as_tensor(part.predicted), as_tensor(part.true))
-    if part.only == ENTITY_FIGURES:
-        types, counted = entities_by_type(*both)
+    table, both = "per_class", (as_tensor(part.predicted), as_tensor(part.true))
+    if part.only == metrics.ENTITY_FIGURES:
+        types, counted = metrics.entities_by_type(*both)
         table, size = "entities", len(types)
-    elif "macro_f1" in metrics or part.kind == "token_classification":
-        metric: Any = metrics["macro_f1" if "macro_f1" in metrics else "accuracy"]
+    elif "macro_f1" in known or part.kind == "token_classification":
+        metric: Any = known["macro_f1" if "macro_f1" in known else "accuracy"]
         counted = metric.marks(*both)
     else:
         return figures
-    for name, score in OF_CLASSES.items():
+    for name, score in metrics.OF_CLASSES.items():
         figures[f"{table}{part.suffix}/{name}"] = partial(_by_counts, score, counted, owners, size)
     return figures
 
 
 def _by_counts(
-    score: Score, counted: Sequence[Marks], owners: Owners, num_classes: int, weights: Weights
+    score: metrics.Score, counted: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
 ) -> Numbers:
     """A score of the counts of classes: [R], or [R, C] where it is one of each class."""
     of_classes = [torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted]
@@ -151,14 +142,14 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 
 
 @weighted.register
-def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the counts of each class."""
     counted = metric.marks(as_tensor(predicted), as_tensor(true))
     return partial(_by_counts, metric.measure, counted, owners, len(metric.true))
 
 
 @weighted.register
-def _(metric: MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: metrics.MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the score of each question."""
     return mean_of(np.array([metric.score(*both) for both in zip(predicted, true, strict=True)]), owners)
 
