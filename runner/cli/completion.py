@@ -10,9 +10,6 @@ from tiryns.runner.patches.parsers import actions_of
 TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 """Commands whose words are groups and settings."""
 
-NEWEST = 20
-"""Run folders that are offered at most."""
-
 
 def completed(
     line: str, commands: Mapping[str, object], parser: Callable[[str], ArgumentParser]
@@ -103,8 +100,9 @@ def _files(start: str) -> list[str]:
 
 
 def _runs() -> list[str]:
+    """The folders of the newest 20 runs."""
     noted = glob("outputs/*/*/status.json")
-    return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:NEWEST]]
+    return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:20]]
 
 
 def _starting(start: str, words: Iterable[str]) -> list[str]:

@@ -45,7 +45,8 @@ class Correlation(Metric):
     def compute(self) -> Tensor:
         """The correlation, float64."""
         numbers = [dim_zero_cat(values).cpu().numpy() for values in (self.predicted, self.true)]
-        return torch.tensor(np.nan_to_num(self.weighted(np.ones((1, len(numbers[0]))), *numbers)[0]))
+        found = self.weighted(np.ones((1, len(numbers[0]))), *numbers)[0]
+        return torch.tensor(np.nan_to_num(found), device=self.device)
 
     def weighted(self, weights: Weights, predicted: Numbers, true: Numbers) -> Numbers:
         """Returns the correlation [R] of numbers [M] with weights [R, M]; no number where a side is constant."""

@@ -25,8 +25,6 @@ LAUNCH_FILE = ".launch"
 KEY = "tiryns/launch"
 """Start of the names in torchrun's store."""
 
-SECONDS_BETWEEN_LOOKS = 0.05
-
 
 def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
     """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
@@ -130,7 +128,7 @@ def _offered(store: Any, world_size: int, patience: float) -> str:
                 store.set(f"{KEY}/answer/{question}", name)
         if time.monotonic() > deadline:
             raise TimeoutError
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(0.05)
     return name
 
 

@@ -38,9 +38,6 @@ SECONDS_FOR_THE_LAST_TO_END = 180.0
 KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 """Variables with the number of compiled kernels that oneDNN and torch above it keep; 1024 where they are unset."""
 
-KERNELS = 128
-"""Kernels that a process keeps: those of a few micro-batches, whose sizes seldom come back."""
-
 Figures = dict[str, float]
 
 
@@ -156,10 +153,11 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
 def bound_kernel_caches() -> None:
     """Lets this process and its ranks keep fewer kernels for matrices of other sizes: they took hundreds of megabytes.
 
-    Takes effect where torch has multiplied none yet; what the user has set stays.
+    128 are those of a few micro-batches, whose sizes seldom come back. Takes effect where torch has multiplied none yet;
+    what the user has set stays.
     """
     for name in KERNEL_CACHES:
-        os.environ.setdefault(name, str(KERNELS))
+        os.environ.setdefault(name, "128")
 
 
 def start_processes_as_usual() -> None:

@@ -20,10 +20,6 @@ GIB = 2**30
 CGROUPS = Path("/sys/fs/cgroup")
 """Where Linux tells what a container or a job may use: version 2 of control groups at its top, version 1 below."""
 
-MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
-
-COMPILERS = ("g++", "clang++", "c++")
-
 EXTRAS = {
     "quantized": "optimizer.quantized=true",
     "tensorboard": "logger=tensorboard",
@@ -72,7 +68,7 @@ def memory() -> dict[str, int | None]:
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
-    for name in MEMORY_LIMITS:
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):  # "max" is no limit
             limit = int((CGROUPS / name).read_text())
     if limit is not None and total is not None and limit < total:
@@ -100,7 +96,9 @@ def slurm() -> Facts:
 def compiler() -> str | None:
     """The C++ compiler that torch.compile would call."""
     named = os.environ.get("CXX")
-    return next((name for name in ([named] if named else COMPILERS) if shutil.which(name)), None)
+    return next(
+        (name for name in ([named] if named else ("g++", "clang++", "c++")) if shutil.which(name)), None
+    )
 
 
 def driver() -> Facts:
