@@ -20,6 +20,8 @@ GIB = 2**30
 CGROUPS = Path("/sys/fs/cgroup")
 """Where Linux tells what a container or a job may use: version 2 of control groups at its top, version 1 below."""
 
+COMPILERS = ("g++", "clang++", "c++")
+
 EXTRAS = {
     "quantized": "optimizer.quantized=true",
     "tensorboard": "logger=tensorboard",
@@ -96,9 +98,7 @@ def slurm() -> Facts:
 def compiler() -> str | None:
     """The C++ compiler that torch.compile would call."""
     named = os.environ.get("CXX")
-    return next(
-        (name for name in ([named] if named else ("g++", "clang++", "c++")) if shutil.which(name)), None
-    )
+    return next((name for name in ([named] if named else COMPILERS) if shutil.which(name)), None)
 
 
 def driver() -> Facts:

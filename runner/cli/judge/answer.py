@@ -78,7 +78,7 @@ def one(compared: Compared, measure: Measure, level: float | None, at: float) ->
         "interval_error": at,
         "p": paired.sign_flip_p(differences),
         "skewness": paired.skewness(differences),
-        "t": paired.paired_t(differences) if several and alone else None,
+        "t": paired.t_statistic(differences) if several and alone else None,
         "t_interval": t_interval(differences, at) if several else None,
         "unpaired_t": mean / (unpaired / len(figures)) ** 0.5 if unpaired else None,
         "variance_ratio": unpaired / alone if alone else None,

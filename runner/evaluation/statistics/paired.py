@@ -136,11 +136,11 @@ def skewness(differences: Differences) -> float | None:
     return float((centred**3).mean() / variance**1.5) * math.sqrt(count * (count - 1)) / (count - 2)
 
 
-def paired_t(differences: Differences) -> float:
+def t_statistic(differences: Differences) -> float:
     """Student's paired t of two or more differences [N].
 
     Example:
-        >>> round(paired_t([1.0, 2.0, 3.0]), 3)
+        >>> round(t_statistic([1.0, 2.0, 3.0]), 3)
         3.464
     """
     given = np.asarray(differences, np.float64)

@@ -17,10 +17,10 @@ from tiryns.runner.evaluation.statistics.paired import (
     first_look,
     holm,
     interval,
-    paired_t,
     pairs_needed,
     sign_flip_p,
     spent,
+    t_statistic,
 )
 from tiryns.runner.evaluation.statistics.student import t_interval
 
@@ -41,7 +41,7 @@ def test_sign_flips_of_darwins_maize_are_those_that_fisher_counted() -> None:
 @given(st.lists(st.integers(-4000, 4000).map(lambda x: x / 1000), min_size=3, max_size=20).filter(np.std))
 def test_p_and_intervals_are_those_of_scipy(differences: list[float]) -> None:
     theirs = stats.ttest_rel(differences, np.zeros(len(differences)))
-    assert paired_t(differences) == pytest.approx(theirs.statistic, rel=1e-6, abs=1e-9)
+    assert t_statistic(differences) == pytest.approx(theirs.statistic, rel=1e-6, abs=1e-9)
     assert t_interval(differences) == pytest.approx(tuple(theirs.confidence_interval()), rel=1e-6, abs=1e-9)
     if len(differences) <= 10:
         flipped = stats.permutation_test(
