@@ -189,7 +189,7 @@ class EntityScore(CountedScore):
         0.67
     """
 
-    measures: ClassVar[dict[str, Score]] = {name: micro(score) for name, score in OF_CLASSES.items()}
+    measures: ClassVar[dict[str, Score]] = dict(zip(OF_CLASSES, map(micro, OF_CLASSES.values()), strict=True))
 
     def __init__(self, measure: str, labels: Sequence[str] = IOB, **kwargs: object) -> None:
         super().__init__(measure, 1, **kwargs)
