@@ -79,17 +79,8 @@ MEANT = {
 """What is typed instead of commands that there are not."""
 
 VALUED = (
-    "--config-dir",
-    "-cd",
-    "--config-path",
-    "-cp",
-    "--config-name",
-    "-cn",
-    "--cfg",
-    "-c",
-    "--package",
-    "-p",
-)
+    "--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p",
+)  # fmt: skip
 """Hydra's flags with a value behind them."""
 
 HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")

@@ -4,18 +4,11 @@ import os
 from argparse import Action, ArgumentParser
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from glob import escape, glob
-from typing import TYPE_CHECKING
 
 from tiryns.runner.patches.parsers import actions_of
 
-if TYPE_CHECKING:
-    from tiryns.conf.fields import Field
-
 TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 """Commands whose words are groups and settings."""
-
-NEWEST = 20
-"""Run folders that are offered at most."""
 
 
 def completed(
@@ -75,33 +68,30 @@ def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[s
 
 def _values(word: str) -> list[str] | None:
     """Words for SETTING=VALUE: the values that are allowed, else files; None for any other word."""
-    key, _, value = word.partition("=")
-    found: Iterable[str] | None = None
-    if "=" in word and (fields := _fields(key.lstrip("+"))):
-        from tiryns.conf.values import Choice, Named
-
-        rules = {type(field.allowed): field.allowed for field in fields}
-        if key == "resume":
-            found = ["auto", *_files(value)] if value else ["auto", *_runs()]
-        elif choice := rules.get(Choice):
-            found = choice.words  # type: ignore[union-attr]
-        elif Named in rules:
-            found = _files(value)
-        elif any(field.type is bool for field in fields):
-            found = ("true", "false")
-    return None if found is None else [f"{key}={one}" for one in _starting(value, found)]
-
-
-def _fields(key: str) -> "list[Field]":
-    """The settings of this name, in any option of its group."""
+    if "=" not in word:
+        return None
     import tiryns.conf  # noqa: F401  registers the options
     from tiryns.conf.fields import fields_of, root_fields
     from tiryns.conf.registry import OPTIONS
+    from tiryns.conf.values import Choice, Named
 
-    prefix = key.rpartition(".")[0]
-    options = OPTIONS.get(key.partition(".")[0], {}).values()
+    key, _, value = word.partition("=")
+    name = key.lstrip("+")
+    prefix = name.rpartition(".")[0]
+    options = OPTIONS.get(name.partition(".")[0], {}).values()
     every = [field for option in options for field in fields_of(option, prefix)] if prefix else root_fields()
-    return [field for field in every if field.key == key]
+    fields = [field for field in every if field.key == name]  # in any option of the group
+    rules = {type(field.allowed): field.allowed for field in fields}
+    found = None
+    if key == "resume":
+        found = ["auto", *_files(value)] if value else ["auto", *_runs()]
+    elif isinstance(choice := rules.get(Choice), Choice):
+        found = [*choice.words]
+    elif Named in rules:
+        found = _files(value)
+    elif any(field.type is bool for field in fields):
+        found = ["true", "false"]
+    return None if found is None else [f"{key}={one}" for one in _starting(value, found)]
 
 
 def _files(start: str) -> list[str]:
@@ -110,8 +100,9 @@ def _files(start: str) -> list[str]:
 
 
 def _runs() -> list[str]:
+    """The folders of the newest 20 runs."""
     noted = glob("outputs/*/*/status.json")
-    return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:NEWEST]]
+    return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:20]]
 
 
 def _starting(start: str, words: Iterable[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """Task metrics, as torchmetrics, whose states add up over ranks to those of one process over the whole set."""
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -10,6 +9,7 @@ from torchmetrics import Metric
 
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.words.tags import OUTSIDE, SCHEMES, entities, tagging_of
+from tiryns.runner.evaluation.correlations import Correlation
 from tiryns.runner.evaluation.ranks import TiedRanks
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
@@ -20,21 +20,14 @@ IOB = (OUTSIDE, "B-X", "I-X")
 """Tags that tell the scheme of entities whose labels are not named."""
 
 
-def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
-    """Metrics of numbers [D]."""
-    from torchmetrics.regression import MeanSquaredError
-
-    from tiryns.runner.evaluation.correlations import LinearCorrelation, RankCorrelation
-
-    made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
-    with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
-        return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
-
-
 KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
     "classification": lambda size, **to: {one: ClassScore(one, size, **to) for one in ClassScore.measures},
     "multi_label": lambda size, **to: {one: LabelScore(one, size, **to) for one in LabelScore.measures},
-    "regression": number_metrics,
+    "regression": lambda size, **to: {
+        "pearson": Correlation(of_ranks=False, **to),
+        "spearman": Correlation(of_ranks=True, **to),
+        "mse": SquaredError(**to),
+    },
     "token_classification": lambda size, labels=IOB, **to: {
         "accuracy": ClassScore("accuracy", size, **to),
         **{one: EntityScore(one.removeprefix("entity_"), labels, **to) for one in ENTITY_FIGURES},
@@ -113,19 +106,12 @@ def ratio(part: Tensor, whole: Tensor) -> Tensor:
     return torch.where(whole > 0, part / whole.clamp(min=1), 0.0)
 
 
-def precision(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
-    """The share of the predictions that are true."""
-    return ratio(correct, predicted)
-
-
-def recall(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
-    """The share of the true labels that were predicted."""
-    return ratio(correct, true)
-
-
-def f1(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
-    """The harmonic mean of precision and recall."""
-    return ratio(2 * correct, predicted + true)
+OF_CLASSES: dict[str, Score] = {
+    "precision": lambda correct, predicted, true: ratio(correct, predicted),
+    "recall": lambda correct, predicted, true: ratio(correct, true),
+    "f1": lambda correct, predicted, true: ratio(2 * correct, predicted + true),
+}
+"""The figures of each class; F1 is the harmonic mean of the other two."""
 
 
 def micro(score: Score) -> Score:
@@ -155,10 +141,10 @@ class ClassScore(CountedScore):
     """A score of one class per example: `accuracy`, `mcc`, or the mean of F1, `precision` or `recall` over classes."""
 
     measures: ClassVar[dict[str, Score]] = {
-        "accuracy": micro(recall),
-        "macro_f1": macro(f1),
-        "precision": macro(precision),
-        "recall": macro(recall),
+        "accuracy": micro(OF_CLASSES["recall"]),
+        "macro_f1": macro(OF_CLASSES["f1"]),
+        "precision": macro(OF_CLASSES["precision"]),
+        "recall": macro(OF_CLASSES["recall"]),
         "mcc": matthews,
     }
 
@@ -172,11 +158,11 @@ class LabelScore(CountedScore):
     """A score of several labels per example; `accuracy` is the share of examples with all labels right."""
 
     measures: ClassVar[dict[str, Score]] = {
-        "accuracy": micro(recall),
-        "micro_f1": micro(f1),
-        "macro_f1": lambda *counts: f1(*counts).mean(),
-        "precision": micro(precision),
-        "recall": micro(recall),
+        "accuracy": micro(OF_CLASSES["recall"]),
+        "micro_f1": micro(OF_CLASSES["f1"]),
+        "macro_f1": lambda *counts: OF_CLASSES["f1"](*counts).mean(),
+        "precision": micro(OF_CLASSES["precision"]),
+        "recall": micro(OF_CLASSES["recall"]),
     }
 
     def __init__(self, measure: str, num_labels: int, **kwargs: object) -> None:
@@ -203,11 +189,7 @@ class EntityScore(CountedScore):
         0.67
     """
 
-    measures: ClassVar[dict[str, Score]] = {
-        "f1": micro(f1),
-        "precision": micro(precision),
-        "recall": micro(recall),
-    }
+    measures: ClassVar[dict[str, Score]] = dict(zip(OF_CLASSES, map(micro, OF_CLASSES.values()), strict=True))
 
     def __init__(self, measure: str, labels: Sequence[str] = IOB, **kwargs: object) -> None:
         super().__init__(measure, 1, **kwargs)
@@ -230,6 +212,12 @@ class EntityScore(CountedScore):
             for listed, spans in zip(marks, (found & wanted, found, wanted), strict=True):
                 listed += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
         return tuple(torch.tensor(listed, dtype=torch.long).view(-1, 2).unbind(1) for listed in marks)
+
+
+def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:
+    """The types of the entities of sentences, by tags in IOB2, and of each type what is right, predicted and true."""
+    types = sorted({kind for tags in (*predicted, *true) for _, _, kind in entities(tags)})
+    return types, EntityScore("f1").marks(predicted, true, types)
 
 
 class MeanOverQuestions(Metric):
@@ -257,6 +245,14 @@ class MeanOverQuestions(Metric):
     def compute(self) -> Tensor:
         """The mean over the questions."""
         return self.total / self.count.clamp(min=1)
+
+
+class SquaredError(MeanOverQuestions):
+    """The mean squared error of numbers, each of which counts as a question."""
+
+    def score(self, predicted: Any, true: Any) -> float:
+        """The squared error of a number."""
+        return (float(predicted) - float(true)) ** 2
 
 
 class AnswerOverlap(MeanOverQuestions):

@@ -12,7 +12,7 @@ from torchmetrics import Metric
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.files import Entry, PredictionRow
-from tiryns.runner.evaluation.metrics import KINDS, get_metrics_for_task
+from tiryns.runner.evaluation.metrics import KINDS, OF_CLASSES, get_metrics_for_task
 
 Gather = Callable[[Any], list[Any]]
 """Gathers an object of every rank on every rank."""
@@ -115,8 +115,7 @@ class Predictions(ABC, Generic[S]):
             raise ValueError(
                 f"{self.kind} has a metric {taken[0]!r} already: register yours under another name"
             )
-        first = [self.monitor] if names else []
-        return [*first, *(name for name in names if name not in first), *(self.registered if names else ())]
+        return [*dict.fromkeys((self.monitor, *names, *self.registered))] if names else []
 
     def metrics(self) -> dict[str, float]:
         """The task's metrics, and those registered for it; none where the set has no labels."""
@@ -207,30 +206,25 @@ def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: N
     Of more than `MATRIX_LABELS` labels there are `confusions` instead, the 50 most frequent ones.
     """
     size = len(names)
-    sums = (np.bincount(some, minlength=size) for some in (true[true == predicted], predicted, true))
-    counts = zip(names, *sums, strict=True)
-    tables = {"labels": list(names), "per_class": [scores(name, *count) for name, *count in counts]}
+    counts = [np.bincount(some, minlength=size) for some in (true[true == predicted], predicted, true)]
+    tables = {"labels": list(names), "per_class": class_rows(names, *counts)}
     if size <= MATRIX_LABELS:
         confusion = np.bincount(true * size + predicted, minlength=size**2).reshape(size, size)
         return {**tables, "confusion": confusion.tolist()}
     wrong = true != predicted
     pairs, found = np.unique(true[wrong] * size + predicted[wrong], return_counts=True)
-    support = np.bincount(true, minlength=size)
     first = np.argsort(-found, kind="stable")[:50]
     rows = [(*divmod(int(pairs[i]), size), int(found[i])) for i in first]
     tables["confusions"] = [
-        {"true": names[t], "as": names[p], "count": count, "share": count / int(support[t])}
+        {"true": names[t], "as": names[p], "count": count, "share": count / int(counts[-1][t])}
         for t, p, count in rows
     ]
     return tables
 
 
-def scores(label: str, correct: int, predicted: int, true: int) -> dict[str, str | float]:
-    """Precision, recall and F1 of one label; `support` is how often it is true."""
-    return {
-        "label": label,
-        "precision": float(correct / max(predicted, 1)),
-        "recall": float(correct / max(true, 1)),
-        "f1": float(2 * correct / max(predicted + true, 1)),
-        "support": int(true),
-    }
+def class_rows(names: Sequence[str], *counts: NDArray[np.int64]) -> list[dict[str, str | float]]:
+    """Precision, recall and F1 of labels that are rightly predicted, predicted, and true so often, their `support`."""
+    numbers = [torch.tensor(count, dtype=torch.float64) for count in counts]
+    figures = [score(*numbers).tolist() for score in OF_CLASSES.values()]
+    rows = zip(names, *figures, counts[-1].tolist(), strict=True)
+    return [dict(zip(("label", *OF_CLASSES, "support"), row, strict=True)) for row in rows]

@@ -13,21 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torchmetrics import Metric
-from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
-from tiryns.runner.data.labelled.words.tags import entities
-from tiryns.runner.evaluation.metrics import (
-    ENTITY_FIGURES,
-    CountedScore,
-    EntityScore,
-    Marks,
-    MeanOverQuestions,
-    get_metrics_for_task,
-)
+from tiryns.runner.evaluation import metrics
+from tiryns.runner.evaluation.correlations import Correlation, Numbers
 from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 
-Numbers = NDArray[np.float64]
 Owners = NDArray[np.int64]
 """The example that each item is of [M]."""
 
@@ -38,7 +29,7 @@ TABLE = 1 << 24
 """The largest table of examples and classes that is made."""
 
 
-def counts(marks: Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
+def counts(marks: metrics.Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
     """How often each class occurs in each resample [R, C]."""
     items, classes = (part.numpy() for part in marks)
     places, (resamples, examples) = owners[items], weights.shape
@@ -105,32 +96,33 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
     """The metrics of a part, and the figures of its classes, for weighted examples."""
-    num_labels = part.num_labels or predictions.num_labels()
-    metrics = get_metrics_for_task(part.kind, num_labels, sync_on_compute=False)
-    chosen = {name: m for name, m in metrics.items() if part.only is None or name in part.only}
+    size = part.num_labels or predictions.num_labels()
+    known = metrics.get_metrics_for_task(part.kind, size, sync_on_compute=False)
     figures: dict[str, Weighted] = {
         f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
-        for name, metric in chosen.items()
+        for name, metric in known.items()
+        if part.only is None or name in part.only
     }
-    table, size, both = "per_class", num_labels, (as_tensor(part.predicted), as_tensor(part.true))
-    if part.only == ENTITY_FIGURES:
-        types = sorted({kind for tags in (*part.predicted, *part.true) for _, _, kind in entities(tags)})
-        table, size, counted = "entities", len(types), EntityScore("f1").marks(*both, types)
-    elif "macro_f1" in metrics or part.kind == "token_classification":
-        metric: Any = metrics["macro_f1" if "macro_f1" in metrics else "accuracy"]
+    table, both = "per_class", (as_tensor(part.predicted), as_tensor(part.true))
+    if part.only == metrics.ENTITY_FIGURES:
+        types, counted = metrics.entities_by_type(*both)
+        table, size = "entities", len(types)
+    elif "macro_f1" in known or part.kind == "token_classification":
+        metric: Any = known["macro_f1" if "macro_f1" in known else "accuracy"]
         counted = metric.marks(*both)
     else:
         return figures
-    for name in ("precision", "recall", "f1"):
-        figures[f"{table}{part.suffix}/{name}"] = partial(_of_classes, name, counted, owners, size)
+    for name, score in metrics.OF_CLASSES.items():
+        figures[f"{table}{part.suffix}/{name}"] = partial(_by_counts, score, counted, owners, size)
     return figures
 
 
-def _of_classes(name: str, counted: Sequence[Marks], owners: Owners, size: int, weights: Weights) -> Numbers:
-    """A figure of each class [R, C], as `runner.evaluation.predictions.scores` defines it."""
-    correct, predicted, true = (counts(marks, weights, owners, size) for marks in counted)
-    whole = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}[name]
-    return correct / np.where(whole > 0, whole, 1)
+def _by_counts(
+    score: metrics.Score, counted: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
+) -> Numbers:
+    """A score of the counts of classes: [R], or [R, C] where it is one of each class."""
+    of_classes = [torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted]
+    return np.array([score(*row).numpy() for row in zip(*of_classes, strict=True)])
 
 
 @singledispatch
@@ -150,45 +142,22 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 
 
 @weighted.register
-def _(metric: CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the counts of each class."""
-    counted, size = metric.marks(as_tensor(predicted), as_tensor(true)), len(metric.true)
-
-    def figure(weights: Weights) -> Numbers:
-        of_classes = [torch.from_numpy(counts(marks, weights, owners, size)) for marks in counted]
-        return np.array([float(metric.measure(*row)) for row in zip(*of_classes, strict=True)])
-
-    return figure
+    counted = metric.marks(as_tensor(predicted), as_tensor(true))
+    return partial(_by_counts, metric.measure, counted, owners, len(metric.true))
 
 
 @weighted.register
-def _(metric: MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def _(metric: metrics.MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the score of each question."""
     return mean_of(np.array([metric.score(*both) for both in zip(predicted, true, strict=True)]), owners)
 
 
 @weighted.register
-def _(metric: MeanSquaredError, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """By the squared error of each number."""
-    return mean_of((predicted - true) ** 2, owners)
-
-
-@weighted.register
-def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
+def _(metric: Correlation, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Of weighted numbers."""
-    x, y = predicted - predicted.mean(), true - true.mean()
-    return lambda weights: correlation(weights[:, owners], x, y)
-
-
-@weighted.register
-def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """Pearson's of the ranks in each resample; equal numbers share theirs."""
-
-    def figure(weights: Weights) -> Numbers:
-        of_items = weights[:, owners]
-        return correlation(of_items, ranks(of_items, predicted), ranks(of_items, true))
-
-    return figure
+    return lambda weights: metric.weighted(weights[:, owners], predicted, true)
 
 
 def _per_weight(sums: Numbers, weight: Numbers, weights: Weights) -> Numbers:
@@ -205,23 +174,3 @@ def mean_of(values: Numbers, owners: Owners) -> Weighted:
         return np.where(total > 0, weights @ sums / np.maximum(total, 1), np.nan)
 
     return figure
-
-
-def correlation(weights: Weights, x: Numbers, y: Numbers) -> Numbers:
-    """Pearson's correlation [R] of numbers [R, M] or [M] with weights [R, M]; no number where one side does not vary."""
-    total = weights.sum(1, keepdims=True)
-    dx = x - (weights * x).sum(1, keepdims=True) / total
-    dy = y - (weights * y).sum(1, keepdims=True) / total
-    both, xx, yy = ((weights * product).sum(1) for product in (dx * dy, dx * dx, dy * dy))
-    varies = (xx > 1e-20 * (weights * x * x).sum(1)) & (yy > 1e-20 * (weights * y * y).sum(1))
-    return np.where(varies, both / np.sqrt(np.where(varies, xx * yy, 1)), np.nan)
-
-
-def ranks(weights: Weights, values: Numbers) -> Numbers:
-    """The rank [R, M] of each item among those drawn, from 1; equal numbers have the mean of their ranks."""
-    distinct, group = np.unique(values, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(len(distinct)))
-    drawn = np.add.reduceat(weights[:, order], starts, axis=1)
-    first = np.cumsum(drawn, axis=1) - drawn
-    return (first + (drawn + 1) / 2)[:, group]

@@ -16,7 +16,7 @@ from torch import Tensor
 from tiryns.runner.data.pairs.module import PairsData
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.opened import Reading
-from tiryns.runner.evaluation.frozen.ranking import largest, score_blocks
+from tiryns.runner.evaluation.ranks import largest, score_blocks
 from tiryns.runner.inference.kinds import check_settings, option_defaults
 from tiryns.runner.inference.passes import Report
 from tiryns.runner.inference.predictor import Predictor

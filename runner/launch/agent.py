@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from subprocess import Popen
 from typing import Any
 
+from omegaconf import DictConfig
 from torch.distributed.elastic.agent.server.api import RunResult, WorkerGroup, WorkerSpec, WorkerState
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
 from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
@@ -22,7 +22,8 @@ from tiryns.runner.launch.rank import RANK_ERROR, Round, heartbeat_of, left_erro
 from tiryns.runner.launch.rendezvous import rendezvous
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run import signals
-from tiryns.runner.run.cluster import Nodes
+from tiryns.runner.run.cluster import Nodes, processes_per_node
+from tiryns.runner.run.command.lifetime import same_modules
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
@@ -56,28 +57,15 @@ class NoLogFiles(LogsSpecs):
         return ""
 
 
-@dataclass(frozen=True)
-class Supervision:
-    """What an agent runs and how long it tries."""
-
-    command: list[str]
-    folder: Run
-    count: int
-    """Ranks on this node."""
-    nodes: Nodes
-    timeout: float
-    """Seconds without progress after which a rank counts as hanging."""
-    max_restarts: int
-    lead: Callable[[], bool]
-    """Takes over the run folder where its node is gone; whether this node holds it."""
-
-
 class RankAgent(LocalElasticAgent):
     """Restarts ranks that crash, are killed or hang; an error that the user has to mend, or a signal, ends them all."""
 
-    def __init__(self, spec: WorkerSpec, plan: Supervision) -> None:
+    def __init__(
+        self, spec: WorkerSpec, folder: Run, nodes: Nodes, timeout: float, lead: Callable[[], bool]
+    ) -> None:
+        """Takes seconds without progress after which a rank counts as hanging, and `lead` as `supervise` does."""
         super().__init__(spec, NoLogFiles())
-        self.plan, self.folder = plan, plan.folder
+        self.folder, self.nodes, self.timeout, self.lead = folder, nodes, timeout, lead
         self.round = Round()
         self.beats: dict[int, tuple[float, float]] = {}
         self.steps: list[int] = []
@@ -86,11 +74,11 @@ class RankAgent(LocalElasticAgent):
     @property
     def leaves(self) -> bool:
         """Whether the run goes on without this node."""
-        return self.plan.nodes.elastic and signals.noted() is not None
+        return self.nodes.elastic and signals.noted() is not None
 
     def _rendezvous(self, worker_group: WorkerGroup) -> None:
         (self.folder.path / RANK_ERROR).unlink(missing_ok=True)
-        self.plan.lead()
+        self.lead()
         signals.defer(False)  # no rank has anything to save
         while True:
             try:
@@ -111,7 +99,7 @@ class RankAgent(LocalElasticAgent):
         return started
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        self.plan.lead()
+        self.lead()
         ranks, now = self._ranks(), time.monotonic()
         statuses = {rank: process.poll() for rank, process in ranks.items()}
         seen = bool(self.round.ends)
@@ -135,7 +123,7 @@ class RankAgent(LocalElasticAgent):
             self.round.hung = [rank for rank in alive if self._is_hung(rank)]
             if self.round.hung:
                 stacks = "the stacks of the ranks that answer follow in train.log"
-                log.warning("%s in %g seconds; %s", self.round.cause(), self.plan.timeout, stacks)
+                log.warning("%s in %g seconds; %s", self.round.cause(), self.timeout, stacks)
                 _signal(ranks, signal.SIGQUIT)  # each writes its stacks, for two seconds
                 time.sleep(2.0)
                 self.round.deadline = now
@@ -175,7 +163,7 @@ class RankAgent(LocalElasticAgent):
             again = f"from step {step}" if step else "from the beginning, as no checkpoint was written yet"
             number = "start anew" if self.round.ended_elsewhere else f"restart {count} of {most}"
             log.warning("%s; %s, %s", cause, number, again)
-            if self.plan.lead():
+            if self.lead():
                 self.folder.update_status(
                     restarts=[*status.get("restarts", []), {"cause": cause, "step": step}]
                 )
@@ -193,7 +181,7 @@ class RankAgent(LocalElasticAgent):
             return False
         if self.beats.get(rank, (0.0, 0.0))[0] != beat:
             self.beats[rank] = beat, time.monotonic()
-        return time.monotonic() - self.beats[rank][1] > self.plan.timeout
+        return time.monotonic() - self.beats[rank][1] > self.timeout
 
     def _beat(self, rank: int) -> float | None:
         """When a rank last made progress, or answered a signal; None where it does not train yet, or no more."""
@@ -207,8 +195,9 @@ class RankAgent(LocalElasticAgent):
         if message := left_error(self.folder.path):
             return f"{self.round.cause()}: {message}"
         printed = any(status > 0 for status in self.round.ends.values() if status != LOST_PEER)
-        used_up = f"; all restarts are used up (trainer.max_restarts={self.plan.max_restarts})"
-        why = self.why_no_restart or (used_up if self.plan.max_restarts else "")
+        most = self._worker_group.spec.max_restarts
+        used_up = f"; all restarts are used up (trainer.max_restarts={most})"
+        why = self.why_no_restart or (used_up if most else "")
         step = self.folder.status.get("step")
         on = f"; go on from step {step} with resume={typed_path(self.folder.path)}" if step else ""
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
@@ -224,7 +213,7 @@ class RankAgent(LocalElasticAgent):
         self.steps.append(int(self.folder.status.get("step") or 0))
         since = self.steps[-TRIES_WITHOUT_PROGRESS - 1 :]
         if self.round.stopped:
-            self._remaining_restarts = self._remaining_restarts + 1 if self.plan.nodes.elastic else 0
+            self._remaining_restarts = self._remaining_restarts + 1 if self.nodes.elastic else 0
         elif len(since) > TRIES_WITHOUT_PROGRESS and len(set(since)) == 1:
             self.why_no_restart = (
                 f"; the last {TRIES_WITHOUT_PROGRESS} restarts made no progress beyond step {since[0]}"
@@ -237,31 +226,32 @@ def _signal(ranks: dict[int, "Popen[bytes]"], number: int) -> None:
         process.send_signal(number)
 
 
-def supervise(plan: Supervision) -> str | None:
+def supervise(config: DictConfig, folder: Run, nodes: Nodes, lead: Callable[[], bool]) -> str | None:
     """Runs the ranks of this node to their end; returns why they failed, or None.
 
-    None of them, nor a process of theirs, is left when this returns or raises: Stopped where a signal has ended the
-    ranks, TrainingFailure where the agents of other nodes are gone, or too few came.
+    `lead` takes over the run folder where its node is gone, and tells whether this node holds it. None of the ranks, nor
+    a process of theirs, is left when this returns or raises: Stopped where a signal has ended the ranks, TrainingFailure
+    where the agents of other nodes are gone, or too few came.
     """
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what matters is said here
+    command = [*same_modules(), "-m", "tiryns.runner.train", "--rank", str(folder.path)]
+    restarts = config.trainer.get("max_restarts")
     spec = WorkerSpec(
         role="rank",
-        local_world_size=plan.count,
+        local_world_size=processes_per_node(config.trainer),
         entrypoint=sys.executable,
-        args=tuple(word.replace("$", "$$") for word in plan.command),
-        rdzv_handler=rendezvous(plan.folder.path, plan.nodes),
-        max_restarts=plan.max_restarts,
-        monitor_interval=SECONDS_BETWEEN_LOOKS if plan.nodes == (1, 1) else SECONDS_BETWEEN_LOOKS_AT_NODES,
+        args=tuple(word.replace("$", "$$") for word in command),
+        rdzv_handler=rendezvous(folder.path, nodes),
+        max_restarts=3 if restarts is None else int(restarts),
+        monitor_interval=SECONDS_BETWEEN_LOOKS if nodes == (1, 1) else SECONDS_BETWEEN_LOOKS_AT_NODES,
     )
-    agent = RankAgent(spec, plan)
+    agent = RankAgent(spec, folder, nodes, config.trainer.get("timeout", 600.0), lead)
     try:
         result = agent.run()
     except RendezvousError as error:
-        if message := left_error(plan.folder.path):
+        if message := left_error(folder.path):
             return f"another rank failed: {message}"
-        raise TrainingFailure(
-            f"the nodes of this run do not meet ({plan.nodes} asked for): {error}"
-        ) from error
+        raise TrainingFailure(f"the nodes of this run do not meet ({nodes} asked for): {error}") from error
     finally:
         if not agent.leaves:
             spec.rdzv_handler.shutdown()

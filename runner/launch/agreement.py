@@ -25,8 +25,6 @@ LAUNCH_FILE = ".launch"
 KEY = "tiryns/launch"
 """Start of the names in torchrun's store."""
 
-SECONDS_BETWEEN_LOOKS = 0.05
-
 
 def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
     """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
@@ -75,14 +73,13 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
         return folder
 
 
-def announce(folder: Run, here: Member) -> None:
-    """Tells the other ranks that rank 0 has locked and prepared the run folder."""
-    write_atomically(folder.path / LAUNCH_FILE, json.dumps({"launch": here.launch}))
-
-
-def await_announcement(folder: Run, here: Member) -> None:
-    """Waits until rank 0 of this launch has locked and prepared the run folder."""
-    _await_note(folder.path / LAUNCH_FILE, here, folder.path)
+def agree_on_preparation(folder: Run, here: Member) -> None:
+    """Rank 0 tells the others of this launch that it has locked and prepared the run folder; they wait for that."""
+    note = folder.path / LAUNCH_FILE
+    if here.rank == 0:
+        write_atomically(note, json.dumps({"launch": here.launch}))
+    else:
+        _await_note(note, here, folder.path)
 
 
 def _await_note(note: Path, here: Member, where: Path) -> None:
@@ -131,7 +128,7 @@ def _offered(store: Any, world_size: int, patience: float) -> str:
                 store.set(f"{KEY}/answer/{question}", name)
         if time.monotonic() > deadline:
             raise TimeoutError
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(0.05)
     return name
 
 

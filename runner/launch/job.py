@@ -38,9 +38,6 @@ SECONDS_FOR_THE_LAST_TO_END = 180.0
 KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 """Variables with the number of compiled kernels that oneDNN and torch above it keep; 1024 where they are unset."""
 
-KERNELS = 128
-"""Kernels that a process keeps: those of a few micro-batches, whose sizes seldom come back."""
-
 Figures = dict[str, float]
 
 
@@ -77,7 +74,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
     if here.rank == 0:
         return _lead(config, folder, lambda: _first_of_many(config, folder, here, train))
     try:
-        agreement.await_announcement(folder, here)
+        agreement.agree_on_preparation(folder, here)
         return train(config, folder)
     except Exception as error:
         if message := explain(error):
@@ -132,7 +129,7 @@ def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launc
 def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) -> Figures:
     """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
-    agreement.announce(folder, here)
+    agreement.agree_on_preparation(folder, here)
     try:
         return train(config, folder)
     except Exception as error:
@@ -156,10 +153,11 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
 def bound_kernel_caches() -> None:
     """Lets this process and its ranks keep fewer kernels for matrices of other sizes: they took hundreds of megabytes.
 
-    Takes effect where torch has multiplied none yet; what the user has set stays.
+    128 are those of a few micro-batches, whose sizes seldom come back. Takes effect where torch has multiplied none yet;
+    what the user has set stays.
     """
     for name in KERNEL_CACHES:
-        os.environ.setdefault(name, str(KERNELS))
+        os.environ.setdefault(name, "128")
 
 
 def start_processes_as_usual() -> None:

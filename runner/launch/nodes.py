@@ -94,18 +94,21 @@ class Leadership(ExitStack):
 
 def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS) -> bool:
     """Whether agents meet in a folder; where there is a state, it is watched for so many seconds."""
-    file, deadline = meeting / STATE, time.monotonic() + seconds
-    if not (before := _written(file)):
+    deadline = time.monotonic() + seconds
+    if not (before := state_of(meeting)):
         return False
     while time.monotonic() < deadline:
-        if _written(file) != before:
+        if state_of(meeting) != before:
             return True
         time.sleep(0.1)
     return False
 
 
-def _written(file: Path) -> bytes:
-    return file.read_bytes() if file.exists() else b""
+def state_of(meeting: Path) -> bytes:
+    """The state in the folder where agents meet; empty where there is none yet."""
+    with suppress(FileNotFoundError):
+        return (meeting / STATE).read_bytes()
+    return b""
 
 
 def clear_leftovers(run: Path) -> None:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from tiryns.runner.launch.nodes import clear_leftovers
 from tiryns.runner.launch.rank import RANK_CONFIG, Train, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
-from tiryns.runner.run.command.lifetime import same_modules, tells_rank
+from tiryns.runner.run.command.lifetime import tells_rank
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
@@ -37,20 +37,15 @@ def launch(
     Raises TrainingFailure with the message of a rank that failed, Stopped where a signal stopped the run.
     """
     quiet_threads()
-    count, restarts = processes_per_node(config.trainer), config.trainer.get("max_restarts")
-    if nodes == (1, 1) and count == 1 and not restarts:
+    count = processes_per_node(config.trainer)
+    if nodes == (1, 1) and count == 1 and not config.trainer.get("max_restarts"):
         return train(config, folder)
     with many_imports():
-        from tiryns.runner.launch.agent import Supervision, supervise
+        from tiryns.runner.launch.agent import supervise
 
-    command = [*same_modules(), "-m", "tiryns.runner.train", "--rank", str(folder.path)]
-    restarts = 3 if restarts is None else int(restarts)
     with _environment_of_ranks(config, count):
-        plan = Supervision(
-            command, folder, count, nodes, config.trainer.get("timeout", 600.0), restarts, lead
-        )
         try:
-            failure = supervise(plan)
+            failure = supervise(config, folder, nodes, lead)
         finally:
             if nodes == (1, 1):
                 clear_leftovers(folder.path)

@@ -14,7 +14,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from tiryns.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE
+from tiryns.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE, state_of
 from tiryns.runner.patches.torch.meetings import name_events_by_frames
 from tiryns.runner.run.cluster import Nodes
 from tiryns.runner.run.files import locked, replacing
@@ -33,7 +33,7 @@ class FolderBackend(RendezvousBackend):
     """
 
     def __init__(self, folder: Path) -> None:
-        self.file = folder / STATE
+        self.folder = folder
 
     @property
     def name(self) -> str:
@@ -42,18 +42,16 @@ class FolderBackend(RendezvousBackend):
 
     def get_state(self) -> tuple[bytes, bytes] | None:
         """The state, which is its own token; None where there is none yet."""
-        with contextlib.suppress(FileNotFoundError):
-            state = self.file.read_bytes()
-            return state, state
-        return None
+        state = state_of(self.folder)
+        return (state, state) if state else None
 
     def set_state(self, state: bytes, token: bytes | None = None) -> tuple[bytes, bytes, bool] | None:
         """Writes a state in place of the one that `token` names; else returns what is there."""
-        with locked(self.file.with_name("lock")):
+        with locked(self.folder / "lock"):
             known = self.get_state()
             if (known and known[0]) != token:
                 return (*known, False) if known else None
-            with replacing(self.file) as temporary:
+            with replacing(self.folder / STATE) as temporary:
                 temporary.write_bytes(state)
             return state, state, True
 

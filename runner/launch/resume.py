@@ -171,18 +171,14 @@ def saved_overrides(
 def _flags_of(folder: Run) -> list[str] | None:
     """The flags that say where the configs of a run lie, here or where it was begun; None where a folder is gone."""
     noted = flags(folder.command_words())
-    for flag, after in zip(noted, [*noted, ""][1:], strict=True):
+    for i, flag in enumerate(noted):
         name, is_given, value = flag.partition("=")
-        place = value if is_given else after
-        if name not in ("--config-dir", "-cd") or Path(place).is_dir():
-            continue
-        found = found_from(place, begun_in(folder.path))
-        if not Path(found).is_dir():
-            return None
-        noted = [
-            f"{name}={found}" if word == flag and is_given else found if word == place else word
-            for word in noted
-        ]
+        place = value if is_given else "".join(noted[i + 1 : i + 2])
+        if name in ("--config-dir", "-cd") and not Path(place).is_dir():
+            found = found_from(place, begun_in(folder.path))
+            if not Path(found).is_dir():
+                return None
+            noted[i if is_given else i + 1] = f"{name}={found}" if is_given else found
     return noted
 
 

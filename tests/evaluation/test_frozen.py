@@ -9,8 +9,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from tiryns.runner.evaluation.frozen import classifiers
-from tiryns.runner.evaluation.frozen.classifiers import (
+from tiryns.runner.evaluation import classifiers
+from tiryns.runner.evaluation.classifiers import (
     NUMBERS,
     PENALTIES,
     LinearProbe,
@@ -18,7 +18,7 @@ from tiryns.runner.evaluation.frozen.classifiers import (
     fit_neighbours,
     fit_probe,
 )
-from tiryns.runner.evaluation.frozen.ranking import cosines, rank
+from tiryns.runner.evaluation.ranks import cosines, rank
 
 CLASSES = 4
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from tiryns.runner.evaluation.kinds.labels import LabelPredictions
-from tiryns.runner.evaluation.thresholds import Thresholds, best_threshold
+from tiryns.runner.evaluation.kinds.labels import LabelPredictions, Thresholds, best_threshold
 
 PAIRS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_size=30)
 
@@ -18,10 +17,8 @@ PAIRS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), min_size=1, max_s
 @settings(max_examples=20)
 @given(PAIRS)
 def test_no_threshold_has_a_higher_f1(pairs: list[tuple[int, bool]]) -> None:
-    probabilities, true = (
-        np.array([p / 20 for p, _ in pairs], dtype=np.float32),
-        np.array([t for _, t in pairs]),
-    )
+    probabilities = np.array([p / 20 for p, _ in pairs], dtype=np.float32)
+    true = np.array([t for _, t in pairs])
     chosen = best_threshold(probabilities, true)
     tried = {t: f1_score(true, probabilities > t, zero_division=0) for t in np.arange(1, 40, 2) / 40}
     assert f1_score(true, probabilities > chosen, zero_division=0) == pytest.approx(max(tried.values()))

@@ -15,7 +15,7 @@ from tests.support.in_process import succeeded, tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.data.pairs.reader import PairsReader
 from tiryns.runner.data.read.rows import read_rows
-from tiryns.runner.evaluation.frozen import ranking
+from tiryns.runner.evaluation import ranks
 from tiryns.runner.inference.mining import Mining, hard_negatives, mine, numbered, own_passages
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.run.command.tables import write_rows
@@ -98,7 +98,7 @@ def test_negatives_are_those_of_sentence_transformers(
     ours: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs.package("sentence_transformers")
-    monkeypatch.setattr(ranking, "AT_ONCE", 33 * 4)  # blocks of 4 queries
+    monkeypatch.setattr(ranks, "AT_ONCE", 33 * 4)  # blocks of 4 queries
     generator = torch.Generator().manual_seed(3)
     texts = Texts([_pair(**row) for row in ROWS])
     assert len(texts.queries) == 30

@@ -50,7 +50,8 @@ class Deciding(RankAgent):
     """The decisions of an agent without its processes."""
 
     def __init__(self, folder: Run, nodes: Nodes | None = None) -> None:
-        self.plan, self.folder = cast(Any, SimpleNamespace(nodes=nodes or Nodes(1, 1))), folder
+        self.folder, self.nodes = folder, nodes or Nodes(1, 1)
+        self._worker_group = cast(Any, SimpleNamespace(spec=SimpleNamespace(max_restarts=3)))
         self.round, self.steps, self.why_no_restart = Round(ends={0: -9}), [], ""
         self._remaining_restarts = 9
 
@@ -88,7 +89,6 @@ def test_ranks_of_a_run_that_went_back_cost_no_restart(tmp_path: Path) -> None:
 
 def test_last_words_say_why_and_how_to_go_on(tmp_path: Path) -> None:
     agent = Deciding(Run(tmp_path))
-    cast(Any, agent.plan).max_restarts = 3
     agent.restarts_after(4, ends={1: -9, 0: LOST_PEER})
     used_up = "all restarts are used up (trainer.max_restarts=3)"
     on = f"go on from step 4 with resume={tmp_path}"
@@ -121,7 +121,7 @@ def test_agents_meet_again_where_one_ends_before_ranks_are_numbered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent, tries = Deciding(Run(tmp_path)), []
-    cast(Any, agent.plan).lead = lambda: True
+    agent.lead = lambda: True
 
     def meet(agent: RankAgent, group: object) -> None:
         tries.append(group)

@@ -8,7 +8,7 @@ The exit status is 0 where a run of the settings can begin, and 4 where this mac
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -66,11 +66,15 @@ def main(arguments: Namespace) -> None:
 
 def findings(outputs: Path) -> Facts:
     """What there is, as values."""
+    try:
+        gpus = machine.gpus_of_torch()
+    except Exception:  # torch is missing or broken, which `choose` tells
+        gpus = []
     return {
         "processor": machine.processor(),
         "memory": machine.memory(),
-        "gpus": _usable(),
-        "driver": {"version": machine.driver(), "gpus": machine.gpus_of_driver()},
+        "gpus": gpus,
+        "driver": machine.driver(),
         "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(own_cache())},
         "slurm": machine.slurm(),
         "compiler": machine.compiler(),
@@ -86,12 +90,15 @@ def screen(found: Facts) -> dict[str, dict[str, str]]:
     lacking = {each["extra"]: each["for"] for each in found["extras"] if each["installed"] is False}
     of_driver = ", ".join(found["driver"]["gpus"])
     unusable = f" that torch can use ({of_driver})" if of_driver else ""
+    slurm = found["slurm"]
+    job = f"job {slurm['job']}, {slurm['nodes'] or '?'} nodes, {slurm['tasks'] or '?'} tasks"
+    submits = "-m hydra/launcher=slurm submits jobs" if slurm["sbatch"] else "none"
     here = {
         "processor": _processor(found["processor"]),
         "memory": f"{_size(found['memory']['total'])}, {_size(found['memory']['available'])} free",
         "GPU": "; ".join(map(_gpu, found["gpus"])) or f"none{unusable}",
         "disk": ", ".join(f"{_size(each['free'])} free for {each['folder']}" for each in found["disk"].values()),
-        "SLURM": _slurm(found["slurm"]),
+        "SLURM": submits if slurm["job"] is None else job,
         "compiler": found["compiler"] or "none",
         "versions": versions,
         "extras": ", ".join(ready) or "none",
@@ -106,13 +113,6 @@ def screen(found: Facts) -> dict[str, dict[str, str]]:
     }  # fmt: skip
 
 
-def _usable() -> list[Facts]:
-    try:
-        return machine.gpus_of_torch()
-    except Exception:  # torch is missing or broken, which `choose` tells
-        return []
-
-
 def _processor(facts: Facts) -> str:
     units = " ".join(name for name in facts["features"] if name in SHOWN_FEATURES)
     fewer = facts["usable_cores"] != facts["cores"]
@@ -123,12 +123,6 @@ def _processor(facts: Facts) -> str:
 def _gpu(facts: Facts) -> str:
     flash = "with" if facts["flash"] else "without"
     return f"{facts['name']}, {_size(facts['memory'])}, compute capability {facts['capability']}, {flash} flash attention"
-
-
-def _slurm(facts: Facts) -> str:
-    submits = "-m hydra/launcher=slurm submits jobs" if facts["sbatch"] else "none"
-    job = f"job {facts['job']}, {facts['nodes'] or '?'} nodes, {facts['tasks'] or '?'} tasks"
-    return submits if facts["job"] is None else job
 
 
 def _size(number: int | None) -> str:
@@ -176,7 +170,7 @@ def _choose(config: DictConfig, problems: list[str]) -> dict[str, tuple[object, 
         trainer.precision = "32-true"
     on_gpu, per_node = trainer.accelerator == "gpu", processes_per_node(trainer)
     gpus = machine.gpus_of_torch() if on_gpu else []
-    counted = _counted(gpus)
+    counted = f"{len(gpus) or 'no'} GPU{'s' if len(gpus) > 1 else ''}"
     if on_gpu and per_node > len(gpus):
         problems.append(
             f"trainer.devices={trainer.devices}, but torch finds {counted}; trainer.devices=auto takes all"
@@ -199,10 +193,6 @@ def _choose(config: DictConfig, problems: list[str]) -> dict[str, tuple[object, 
     }
 
 
-def _counted(gpus: Sequence[object]) -> str:
-    return f"{len(gpus) or 'no'} GPU{'s' if len(gpus) > 1 else ''}"
-
-
 def _given(asked: DictConfig, name: str) -> str:
     return "" if asked.get(name, "auto") == "auto" else f"as trainer.{name} says"
 
@@ -222,11 +212,8 @@ def _why_precision(accelerator: str, narrow: bool) -> str:
 
 def _hints(config: DictConfig, found: Facts) -> Iterator[str]:
     torch = sys.modules.get("torch")  # None where it is broken
-    built, usable, shown = (
-        torch.version.cuda if torch else "?",
-        len(found["gpus"]),
-        len(found["driver"]["gpus"]),
-    )
+    built = torch.version.cuda if torch else "?"
+    usable, shown = len(found["gpus"]), len(found["driver"]["gpus"])
     if shown and not built:
         yield (
             f"nvidia-smi lists {shown} GPUs, but this torch is built without CUDA: install another as "

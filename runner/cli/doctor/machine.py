@@ -20,8 +20,6 @@ GIB = 2**30
 CGROUPS = Path("/sys/fs/cgroup")
 """Where Linux tells what a container or a job may use: version 2 of control groups at its top, version 1 below."""
 
-MEMORY_LIMITS = ("memory.max", "memory/memory.limit_in_bytes")
-
 COMPILERS = ("g++", "clang++", "c++")
 
 EXTRAS = {
@@ -44,15 +42,21 @@ EXTRAS = {
 
 
 def processor() -> Facts:
-    """Name, architecture, units by which kernels are chosen, and cores: all, and those that this process may use."""
-    facts = machine()
+    """Name, architecture, units by which kernels are chosen, and cores: all, and those that this process may use.
+
+    `quota` is the number of cores that a container may use at once, where that is less than the cores that it sees.
+    """
+    facts, share = machine(), None
+    with contextlib.suppress(OSError, ValueError):  # "max" is no quota
+        quota, period = (CGROUPS / "cpu.max").read_text().split()
+        share = int(quota) / int(period)
     return {
         "name": facts["cpu"] or facts["processor"],
         "architecture": facts["processor"],
         "features": facts["features"],
         "cores": facts["cores"],
         "usable_cores": num_cores(),
-        "quota": _quota(),
+        "quota": share,
     }
 
 
@@ -66,7 +70,7 @@ def memory() -> dict[str, int | None]:
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free = 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
-    for name in MEMORY_LIMITS:
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):  # "max" is no limit
             limit = int((CGROUPS / name).read_text())
     if limit is not None and total is not None and limit < total:
@@ -97,15 +101,11 @@ def compiler() -> str | None:
     return next((name for name in ([named] if named else COMPILERS) if shutil.which(name)), None)
 
 
-def gpus_of_driver() -> list[str]:
-    """The GPUs that NVIDIA's driver lists."""
-    return [line for line in (machine()["gpus"] or "").splitlines() if line]
-
-
-def driver() -> str | None:
-    """The version of NVIDIA's driver."""
+def driver() -> Facts:
+    """The version of NVIDIA's driver, and the GPUs that it lists."""
     found = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
-    return found.splitlines()[0] if found else None
+    gpus = [line for line in (machine()["gpus"] or "").splitlines() if line]
+    return {"version": found.splitlines()[0] if found else None, "gpus": gpus}
 
 
 def gpus_of_torch() -> list[Facts]:
@@ -123,14 +123,6 @@ def gpus_of_torch() -> list[Facts]:
             {"name": facts.name, "memory": facts.total_memory, "capability": capability, "flash": flash}
         )
     return found
-
-
-def _quota() -> float | None:
-    """The cores that a container may use at once, where its share is less than whole cores that it sees."""
-    with contextlib.suppress(OSError, ValueError):  # "max" is no quota
-        quota, period = (CGROUPS / "cpu.max").read_text().split()
-        return int(quota) / int(period)
-    return None
 
 
 class Package(NamedTuple):

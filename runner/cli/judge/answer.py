@@ -45,7 +45,7 @@ def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float)
     differences = [each.differences(measure.key) for each, measure in asked]
     levels = paired.clear_among(differences, error)
     waiting = max(1, levels.count(None))
-    corrected = paired.holm([paired.sign_flip_test(each).p for each in differences])
+    corrected = paired.holm([paired.sign_flip_p(each) for each in differences])
     many = f"{len(asked)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(asked) > 1 else ""
     found = []
     for (each, measure), level, p in zip(asked, levels, corrected, strict=True):
@@ -77,9 +77,9 @@ def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Nu
         "difference": mean,
         "interval": paired.interval(differences, at),
         "interval_error": at,
-        "p": paired.sign_flip_test(differences).p,
+        "p": paired.sign_flip_p(differences),
         "skewness": paired.skewness(differences),
-        "t": paired.t_test(differences).statistic if several and alone else None,
+        "t": paired.t_statistic(differences) if several and alone else None,
         "t_interval": t_interval(differences, at) if several else None,
         "unpaired_t": mean / (unpaired / len(figures)) ** 0.5 if unpaired else None,
         "variance_ratio": unpaired / alone if alone else None,
@@ -121,7 +121,7 @@ def _held(pairs: Sequence[Pair], key: str, budget: str, mean: float, level: floa
     here = float(np.mean(found.differences))
     if level is not None:
         numbers["holds"] = here * mean > 0 and paired.clear_after(found.differences, level) is not None
-    return numbers | {"difference": here, "p": paired.sign_flip_test(found.differences).p}
+    return numbers | {"difference": here, "p": paired.sign_flip_p(found.differences)}
 
 
 def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:

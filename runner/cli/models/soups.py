@@ -18,7 +18,7 @@ from tiryns.conf.registry import better_when
 from tiryns.runner.checkpoints.averages import Source, combined, mean
 from tiryns.runner.config.moved import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.evaluation.thresholds import Thresholds
+from tiryns.runner.evaluation.kinds.labels import Thresholds
 from tiryns.runner.inference.labelled import Labels, task_of
 from tiryns.runner.inference.language.infill import open_model
 from tiryns.runner.inference.passes import device_here

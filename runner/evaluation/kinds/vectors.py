@@ -16,8 +16,8 @@ from torch import Tensor
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.pairs.reader import PairSequences
 from tiryns.runner.evaluation.files import PredictionRow
-from tiryns.runner.evaluation.frozen.ranking import Ranking, cosines, rank
 from tiryns.runner.evaluation.predictions import Compared, Predictions
+from tiryns.runner.evaluation.ranks import Ranking, cosines, rank
 
 
 class PairVectors(Predictions[PairSequences]):

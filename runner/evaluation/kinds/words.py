@@ -1,6 +1,5 @@
 """Predictions for the words of sentences, with one label each or in several columns of labels."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,11 +10,11 @@ from torch import Tensor
 from tiryns.runner.data.labelled.token_classification import SentenceSequences
 from tiryns.runner.data.labelled.words.joint_tagging import TaggedSequences
 from tiryns.runner.data.labelled.words.spans import spans_of
-from tiryns.runner.data.labelled.words.tags import entities, most_probable_tags, tagging_of
+from tiryns.runner.data.labelled.words.tags import most_probable_tags, tagging_of
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.files import Entry, PredictionRow
-from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
-from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, confusion_tables, scores
+from tiryns.runner.evaluation.metrics import ENTITY_FIGURES, entities_by_type
+from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, class_rows, confusion_tables
 
 
 class TokenPredictions(Predictions[SentenceSequences]):
@@ -122,12 +121,10 @@ class TokenPredictions(Predictions[SentenceSequences]):
         predicted, true = self.compared()
         found = confusion_tables(self.sequences.names, true, predicted)
         if self._tagging:
-            correct, ours, theirs = Counter[str](), Counter[str](), Counter[str]()
-            for tags in self._tags():
-                p, t = map(entities, tags)
-                for counter, spans in ((correct, p & t), (ours, p), (theirs, t)):
-                    counter.update(kind for _, _, kind in spans)
-            found["entities"] = [scores(k, correct[k], ours[k], theirs[k]) for k in sorted({*ours, *theirs})]
+            predicted_tags, true_tags = zip(*self._tags(), strict=True) if len(true) else ((), ())
+            types, marks = entities_by_type(predicted_tags, true_tags)
+            counts = (np.bincount(of_types, minlength=len(types)) for _, of_types in marks)
+            found["entities"] = class_rows(types, *counts)
         return found
 
     def _sentences(self) -> NDArray[np.int64]:

@@ -62,13 +62,6 @@ def optimum(losses: Mapping[float, float]) -> Optimum | None:
     return Optimum(float(2**at * rates[best]), float(a * at**2 + b * at + c))
 
 
-def rate_of(optima: Sequence[Optimum]) -> tuple[float, list[float] | None]:
-    """The best rate over seeds: the mean of its logarithm, with Student's interval where there are two or more."""
-    logs = np.log([each.rate for each in optima])
-    ends = t_interval(logs.tolist()) if len(logs) > 1 else ()
-    return float(np.exp(logs.mean())), np.exp(ends).tolist() or None
-
-
 class AtBest(NamedTuple):
     """A width at its best rate over seeds, or the problem why it has none."""
 
@@ -81,7 +74,7 @@ class AtBest(NamedTuple):
 
 
 def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
-    """What the seeds' curves of losses over rates say together."""
+    """What the seeds' curves of losses over rates say together; rates are averaged by their logarithms."""
     if not curves:
         return AtBest(problem="no run has a finite loss")
     optima = []
@@ -91,8 +84,9 @@ def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
             side = "smallest" if best == min(losses) else "largest"
             return AtBest(problem=f"the best rate of seed {seed}, {best:g}, is the {side} that was tried")
         optima.append(one)
-    found = spread_of([one.loss for one in optima])
-    return AtBest(*rate_of(optima), found.mean, (found.deviation or 0.0) / len(optima) ** 0.5)
+    logs, found = np.log([one.rate for one in optima]), spread_of([one.loss for one in optima])
+    ends = np.exp(t_interval(logs.tolist())).tolist() if len(logs) > 1 else None
+    return AtBest(float(np.exp(logs.mean())), ends, found.mean, (found.deviation or 0.0) / len(logs) ** 0.5)
 
 
 class Transfer(NamedTuple):

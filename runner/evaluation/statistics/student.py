@@ -61,17 +61,12 @@ def within(t: float, freedom: int) -> float:
         return 1.0
     angle = math.atan(t / math.sqrt(freedom))
     sine, cosine = math.sin(angle), math.cos(angle)
-    if freedom % 2:
-        term = total = cosine if freedom > 1 else 0.0
-        for j in range(3, freedom - 1, 2):
-            term *= cosine**2 * (j - 1) / j
-            total += term
-        return 2 / math.pi * (angle + sine * total)
-    term = total = 1.0
-    for j in range(2, freedom - 1, 2):
+    is_odd = freedom % 2
+    term = total = 1.0 if not is_odd else cosine if freedom > 1 else 0.0
+    for j in range(2 + is_odd, freedom - 1, 2):
         term *= cosine**2 * (j - 1) / j
         total += term
-    return sine * total
+    return 2 / math.pi * (angle + sine * total) if is_odd else sine * total
 
 
 def last_where(holds: Callable[[float], bool], inside: float, outside: float) -> float:

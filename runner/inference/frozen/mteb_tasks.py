@@ -11,8 +11,7 @@ from mteb.models.model_meta import ModelMeta
 from torch import Tensor
 
 from tiryns.runner.evaluation.files import Entry
-from tiryns.runner.evaluation.frozen.classifiers import unit
-from tiryns.runner.evaluation.frozen.ranking import cosines
+from tiryns.runner.evaluation.ranks import cosines, unit
 from tiryns.runner.inference.vectors import FrozenEncoder
 
 OF_RANKS = ("ndcg_at_10", "mrr_at_10", "map_at_100", "recall_at_10", "recall_at_100")

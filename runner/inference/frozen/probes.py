@@ -9,12 +9,12 @@ from torch import Tensor
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.labelled.measured import MinimalPairs, MtebTasks, RetrievalPairs, RetrievalSet
+from tiryns.runner.evaluation.classifiers import fit_neighbours, fit_probe
 from tiryns.runner.evaluation.files import Entry, PredictionRow
-from tiryns.runner.evaluation.frozen.classifiers import fit_neighbours, fit_probe
-from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
 from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
+from tiryns.runner.evaluation.ranks import DEEP, Ranking, cosines, rank
 from tiryns.runner.evaluation.statistics.intervals import bootstrap
 from tiryns.runner.inference.evaluated import entry_with_intervals
 from tiryns.runner.inference.language.likelihood import entry_of_pairs, rows_of_pairs

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from tiryns.conf.objective.labelled import SequenceClassification
 from tiryns.runner.data.labelled.labels import MULTI, known_labels
 from tiryns.runner.data.micro_batch import Batch, FlatSamples
-from tiryns.runner.evaluation.thresholds import Thresholds
+from tiryns.runner.evaluation.kinds.labels import Thresholds
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives.labelled import finetuning
 from tiryns.runner.objectives.labelled.finetuning import SETTINGS, LabelCollator

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from tests.support.processes import PROGRAM, process
-from tiryns.runner.evaluation.statistics.paired import clear_after, t_test
+from tiryns.runner.evaluation.statistics.paired import clear_after
 
 POOL, PAIRS, DRAWS, FIRST = 800, 8, 400, 200
 
@@ -72,7 +73,8 @@ def differences_of(pool: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def peeked(differences: NDArray[np.float64]) -> bool:
     """Whether a t-test finds a difference at any number of pairs from 3 on."""
-    return any(t_test(differences[:pairs]).p <= 0.05 for pairs in range(3, len(differences) + 1))
+    looks = (stats.ttest_1samp(differences[:pairs], 0) for pairs in range(3, len(differences) + 1))
+    return any(look.pvalue <= 0.05 for look in looks)
 
 
 def main() -> None:
@@ -98,7 +100,7 @@ def show_errors(alike: NDArray[np.float64]) -> None:
     rules = {
         "`tiryns judge`, a look after each pair": lambda d: clear_after(d) is not None,
         "t-test, a look after each pair from the third on": peeked,
-        "t-test, one look at 8 pairs": lambda d: t_test(d).p <= 0.05,
+        "t-test, one look at 8 pairs": lambda d: stats.ttest_1samp(d, 0).pvalue <= 0.05,
     }
     print(
         f"| a config against itself: called different | first {FIRST} | all {len(alike):,} |\n|---|---|---|"

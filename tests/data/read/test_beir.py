@@ -14,7 +14,7 @@ from tests.modules.conftest import NEW
 from tests.support.in_process import tiryns_here
 from tiryns.conf.data.pairs import Retrieval
 from tiryns.runner.data.labelled.measured import RetrievalPairs
-from tiryns.runner.evaluation.frozen.ranking import DEEP, Ranking, cosines, rank
+from tiryns.runner.evaluation.ranks import DEEP, Ranking, cosines, rank
 
 PASSAGES = 130
 WORDS = ["heron", "river", "bridge", "winter", "reeds", "water", "stands", "old", "closed"]

@@ -10,7 +10,6 @@ from tiryns.runner.evaluation.statistics.scaling_law import (
     optimum,
     predicted,
     rate_at,
-    rate_of,
     transferred,
 )
 
@@ -42,14 +41,14 @@ def test_width_whose_runs_all_diverged_is_named() -> None:
 
 
 def test_rate_over_seeds_is_the_mean_of_logarithms_with_students_interval() -> None:
-    optima = [
-        one for power in (-10, -9, -8) if (one := optimum({2.0 ** (power + d): d**2 for d in (-1, 0, 1)}))
-    ]
-    rate, ends = rate_of(optima)
-    assert rate == pytest.approx(2**-9)
-    assert ends is not None
-    assert np.log2(ends) == pytest.approx([-9 - 4.302653 / 3**0.5, -9 + 4.302653 / 3**0.5], abs=1e-5)
-    assert rate_of(optima[:1])[1] is None
+    curves: dict[int | None, dict[float, float]] = {
+        seed: {2.0 ** (seed + d): d**2 for d in (-1, 0, 1)} for seed in (-10, -9, -8)
+    }
+    found, half = at_best(curves), 4.302653 / 3**0.5
+    assert found.rate == pytest.approx(2**-9)
+    assert found.interval is not None
+    assert np.log2(found.interval) == pytest.approx([-9 - half, -9 + half], abs=1e-5)
+    assert at_best({1: curves[-10]}).interval is None
 
 
 def test_power_of_the_width_is_found_and_goes_on() -> None:

@@ -10,7 +10,7 @@ from tests.support import needs
 from tiryns.conf.data.pairs import Mteb
 from tiryns.runner.data.labelled.measured import MtebTasks
 from tiryns.runner.data.text.tokenizer import train_tokenizer
-from tiryns.runner.evaluation.frozen.ranking import DEEP, rank
+from tiryns.runner.evaluation.ranks import DEEP, rank
 from tiryns.runner.inference.frozen.probes import probe
 from tiryns.runner.inference.passes import Computation
 from tiryns.runner.inference.vectors import FrozenEncoder

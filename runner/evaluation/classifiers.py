@@ -1,4 +1,7 @@
-"""Probes of features that train no encoder: multinomial logistic regression, and nearest neighbours by their cosine."""
+"""Probes of features that train no encoder: multinomial logistic regression, and nearest neighbours by their cosine.
+
+Both are chosen on validation examples. Letters in shapes: D examples, H features, C classes, Q queries.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -6,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from tiryns.runner.evaluation.ranks import AT_ONCE, unit
 
 PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 """Factors of the L2 penalty to choose from, the strongest first; each fit begins at the one before."""
@@ -84,9 +89,6 @@ def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) 
 NUMBERS = (1, 3, 5, 10, 20, 50)
 """Numbers of neighbours to choose from."""
 
-AT_ONCE = 1 << 24
-"""Cosines that are computed at a time."""
-
 
 class Neighbours(NamedTuple):
     """Training examples that vote, `number` of them for each text."""
@@ -121,8 +123,3 @@ def fit_neighbours(
     numbers = [number for number in NUMBERS if number <= len(features)]
     known = unit(features)
     return max((Neighbours(known, labels, num_classes, number) for number in numbers), key=accuracy)
-
-
-def unit(features: Tensor) -> Tensor:
-    """Features [..., H] divided by their length, float64."""
-    return functional.normalize(features.double(), dim=-1)
