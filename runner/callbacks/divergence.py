@@ -151,7 +151,6 @@ class Divergence(Callback, RunCallback):
         return self.level.state_dict()
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Restores it in a resumed run."""
         self.level.load_state_dict(state_dict)
 
 

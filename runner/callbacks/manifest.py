@@ -117,7 +117,6 @@ class Manifest(Callback):
         return {"order": self._order, **self.totals}
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Takes over those of the run being resumed."""
         self._order, self.totals = state_dict["order"], {**state_dict}
         del self.totals["order"]
 
@@ -183,7 +182,6 @@ class OrderAudit(Callback):
             self._file.write(f"{trainer.global_step} {outputs['order']}\n")
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Closes the file."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -62,7 +62,6 @@ class PhaseChanges(Callback, RunCallback):
             self.rotary.set(max(0, checkpoint["global_step"] - 1))
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
-        """Adds the tokens."""
         checkpoint[RECORD] = dict(self.tokens)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -134,11 +134,9 @@ class Progress(ProgressBar):
         self._timed_since: float | None = None
 
     def disable(self) -> None:
-        """Shows nothing from now on."""
         self._enabled = False
 
     def enable(self) -> None:
-        """Shows progress again."""
         self._enabled = True
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -163,7 +161,6 @@ class Progress(ProgressBar):
             self._refresh(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Shows the last step."""
         if self._display is not None and trainer.global_step != self._shown:
             self._refresh(trainer)
         self._outputs = None
@@ -206,7 +203,6 @@ class Progress(ProgressBar):
     on_test_end = on_validation_end
 
     def teardown(self, *_: object, **__: object) -> None:
-        """Closes the display."""
         if self._display is not None:
             self._display.close()
         self._display, self._evaluating = None, ""

@@ -128,7 +128,6 @@ class EarlyStopping(Callback):
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Restores the count of a resumed run."""
         self.best, self.waited = state_dict["best"], state_dict["waited"]
 
 

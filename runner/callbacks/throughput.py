@@ -92,11 +92,9 @@ class Throughput(Callback, RunCallback):
             self._peak = peak_flops(torch.cuda.get_device_name(device), str(trainer.precision))
 
     def state_dict(self) -> State:
-        """The total, for the checkpoint."""
         return {"total_tokens": self.total_tokens}
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Restores the total of a resumed run."""
         self.total_tokens = int(state_dict["total_tokens"])
 
 

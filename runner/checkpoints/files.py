@@ -111,7 +111,6 @@ class AtomicCheckpointIO(CheckpointIO):
         return found
 
     def remove_checkpoint(self, path: str | Path) -> None:
-        """Deletes the file or folder, if it is there."""
         delete_checkpoint(Path(path))
 
     def teardown(self) -> None:

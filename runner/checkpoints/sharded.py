@@ -63,7 +63,6 @@ class PlainReader(FileSystemReader):
     """Torch's reader of shards that refuses metadata that would run code."""
 
     def read_metadata(self, *args: object, **kwargs: object) -> Metadata:
-        """The metadata of the shards."""
         with open(self.path / ".metadata", "rb") as file:  # type: ignore[operator]
             return _PlainUnpickler(file).load()
 

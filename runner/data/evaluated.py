@@ -43,7 +43,6 @@ class EvaluatedDataModule(GlobalBatchDataModule):
         """Facts about labels or images, and about the vocabulary."""
 
     def describe(self) -> dict[str, str]:
-        """Counts for the summary at the start."""
         tests = {f"test {name}": sequences for name, sequences in self.test.items()}
         sets: dict[str, Any] = {"training": self.train_set, **self.validation, **tests}
         size = self.sampler.global_batch_size

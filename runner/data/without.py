@@ -58,7 +58,6 @@ class Without(DerivedSampler[GlobalBatchSampler]):
         self.left_out, self.substitutes, self.digest = left_out, substitutes, digest
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         samples = self.sampler.global_batch(step)
         if self.substitutes is not None:
             found = np.isin(samples[:, 1], self.left_out)
@@ -66,11 +65,9 @@ class Without(DerivedSampler[GlobalBatchSampler]):
         return samples
 
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which samples [B, 2] of a global batch count."""
         return np.isin(samples[:, 1], self.left_out, invert=True)
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), WITHOUT: self.digest}
 
 

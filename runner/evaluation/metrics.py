@@ -97,7 +97,6 @@ class CountedScore(Metric):
             total += torch.bincount(classes.to(total.device), minlength=len(total))
 
     def compute(self) -> Tensor:
-        """The score, float64."""
         return self.measure(self.correct.double(), self.predicted.double(), self.true.double())
 
 
@@ -243,7 +242,6 @@ class MeanOverQuestions(Metric):
         self.count += len(scores)
 
     def compute(self) -> Tensor:
-        """The mean over the questions."""
         return self.total / self.count.clamp(min=1)
 
 

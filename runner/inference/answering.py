@@ -100,7 +100,6 @@ class Answers(Tested):
         return ()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """What the model writes."""
         if options.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens={options.max_new_tokens}: expected at least 1")
         files: Images = ImageFiles() if options.images is None else ImageFolder(options.images)

@@ -102,7 +102,6 @@ class Labels(Tested):
         return values
 
     def columns(self) -> tuple[str, ...]:
-        """Those of the reader but that of the label."""
         labels = self.reader.label_names()
         return tuple(name for name in self.reader.columns() if name not in labels)
 
@@ -140,7 +139,6 @@ class Labels(Tested):
         return self.reader.tokenize(examples, self.tokenizer, length, training=False) if examples else ()
 
     def labelled(self, rows: Sequence[Row]) -> bool:
-        """Whether a row has a label."""
         return any(has_label(row, name) for row in rows for name in self.reader.label_names())
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:

@@ -147,7 +147,6 @@ class FinetuningDataModule(PassesDataModule):
         return self._evaluation("test")
 
     def order(self) -> dict[str, object]:
-        """The settings that the order of the training batches depends on."""
         self.setup("fit")
         return {
             "data": self.sets["train"].fingerprint if "train" in self.sets else None,

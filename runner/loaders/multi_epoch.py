@@ -80,7 +80,6 @@ class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
     """
 
     def apply_transform(self, sample: T, index: EpochIndex) -> T:
-        """The sample itself."""
         return sample
 
 

@@ -88,7 +88,6 @@ class StoredPasses(Passes):
         return len(self.order)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
-        """The batches of this rank in pass `epoch` whose numbers are `mine`."""
         packed, row_numbers = self.row_tokens is not None, count()
         self.order.set_epoch(self.epoch)
         for window in range(len(self.order)):
@@ -135,7 +134,6 @@ class PassLoader(WorkerLoader):
         return self._counted(replacing(self.begun_at, self.served, self.unit))
 
     def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
-        """New processes: the batches of this pass, and how many of those come before batch `number`."""
         passes = self.dataset
         passes.epoch, passes.start = self.epoch, number if passes.can_skip else 0
         return super().begun_at(number)[0], number - passes.start
@@ -182,7 +180,6 @@ class StreamedPasses(Passes):
         self.can_skip = self.row_tokens is None
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
-        """The batches of this rank in pass `epoch` whose numbers, of packed rows the windows', are `mine`."""
         for number, documents in enumerate(self._windows()):
             turn, rank = divmod(number, self.num_ranks)
             if rank != self.rank or not mine(turn):

@@ -147,7 +147,6 @@ class PretrainingDataModule(PassesDataModule):
         return [PassLoader(one, self.num_workers, repeats=True, any_has_more=check) for one in passes]
 
     def order(self) -> dict[str, object]:
-        """The settings that the order of the training batches depends on."""
         self.setup("fit")
         order = {
             **{n: getattr(self, n) for n in ("objective", "train_batch_size", "seed", "shuffle", "packing")},

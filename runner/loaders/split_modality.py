@@ -163,7 +163,6 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return self.num_samples
 
     def items(self, start: int) -> Iterator[int]:
-        """This rank's examples of the present epoch, from number `start` on."""
         batch, skipped = divmod(start, self.global_batch_size // self.num_replicas)
         for chunk in self._chunks(epoch_seed(self.seed, self.epoch), batch):
             examples, ranks = self._batches.dealt(chunk, self.num_replicas)

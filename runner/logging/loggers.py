@@ -37,7 +37,6 @@ class RowLogger(Resumable):
 
     @property
     def save_dir(self) -> str:
-        """The run folder."""
         return str(self.folder)
 
     def log_hyperparams(self, params: object, *args: object, **kwargs: object) -> None:

@@ -116,7 +116,6 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
 
     @rank_zero_only
     def mark_preempting(self) -> None:
-        """The run stops here and will be resumed."""
         self._status = "KILLED"
 
     def finalize(self, status: str = "success") -> None:

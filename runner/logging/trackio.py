@@ -35,12 +35,10 @@ class TrackioLogger(RowLogger):
 
     @property
     def name(self) -> str:
-        """The name of the run."""
         return Run(self.folder).name
 
     @property
     def version(self) -> str | None:
-        """The id of the run, once it has begun."""
         return kept_id(self.folder, "trackio")
 
     @property
@@ -62,7 +60,6 @@ class TrackioLogger(RowLogger):
         return self._run
 
     def write(self, metrics: Mapping[str, float], step: int | None) -> None:
-        """Logs a row."""
         self.experiment.log({name: float(value) for name, value in metrics.items()}, step)
 
     @rank_zero_only

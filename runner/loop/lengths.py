@@ -71,17 +71,14 @@ class CountedLengths(Lengths):
     """The lengths of a run that has a budget, phases, or ramps of its learning rate in tokens."""
 
     def restore(self, resolved: Resolved) -> None:
-        """Restores in the config the lengths that were `resolved` when the run began."""
         token_ramps.take_over_lengths(self.config, resolved)
 
     def check(self, data: Any) -> None:
-        """Raises ValueError for data that cannot change during a run as the phases say."""
         found = phases.check_data_of(self.config, data)
         if data.phase_groups:
             data.phases = found
 
     def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
-        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
         if self.config.get("phases"):
             return phases.connect_phases(self.config, data, objective, model, connect)
         if limit := budget.budget_of(self.config.trainer):
@@ -93,14 +90,12 @@ class CountedLengths(Lengths):
         return super().connect(data, objective, model, connect)
 
     def settle(self, data: RunData) -> None:
-        """Makes the length a number of steps for data with batches of its own."""
         if self.config.get("phases"):
             phases.steps_of_phases(self.config, data)
         elif limit := budget.budget_of(self.config.trainer):
             budget.settle(self.config.trainer, budget.steps_within(limit, data, None))
 
     def count_ramps(self, data: RunData, max_steps: int) -> None:
-        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
         token_ramps.count_ramps(self.config, data, max_steps)
 
     def make_scheduler(self) -> Callable[..., LRScheduler]:
@@ -131,7 +126,6 @@ class CountedLengths(Lengths):
         return made
 
     def rotary(self, model: Any) -> RotaryPhases | None:
-        """The bases of rotary positions over the phases; None where no phase changes them."""
         found = self.phases()
         if not any(phase.model for phase in found):
             return None
@@ -144,11 +138,9 @@ class CountedLengths(Lengths):
         return RotaryPhases(pretrained, timeline_of(found), bases)
 
     def phases(self) -> list[Phase]:
-        """The phases of the run."""
         return phases.phases_in(self.config)
 
     def record(self, settled: DictConfig) -> Resolved:
-        """The lengths to record of a run, given the config in which they are steps."""
         limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
         return {
             **({"budget": str(limit), "max_steps": int(settled.trainer.max_steps)} if limit else {}),

@@ -51,12 +51,10 @@ class LightningLoop(Callback):
         outputs["grad_norm"] = outputs.get("loss", 0.0)
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Keeps the figures, and the step they are of."""
         pl_module.validated_step = trainer.global_step
         self.on_train_end(trainer)
 
     def on_train_end(self, trainer: Trainer, *_: object) -> None:
-        """Keeps the figures."""
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:

@@ -216,7 +216,6 @@ class Record(Callback):
             check_agreement(found)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
-        """Adds the settings."""
         checkpoint[RECORD] = self.resolved
 
 

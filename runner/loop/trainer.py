@@ -246,7 +246,6 @@ class Profile(Callback):
         self._profiler: profile | None = None
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
-        """Starts the profiler."""
         if not trainer.is_global_zero:
             return
         activities, key = [ProfilerActivity.CPU], "self_cpu_time_total"
@@ -268,7 +267,6 @@ class Profile(Callback):
         self._profiler.start()
 
     def on_train_batch_end(self, *_: object) -> None:
-        """Counts a step."""
         if self._profiler is not None:
             self._profiler.step()
 

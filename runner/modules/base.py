@@ -86,7 +86,6 @@ class ModelModule(pl.LightningModule, RunModule):
             return gather(self.model.pretrained.state_dict(), self.trainer.is_global_zero)
 
     def evaluation_weights(self) -> contextlib.AbstractContextManager[None]:
-        """A context in which the parameters are those to evaluate and export, where an optimizer keeps two sets."""
         optimizers = self.trainer.optimizers
         return loop_needs(optimizers[0]).evaluation() if optimizers else contextlib.nullcontext()
 
@@ -95,7 +94,6 @@ class ModelModule(pl.LightningModule, RunModule):
         self._evaluation.enter_context(self.evaluation_weights())
 
     def end_evaluation(self) -> None:
-        """Switches back to the weights that are trained; may be repeated."""
         self._evaluation.close()
 
     on_validation_end = on_test_end = end_evaluation

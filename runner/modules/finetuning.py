@@ -43,7 +43,6 @@ class FinetuningRun(TrainingModule):
         self._concluding = False
 
     def figure_names(self, sequences: object) -> list[str]:
-        """Figures of a validation set, first the one that chooses the best checkpoint; none if they are not known."""
         metrics = self.make_predictions(sequences).figure_names()
         return [*metrics, *self.figures(dict.fromkeys(SUMS, 1.0))] if metrics else []
 
@@ -97,7 +96,6 @@ class FinetuningRun(TrainingModule):
         return mean_loss(totals)
 
     def results(self) -> dict[str, float]:
-        """The figures of the exported weights, and the baselines to compare them with."""
         return {**self.last_metrics, **self.test_metrics, **self.baselines}
 
     def _take_best(self, folder: Run) -> int | None:

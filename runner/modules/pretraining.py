@@ -24,7 +24,6 @@ class PretrainingRun(TrainingModule):
     __init__ = takes_settings(options.Pretraining)(TrainingModule.__init__)
 
     def figure_names(self, sequences: object) -> list[str]:
-        """Figures of a validation set, the loss first; none if the model does not name them."""
         names = self.model.figure_names()
         per_byte = any(name.endswith("/tokens_per_byte") for name in self.baselines)
         return [*names, *(["bits_per_byte"] if names and per_byte else [])]

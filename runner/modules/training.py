@@ -257,7 +257,6 @@ class TrainingModule(base.ModelModule):
         """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""
 
     def results(self) -> dict[str, float]:
-        """The last validation figures, and the baselines to compare them with."""
         return {**self.last_metrics, **self.baselines}
 
     def on_train_start(self) -> None:
@@ -277,7 +276,6 @@ class TrainingModule(base.ModelModule):
             )
 
     def describe(self) -> dict[str, str]:
-        """The model in words, for the summary at the start."""
         parameters = sum(p.numel() for p in self.model.parameters() if p.requires_grad)
         return {"network": self.model.describe(), "parameters": f"{parameters:,} trainable"}
 

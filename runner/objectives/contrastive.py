@@ -202,7 +202,6 @@ class ContrastiveCollator(PairsCollator):
 
     @property
     def dimensions(self) -> list[int]:
-        """Sizes that vectors are cut to."""
         return list(self.options.dimensions or [])
 
     @property

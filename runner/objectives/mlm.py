@@ -36,7 +36,6 @@ class MaskedTargetsCollator(FlatCollator):
         self.training_masks, self.validation_masks = Masking(self, *units, *others), Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Masked `input_ids` [N] and `labels` [N]."""
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         if tokenized.get("evaluation"):
             masks, rate = self.validation_masks, self.options.validation_mlm_probability
@@ -46,7 +45,6 @@ class MaskedTargetsCollator(FlatCollator):
         return {"input_ids": masked, "labels": labels}
 
     def rate_at(self, progress: float) -> float:
-        """The share of targets when so much of the run, 0 to 1, is done."""
         first, last = self.options.mlm_probability, self.options.final_mlm_probability
         return first if last is None else first + (last - first) * progress
 

@@ -201,7 +201,6 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return [EpochIndex(*row) for row in self.global_batch(step).tolist()]
 
     def items(self, start: int) -> Iterator[list[EpochIndex]]:
-        """The batches from number `start` on."""
         return (self[step] for step in range(start, len(self)))
 
 
@@ -222,7 +221,6 @@ class SeamlessSampler(GlobalBatchSampler):
         """The samples at places [start, stop) of an epoch, int64 [stop - start]; each has one place."""
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         first = self.first_epoch * len(self.dataset) + self.samples_before(step)
         return self.samples(first, first + self.num_samples_at(step))
@@ -257,7 +255,6 @@ class SeamlessSampler(GlobalBatchSampler):
         return samples // self.global_batch_size
 
     def epochs_of_pass(self) -> int:
-        """Epochs of a pass, rounded up."""
         return -(-self.num_samples() // len(self.dataset))
 
     def num_samples(self) -> int:

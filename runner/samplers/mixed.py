@@ -39,15 +39,12 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
         return len(self.sampler)
 
     def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
         return self.sampler.samples_before(step)
 
     def batch_number(self, step: int) -> int:
-        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
         return self.sampler.batch_number(step)
 
     def settled(self) -> dict[str, object]:
-        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
         return self.sampler.settled()
 
 
@@ -83,7 +80,6 @@ class _Shared(_InTurn[SeamlessSampler]):
         self.names, self.draws = list(sets), MixedDraws(parts)
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         parts = self.draws.parts.tolist()
         shares = {name: f"{part}/{sum(parts)}" for name, part in zip(self.names, parts, strict=True)}
         return self.sampler.fingerprint() | {self.entry: shares}
@@ -106,7 +102,6 @@ class Mixed(_Shared):
     entry = "mixture"
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         first = self.epoch * self.num_samples() + self.samples_before(step)  # draws go on from pass to pass
         sources = self.draws.sources(first, first + self.sampler.num_samples_at(step))
@@ -163,7 +158,6 @@ class OneSet(_Shared):
             raise ValueError(problem)
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         number = self.epoch * len(self) + step  # draws go on from pass to pass
         sources = np.repeat(self.draws.sources(number, number + 1), self.sampler.num_samples_at(step))
@@ -199,21 +193,17 @@ class Remaining(DerivedSampler[GlobalBatchSampler]):
         self.pairs, self.num_batches, self.num_epochs = merged(pairs), num_batches, None
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch of `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         return self.sampler.global_batch(self.batch_number(step))
 
     def batch_number(self, step: int) -> int:
-        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
         return number_of(step + 1, self.pairs) - 1
 
     def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, those that are left out included."""
         return self.sampler.samples_before(number_of(step, self.pairs))
 
     def __len__(self) -> int:
         return self.num_batches
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), SKIPPED: self.pairs}

@@ -80,7 +80,6 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
             drawn += samples
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         place, inside = self.timeline.at(step), self.timeline.inside(step)
         first, stop = (self._before[place][0] + self._within(place, inside + more) for more in (0, 1))
@@ -99,7 +98,6 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return parts
 
     def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
         place = self.timeline.at(step)
         return self._samples[place] + self._within(place, self.timeline.inside(step))
 
@@ -121,7 +119,6 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return sum(count / int(self.sizes[list(places)].sum()) for places, count in samples.items())
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         return {**self.sampler.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
 
     def begun(self, step: int) -> Fingerprint:

@@ -26,7 +26,6 @@ class Shuffled(SeamlessSampler):
     """
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         return permute_block(start, stop, len(self.dataset), epoch_seed(self.seed, epoch))
 
 
@@ -40,7 +39,6 @@ class Sequential(SeamlessSampler):
     """
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """The samples at places [start, stop) of an epoch, int64 [stop - start]."""
         return np.arange(start, stop, dtype=np.int64)
 
 
@@ -80,28 +78,23 @@ class Growing(Shuffled):
             raise ValueError(f"warmup_steps is {steps}: expected whole steps, or a share of the run below 1.")
 
     def size_at(self, step: int) -> int:
-        """Samples of a whole global batch, counted from 0; the last one of the run may have fewer."""
         sizes, first_steps, _ = self._growth
         return sizes[bisect_right(first_steps, step) - 1]
 
     def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
         sizes, first_steps, first_samples = self._growth
         place = bisect_right(first_steps, step) - 1
         return first_samples[place] + (step - first_steps[place]) * sizes[place]
 
     def steps_within(self, samples: int) -> int:
-        """The most global batches that have no more samples together."""
         sizes, first_steps, first_samples = self._growth
         place = bisect_right(first_samples, samples) - 1
         return first_steps[place] + (samples - first_samples[place]) // sizes[place]
 
     def settled(self) -> dict[str, object]:
-        """The settings with which a sampler of another length has the same warm-up."""
         return {"warmup_steps": self._steps, "warmup_tokens": None}
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         return {**super().fingerprint(), "batch_warmup": [self.warmup_from, self.warmup_by, self._steps]}
 
     @cached_property
@@ -161,7 +154,6 @@ class LengthGrouped(SeamlessSampler):
         self._pools: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:

@@ -59,11 +59,9 @@ class SplitModality(GlobalBatchSampler):
         )
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on."""
         return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
         self.check_step(step)
         epoch, number = divmod(step, self._batches.per_epoch)
         epoch += self.first_epoch
@@ -78,7 +76,6 @@ class SplitModality(GlobalBatchSampler):
         return max(1, round(self.num_epochs * self._batches.per_epoch))
 
     def epochs_of_pass(self) -> int:
-        """Epochs of a pass, rounded up."""
         return -(-len(self) // self._batches.per_epoch)
 
     def _lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -171,7 +171,6 @@ class Grid(JobSweeper):
         self.max_batch_size, self.params = max_batch_size, params or {}
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
-        """Launches every job that is not done yet."""
         overrides = combinations(self.parse(arguments))
         hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
         self.begin()

@@ -36,14 +36,12 @@ class Classification(TrainerTask):
     }
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Predictions for the objective's kind of problem."""
         assert isinstance(objective, SequenceClassificationCollator)
         if objective.problem_type == MULTI:
             return LabelPredictions(sequences, objective.thresholds)
         return self.evaluations[objective.problem_type](sequences)
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """The labels and the kind of problem."""
         labels = labels_of(config)
         # where a config names none, as transformers decides it
         return {
@@ -64,7 +62,6 @@ class Classification(TrainerTask):
         return cast(MicroBatch, {**batch, "example_labels": labels, "problem_type": kind, "weight": weight})
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """Predictions for the texts whose labels are known."""
         known = _known(batch.micro_batch["example_labels"])
         labels, logits = batch.micro_batch["example_labels"][known], batch.output["logits"][known]
         kind = batch.micro_batch["problem_type"]

@@ -33,6 +33,5 @@ class Contrastive(Task):
         return vector.tolist()
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Vectors of the set, with the objective's loss."""
         assert isinstance(objective, PairsCollator)
         return (PairScores if objective.loss in SCORED else Retrieved)(sequences, objective)

@@ -168,7 +168,6 @@ class MaxSim(DotProduct):
         return products.masked_fill(~(passages != 0).any(-1)[:, None], LOWEST).amax(-1).sum(1)
 
     def margins(self, queries: Tensor, passages: Tensor, negatives: Tensor) -> Tensor:
-        """Returns how far each passage's score is above that of the negative [D]."""
         return self.pairwise(queries, passages) - self.pairwise(queries, negatives)
 
     def products(self, vectors: Tensor) -> int:

@@ -32,7 +32,6 @@ class QuestionAnswering(TrainerTask):
     second = "context_column"
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Predictions with the objective's threshold for no answer."""
         assert isinstance(objective, QuestionAnsweringCollator)
         return QuestionPredictions(sequences, objective.options.null_threshold)
 
@@ -85,5 +84,4 @@ class QuestionAnswering(TrainerTask):
         yield Compared(self.name, predicted, accepted)
 
     def joined(self, sequences: Any) -> Predictions:
-        """The windows of a question are joined to one answer."""
         return QuestionPredictions(sequences, 0.0)

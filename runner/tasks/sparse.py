@@ -199,7 +199,6 @@ class Sparse(Contrastive):
         return dict(zip(tokens, weights[:count].tolist(), strict=True))
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Vectors of the set, with the objective's loss."""
         return SparseRetrieved(sequences, objective)
 
 
@@ -216,7 +215,6 @@ class SparseRetrieved(Retrieved):
         return [*super().measured_names(), *SPARSITY]
 
     def measure(self) -> dict[str, float]:
-        """The figures; none where no row is known."""
         found = super().measure()
         if not found:
             return {}

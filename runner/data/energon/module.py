@@ -233,7 +233,6 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         self.train_dataloader_object = self.val_dataloader_object = None
 
     def on_exception(self, exception: BaseException) -> None:
-        """Ends the loaders' workers if training fails."""
         self.teardown("fit")
 
     def state_dict(self) -> dict[str, Any]:

@@ -257,7 +257,6 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return {"data": fingerprint(self.path), "order": {"workers": self.settings.num_workers}}
 
     def describe(self) -> dict[str, str]:
-        """Counts for the summary at the start."""
         what = "samples" if self.packing_buffer_size is None else f"rows of up to {self.row_length} tokens"
         return {
             "source": f"energon data set {self.path}",

@@ -59,7 +59,6 @@ class LabelledSequences(TaskSequences):
         return {**super().extras(indices), "example_labels": _targets(self.labels[indices])}
 
     def arrays(self) -> list[NDArray[np.generic]]:
-        """Tokens and labels."""
         return [*super().arrays(), _targets(self.labels)]
 
     def label_counts(self) -> LabelCounts:
@@ -97,12 +96,10 @@ class ClassificationReader(ExampleReader[Labelled]):
         self.labels.one_hot = bool(self.label_columns)
 
     def columns(self) -> tuple[str, ...]:
-        """Those of text, pair and label."""
         pair = (self.pair_column,) if self.pair_column else ()
         return (self.text_column, *pair, *(self.label_columns or [self.label_column]))
 
     def label_names(self) -> tuple[str, ...]:
-        """The column of the label, and those of one-hot labels."""
         return (self.label_column, *self.label_columns)
 
     def arranged(self, rows: Rows) -> Rows:
@@ -123,7 +120,6 @@ class ClassificationReader(ExampleReader[Labelled]):
         return rows._replace(rows=found)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
-        """One example per row; without `labelled`, labels may be missing."""
         found, names = [], self.label_columns or [self.label_column]
         given = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
         classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
@@ -181,7 +177,6 @@ class ClassificationReader(ExampleReader[Labelled]):
         return sequences
 
     def texts(self, examples: list[Labelled]) -> Iterator[str]:
-        """Text, or text and pair."""
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
 
     def target(self, example: Labelled) -> Any:
@@ -214,11 +209,9 @@ class ClassificationReader(ExampleReader[Labelled]):
         return ["\0".join(self.labels.names[number] for number in numbers) for numbers in chosen]
 
     def collator_arguments(self) -> TaskArguments:
-        """Names of the labels, and the kind of problem."""
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
 
     def state_dict(self) -> Learnt:
-        """Names of the labels, the kind of problem, and whether labels are class numbers."""
         return {**self.collator_arguments(), "numbered": self.labels.numbered}
 
     def restore(self, state: Learnt) -> None:
@@ -235,7 +228,6 @@ class ClassificationReader(ExampleReader[Labelled]):
         return majority_accuracy(sequences.labels) if sequences.problem_type == SINGLE else {}
 
     def describe(self) -> dict[str, str]:
-        """The labels, and whether an example may have several at once, or that a number is predicted."""
         is_number = self.labels.problem_type == REGRESSION
         several = "several at once: " if self.labels.problem_type == MULTI else ""
         labels = "a number" if is_number else several + first_names(self.labels.names)

@@ -193,18 +193,15 @@ class FinetuningData(EvaluatedDataModule):
         return arguments
 
     def fingerprint(self) -> str:
-        """A hash of the training samples and of what their targets mean."""
         meaning = repr(sorted(self.reader.collator_arguments().items())).encode()
         return hashlib.blake2b(self.train_set.fingerprint.encode() + meaning, digest_size=12).hexdigest()
 
     def known_task(self) -> dict[str, object]:
-        """The task, its settings and the state of its reader, for predictions on other data."""
         settings = {"task": self.task_name, **self.reader_settings, **self.reading._asdict()}
         settings["max_length"] = self.max_length
         return {"data": settings, "learnt": self.reader.state_dict(), **self.reader.rule.record}
 
     def baselines(self) -> dict[str, float]:
-        """Figures of each set that need no model, such as the accuracy of always predicting the most frequent label."""
         return {
             f"{name}/{figure}": value
             for name, sequences in self.evaluated_sets.items()
@@ -212,7 +209,6 @@ class FinetuningData(EvaluatedDataModule):
         }
 
     def counts(self, sequences: TaskSequences) -> str:
-        """The numbers of examples, samples and tokens of a set."""
         windows = f" in {len(sequences):,} samples" if len(sequences) != len(sequences.examples) else ""
         return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
 

@@ -38,7 +38,6 @@ class LabelsFromZero(Labels):
         return super().named_by(class_names if known else None, labels)
 
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
-        """Restores the results of an earlier `learn`; `numbered` is None for models that were trained elsewhere."""
         super().restore(names, problem_type, numbered)
         self._is_restored = True
         self._parse = _whole if numbered else None

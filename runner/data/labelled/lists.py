@@ -81,13 +81,11 @@ class ListReader(ExampleReader[Candidates]):
         """The labels of the examples [E], or of their candidates [X]."""
 
     def columns(self) -> tuple[str, ...]:
-        """Those of context, query, candidates and label."""
         context = (self.context_column,) if self.context_column else ()
         choices = tuple(self.choice_columns or (self.choices_column,))
         return (*context, self.text_column, *choices, self.label_column)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Candidates]:
-        """One example per row; without `labelled`, labels may be missing."""
         found = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():

@@ -78,7 +78,6 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     doc_stride: int
 
     def examples(self, rows: Rows, labelled: bool) -> list[Question]:
-        """One question per row; without `labelled`, answers may be missing."""
         read: list[tuple[Question, list[Mark]]] = []
         first: dict[str, str] = {}
         for number, row in enumerate(rows.rows):
@@ -149,7 +148,6 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 
     def describe(self) -> dict[str, str]:
-        """The tokens that windows share."""
         return {"windows": f"{self.doc_stride} tokens shared by neighbours"}
 
 

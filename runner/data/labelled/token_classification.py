@@ -103,7 +103,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         """Whether the tokenizer was changed to read words as running text; False where a model was trained otherwise."""
 
     def label_names(self) -> tuple[str, ...]:
-        """The column of the labels, and those that entities may be in."""
         return tuple(name for name in (self.label_column, *ANNOTATIONS) if name != self.text_column)
 
     def arranged(self, rows: Rows) -> Rows:
@@ -140,7 +139,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return rows._replace(rows=found)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
-        """One sentence per row; without `labelled`, labels may be missing."""
         classes, found = self.class_names(rows), []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -166,7 +164,6 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return ClassNames(names or given or self.class_numbers, labels, self.names)
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
-        """Takes the names of the labels, the most frequent one, and the scheme of their tags."""
         counts = Counter(label for e in examples for label in e.labels or [])
         self.class_numbers = rows.class_names.get(self.label_column, [])
         found = sorted(counts, key=lambda name: (name != "O", name))
@@ -233,22 +230,18 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return [self.numbers[label] for label in example.labels]
 
     def texts(self, examples: list[Sentence]) -> Iterator[str]:
-        """Words with spaces between them."""
         return (" ".join(e.words) for e in examples)
 
     def collator_arguments(self) -> TaskArguments:
-        """Names of the labels."""
         return {"labels": self.names}
 
     def state_dict(self) -> Learnt:
-        """Names of the labels, the most frequent one, the scheme of tags, and how words were cut and read."""
         state = {"labels": self.names, "default_label": self.default_label, "iob2": self.scheme == "IOB2"}
         scheme = None if state["iob2"] else self.scheme
         noted = {"scheme": scheme, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
         return state | {name: one for name, one in noted.items() if one}
 
     def restore(self, state: Learnt) -> None:
-        """Restores the labels."""
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
         self.numbers = {name: i for i, name in enumerate(self.names)}
         # without either in older runs and in models trained elsewhere
@@ -260,12 +253,10 @@ class TokenClassificationReader(ExampleReader[Sentence]):
             self.words_as_text = bool(self.words_as_text)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of always predicting the most frequent label."""
         assert isinstance(sequences, SentenceSequences)
         return majority_accuracy(sequences.word_labels)
 
     def describe(self) -> dict[str, str]:
-        """The labels, and the scheme of their tags."""
         tagging = tagging_of(self.names)
         fitting = f"{' or '.join(tagging.schemes)}, not kept" if tagging else "none of entities"
         return {"labels": first_names(self.names), "tags": self.scheme or fitting}

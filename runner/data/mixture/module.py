@@ -128,7 +128,6 @@ class MixtureData(PretrainingData):
 
     @property
     def whole(self) -> MixedSequences:  # type: ignore[override]
-        """The training sequences of a run without phases, which come first in `train`."""
         return self.whole_mixture
 
     def _together(self) -> PreparedText:

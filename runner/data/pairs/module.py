@@ -107,7 +107,6 @@ class PairsData(FinetuningData):
         return {**super().collator_arguments(), "max_sequence_length": longest, "pair_sets": sets}
 
     def facts(self) -> dict[str, str]:
-        """Also the sets, where there are several."""
         sizes = self.set_sizes()
         counts = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
         return {**({"sets": counts} if len(sizes) > 1 else {}), **super().facts()}

@@ -54,7 +54,6 @@ class PairSequences(TaskSequences):
     targets = ("text_lengths", "text_counts", "match_ids", "scores")
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Also the texts of each row, and what its passage matches."""
         texts = self.parts_of(self.text_counts, indices)
         return {
             **super().extras(indices),
@@ -102,7 +101,6 @@ class PairsReader(ExampleReader[Pair]):
         return read_beir(source, part) or source
 
     def columns(self) -> tuple[str, ...]:
-        """All that are named."""
         named = (name for name in (self.label_column, self.match_column) if name)
         return (self.text_column, self.pair_column, *self.negatives, *named)
 
@@ -111,7 +109,6 @@ class PairsReader(ExampleReader[Pair]):
         return self.columns()[2:]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Pair]:
-        """One example per row; without `labelled`, scores may be missing."""
         found = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -171,20 +168,16 @@ class PairsReader(ExampleReader[Pair]):
         return sequences
 
     def texts(self, examples: list[Pair]) -> Iterator[str]:
-        """Query and passage."""
         return (f"{pair.text}\n{pair.pair}" for pair in examples)
 
     def collator_arguments(self) -> TaskArguments:
-        """The texts of the longest row."""
         return {"texts_per_row": 2 + self.most_negatives, "prompts": self.prompts}
 
     def restore(self, state: Learnt) -> None:
-        """Restores it."""
         self.in_training = False
         super().restore(state)
 
     def describe(self) -> dict[str, str]:
-        """The hard negatives, where there are any."""
         return {"hard negatives": f"up to {self.most_negatives} of a row"} if self.most_negatives else {}
 
 

@@ -47,11 +47,9 @@ class _Unpacked(io.RawIOBase):
         self._stream = pyarrow.input_stream(str(path), compression=compression)
 
     def readable(self) -> bool:
-        """As `io.RawIOBase` asks."""
         return True
 
     def readinto(self, buffer: object) -> int:
-        """Reads up to the length of a buffer."""
         count = int(self._stream.readinto(buffer))
         self._left -= count
         if self._left < 0:
@@ -59,7 +57,6 @@ class _Unpacked(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Closes the file."""
         self._stream.close()
         super().close()
 

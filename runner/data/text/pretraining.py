@@ -90,7 +90,7 @@ class PretrainingData(GlobalBatchDataModule):
         """What the log has of documents that were read, which are read again for another length."""
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
-    def __new__(cls, *args: object, **settings: object) -> "PretrainingData":  # noqa: D102  documented as __init__ is
+    def __new__(cls, *args: object, **settings: object) -> "PretrainingData":  # documented as __init__ is
         if cls is PretrainingData and str(settings.get("source")).startswith("store:"):
             if other := next((name for name in ("streaming", "validation") if settings.get(name)), None):
                 what = "has its own held-out documents" if other == "validation" else "is tokenised already"
@@ -135,7 +135,6 @@ class PretrainingData(GlobalBatchDataModule):
             self.stores = [*self.stores, NamedStore(name, made, label)]
 
     def length_of(self, phase: Phase) -> int:
-        """The longest sequence of a phase in tokens."""
         return int(phase.data.get("max_length") or self.max_length)
 
     def at_length(self, max_length: int) -> "PretrainingData":
@@ -183,7 +182,6 @@ class PretrainingData(GlobalBatchDataModule):
 
     @property
     def whole(self) -> TokenStore:
-        """The training sequences of a run without phases, which come first in `train`."""
         return self.stores[0].data.train if self.stores else self.train
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
@@ -232,7 +230,6 @@ class PretrainingData(GlobalBatchDataModule):
         return self.whole.fingerprint
 
     def lineage(self) -> dict[str, object]:
-        """Those of every set of samples, and of the sources that they were made from."""
         sources = {"train": self.source, **self.validation_sources}
         return {**super().lineage(), "sources": {name: one.fingerprint() for name, one in sources.items()}}
 

@@ -220,7 +220,6 @@ class StreamedPretrainingData(PretrainingData):
         return StreamOrder(max_steps, settings["global_batch_size"], settings["seed"], buffer_size)
 
     def train_dataloader(self) -> Any:
-        """Global batches from the first that is not yet consumed."""
         assert self.trainer is not None
         replica = replica_of(self.trainer)
         batches = self.train_batches(replica.rank, replica.size)
@@ -228,7 +227,6 @@ class StreamedPretrainingData(PretrainingData):
         return StreamLoader(batches, self, replica, self.trainer.strategy.root_device)
 
     def train_batches(self, rank: int, num_ranks: int) -> "StreamedGlobalBatches":  # type: ignore[override]
-        """The shares of one of `num_ranks` ranks."""
         chunker = Chunker(self.tokenizer.backend_tokenizer, self.max_length, self.settings.long_documents)
         cut = self.partitioning
         return StreamedGlobalBatches(

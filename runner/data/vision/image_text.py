@@ -80,7 +80,6 @@ class ConversationSequences(TaskSequences):
         }
 
     def arrays(self) -> list[NDArray[np.generic]]:
-        """Tokens, labels and the names of the images."""
         names = hashlib.blake2b(repr([c.images for c in self.examples]).encode(), digest_size=16).digest()
         return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
 
@@ -225,16 +224,13 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         return self.vision.tokenizer
 
     def fingerprint(self) -> str:
-        """A hash of the training samples."""
         return str(self.train_set.fingerprint)
 
     def counts(self, sequences: ConversationSequences) -> str:
-        """The numbers of samples, of those with images, and of tokens."""
         shown = int((sequences.image_counts > 0).sum())
         return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """The vocabulary."""
         return {"vocabulary": f"{len(self.tokenizer):,} tokens"}
 
 

@@ -43,7 +43,6 @@ class OfLabels(Predictions[L]):
         return self.of_known()
 
     def owners(self) -> NDArray[np.int64]:
-        """The examples whose labels are known."""
         return np.flatnonzero(self.known())
 
     def of_known(self, value: str = "predicted") -> tuple[NDArray[Any], NDArray[Any]]:
@@ -77,7 +76,6 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
         return self.of_known()
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Label names."""
         names = self.sequences.names
         for i in np.flatnonzero(self.seen).tolist():
             label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
@@ -88,7 +86,6 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
             yield row | (self.label_sets(i) if self.label_sets else {})
 
     def tables(self) -> Entry:
-        """Per-class figures and the confusion matrix."""
         predicted, true = self.compared()
         return confusion_tables(self.sequences.names, true, predicted)
 
@@ -189,7 +186,6 @@ class LabelPredictions(OfLabels[LabelledSequences]):
             self.thresholds.choose(probability, labels > 0.5)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The probability of every label."""
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
     def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -230,7 +226,6 @@ class NumberPredictions(OfLabels[LabelledSequences]):
     kind, monitor = "regression", "spearman"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The number."""
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 
     def scored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -50,12 +50,10 @@ class QuestionPredictions(Predictions[QuestionSequences]):
             self.answers[question] = (text, float(values["probability"][window]))
 
     def scored(self) -> tuple[list[str], list[list[str]]]:
-        """Texts, and the accepted answers of each."""
         known = self.owners().tolist()
         return [self.answers[i][0] for i in known], [self.sequences.examples[i].answers for i in known]
 
     def owners(self) -> NDArray[np.int64]:
-        """The questions whose answers are known."""
         known = [i for i in self.answers if self.sequences.examples[i].answers is not None]
         return np.array(known, dtype=np.int64)
 

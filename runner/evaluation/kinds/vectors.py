@@ -50,7 +50,6 @@ class PairVectors(Predictions[PairSequences]):
         return [(None, ""), *((size, f"_{size}d") for size in self.objective.dimensions)]
 
     def measure(self) -> dict[str, float]:
-        """The figures; none where no row is known, or no score."""
         known = [part for part in self.parts() if len(part.true)] or self.kind == Retrieved.kind
         if not self.seen.any() or not known:
             return {}

@@ -26,7 +26,6 @@ class AnswerPredictions(Predictions[ConversationSequences]):
     kind, monitor = "vision_language", "exact_match"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The tokens written for the samples that were asked."""
         return {"places": output["asked"], "tokens": output["written"]}
 
     def join(self, gather: Gather) -> None:
@@ -36,11 +35,9 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         self.answers: dict[int, str] = {i: written(self.values["tokens"][i].tolist()) for i in seen}
 
     def scored(self) -> tuple[list[str], list[Sequence[str]]]:
-        """Texts, and the accepted answers of each."""
         return list(self.answers.values()), [self.sequences.examples[i].accepted for i in self.answers]
 
     def owners(self) -> NDArray[np.int64]:
-        """The conversations that were asked."""
         return np.array(list(self.answers), dtype=np.int64)
 
     def measured_names(self) -> list[str]:
@@ -88,7 +85,6 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return rows
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Texts; all accepted answers as gold."""
         for i, text in self.answers.items():
             example = self.sequences.examples[i]
             row = {

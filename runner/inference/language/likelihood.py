@@ -57,7 +57,6 @@ class OneMaskCollator(FlatCollator):
     packs = True
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Masked `input_ids` [N] and `labels` [N]."""
         lengths = tokenized["lengths"].astype(np.int64)
         places = np.cumsum(lengths) - lengths + tokenized["masked_places"]
         ids = tokenized["input_ids"]

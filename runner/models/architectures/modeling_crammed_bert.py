@@ -73,7 +73,6 @@ class CrammedBertMLP(nn.Module):
         self.Wo = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
         value, gate = self.Wi(hidden).chunk(2, -1)
         return self.Wo(nn.functional.gelu(gate) * value)
 
@@ -90,7 +89,6 @@ class CrammedBertLayer(GradientCheckpointingLayer):
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
         hidden = hidden + self.drop(self.attn(self.attn_norm(hidden), mask, **kwargs))
         return hidden + self.drop(self.mlp(self.mlp_norm(hidden)))
 

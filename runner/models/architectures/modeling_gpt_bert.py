@@ -130,7 +130,6 @@ class GptBertMLP(nn.Module):
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
         value, gate = self.Wi(self.norm(hidden)).chunk(2, -1)
         return self.drop(self.Wo(self.out_norm(value * nn.functional.gelu(gate, approximate="tanh"))))
 
@@ -206,7 +205,6 @@ class GptBertHead(nn.Module):
         self.drop = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [.., D] to as many."""
         return self.drop(self.out_norm(nn.functional.gelu(self.dense(self.norm(hidden)))))
 
 

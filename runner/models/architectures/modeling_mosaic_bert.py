@@ -81,7 +81,6 @@ class MosaicBertMLP(nn.Module):
         self.Wo = nn.Linear(config.intermediate_size, config.hidden_size)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [B, T, D] to as many."""
         gate, value = self.Wi(hidden).chunk(2, -1)
         return self.Wo(self.drop(nn.functional.gelu(gate) * value))
 
@@ -134,7 +133,6 @@ class MosaicBertHead(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Hidden states [.., D] to as many."""
         return self.norm(nn.functional.gelu(self.dense(hidden)))
 
 

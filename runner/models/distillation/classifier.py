@@ -55,7 +55,6 @@ class DistilledClassifier(Taught, SequenceClassifier):
         return widened(logits)
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
-        """As for any classifier; in training with what the teacher adds."""
         found = super().class_losses(logits, micro_batch)
         label, teacher = self.options.label_weight, self.options.teacher_weight
         if not self.training:

@@ -47,12 +47,10 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
             self.widen = nn.Linear(ours.hidden_size, theirs.hidden_size, bias=False)
 
     def compile_core(self) -> None:
-        """As for any masked language model; the teacher's head is part of the loss."""
         super().compile_core()
         self.teacher.trace_head()
 
     def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
-        """As for any masked language model; in training with what the teacher adds."""
         hidden = self.options.hidden_weight
         if not (self.training and (self.options.teacher_weight or hidden)):
             return super().target_losses(micro_batch, positions)

@@ -86,11 +86,9 @@ class Taught(WrappedModel):
         return self.teacher
 
     def fixed_models(self) -> dict[str, nn.Module]:
-        """The teacher, by its setting."""
         return {"objective.teacher": self.teacher.pretrained}
 
     def pack_rows(self) -> None:
-        """As `TaskModel.pack_rows`, teacher and student alike."""
         before = attention_of(self.teacher.pretrained.config)
         try:
             self.teacher.pack_rows()

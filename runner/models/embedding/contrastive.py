@@ -130,7 +130,6 @@ class ContrastiveModel(PairsModel):
             )
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """The vectors [X, H] of the texts of a micro-batch."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
         return widened(pooled(hidden, micro_batch, self.texts.pooling))
 

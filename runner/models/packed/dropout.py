@@ -102,7 +102,6 @@ class DroppedAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of query, key and value."""
         out, *saved = ctx.saved_tensors
         asking, asked, heads = ctx.asking, ctx.asked, out.shape[1]
         of_query, of_key, of_value = asking.empty(saved[0]), asked.empty(saved[0]), asked.empty(out)

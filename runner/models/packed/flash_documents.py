@@ -121,7 +121,6 @@ class _Documents(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of query, key and value."""
         return (*_backward(gradient, ctx.saved_tensors, ctx.sums, *ctx.settings), None, None, None)
 
 

@@ -91,7 +91,6 @@ class CausalLM(sparse_head.SparseMaskedLM):
         return positions + 1
 
     def describe(self) -> str:
-        """Architecture and sizes in a few words."""
         return super().describe() + (f", read {self.way}" if self.direction is not None else "")
 
     @property

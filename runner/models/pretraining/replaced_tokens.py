@@ -112,17 +112,14 @@ class ReplacedTokenDetector(WrappedModel):
         return micro_batch.get("attention_mask", ones).flatten().float()
 
     def pack_rows(self) -> None:
-        """Sets both networks up for packed rows."""
         super().pack_rows()
         self.generator.pack_rows()
 
     def recompute_activations(self) -> None:
-        """As `TaskModel`, in both networks."""
         super().recompute_activations()
         self.generator.recompute_activations()
 
     def compile_core(self) -> None:
-        """Compiles both encoders."""
         super().compile_core()
         self.generator.compile_core()
 
@@ -138,7 +135,6 @@ class ReplacedTokenDetector(WrappedModel):
         return f"{super().describe()}, generator {small.num_hidden_layers} layers of {small.hidden_size}"
 
     def figure_names(self) -> list[str]:
-        """The names of the `figures`, the loss first."""
         return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:

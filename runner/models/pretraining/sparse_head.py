@@ -167,7 +167,6 @@ class SparseMaskedLM(WrappedModel):
         return functional.cross_entropy(logits, targets, reduction="none")
 
     def figure_names(self) -> list[str]:
-        """The names of the `figures`, the loss first."""
         return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:

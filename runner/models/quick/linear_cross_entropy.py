@@ -84,7 +84,6 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of states, weights and biases."""
         states, columns = ctx.saved_tensors
         if not ctx.chunks.values:
             raise RuntimeError("gradients of linear_cross_entropy were taken before; compute the loss again")

@@ -89,7 +89,6 @@ class VisionLanguageModel(SparseMaskedLM):
         return {**result, "loss": result["loss"] + zero}
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
-        """The model's arguments for rows of either layout, with their images."""
         found = super().arguments(micro_batch)
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
@@ -175,7 +174,6 @@ class VisionLanguageModel(SparseMaskedLM):
         return nn.functional.pad(written, (0, missing), value=self.pad_token_id)
 
     def describe(self) -> str:
-        """Architecture and sizes in a few words."""
         config, vision = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
         text = config.get_text_config()
         language = f"text {text.num_hidden_layers} layers of {text.hidden_size}"

@@ -196,5 +196,4 @@ class FinetuningModule(AutomaticModule):
         figures.add(micro_batch, output)
 
     def set_figures(self, number: int) -> dict[str, float]:
-        """Loss and metrics of a set, over all ranks."""
         return self._sets[number].finish(self.gather_objects, self.sum_over_ranks)

@@ -110,11 +110,9 @@ class PretrainingModule(AutomaticModule):
         return micro_batch
 
     def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
-        """Adds a batch to the sums over its set."""
         add_sums(self._sets.setdefault(number, {}), micro_batch, output)
 
     def set_figures(self, number: int) -> dict[str, float]:
-        """The model's figures of a set, over all ranks."""
         return self.model.figures(self.joined_sums(self._sets[number]))
 
 

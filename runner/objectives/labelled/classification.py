@@ -83,7 +83,6 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
 
     @property
     def needs_validation(self) -> str | None:
-        """The setting that is chosen on a validation set, if there is one."""
         return "objective.thresholds" if self.thresholds.mode else None
 
     def settings(self) -> dict[str, object]:

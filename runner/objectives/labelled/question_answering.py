@@ -127,7 +127,6 @@ class QuestionAnsweringCollator(FlatCollator):
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head and loss."""
         from tiryns.runner.models.finetuning import QuestionAnswerer
 
         return QuestionAnswerer(pretrained, self.options.max_answer_tokens)

@@ -69,7 +69,6 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         return float(len(targets)) if labelled.get("evaluation") else self.weights_of(targets)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head and loss."""
         from tiryns.runner.models.finetuning import TokenClassifier
 
         return TokenClassifier(pretrained, self.loss_of(pretrained))

@@ -37,7 +37,6 @@ class ClosedFormScheduler(LambdaLR):
         super().__init__(optimizer, factor, last_epoch)
 
     def state_dict(self) -> dict[str, int]:
-        """The number of steps taken."""
         return {"last_epoch": self.last_epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -79,7 +78,6 @@ class PhasedScheduler(ThreePhaseScheduler):
         super().__init__(optimizer, schedule)
 
     def step(self, epoch: int | None = None) -> None:
-        """Goes on to the next step."""
         super().step(epoch)
         self._set_decays()
 

@@ -130,5 +130,4 @@ class MultipleChoiceCollator(RankingCollator):
         return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head and loss."""
         return MultipleChoiceModel(pretrained, self.loss)

@@ -73,7 +73,6 @@ class MultipleChoiceReader(ListReader):
         return np.array(list(map(self.target, examples)), dtype=np.int64)
 
     def strata(self, examples: list[Candidates]) -> list[str]:
-        """The number of the choice that is right."""
         return [str(self.target(e)) for e in examples]
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
@@ -84,7 +83,6 @@ class MultipleChoiceReader(ListReader):
         return {**chance, **majority_accuracy(sequences.labels)}
 
     def describe(self) -> dict[str, str]:
-        """How labels tell the choice that is right."""
         from_one = ", from 1" if self.told_by == "number" and self.first == 1 else ""
         return {"labels": f"the {self.told_by} of the choice{from_one}"}
 
@@ -126,7 +124,6 @@ class ChoicePredictions(OfLabels[ListSequences]):
         return int(self.sequences.counts.max(initial=1))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Texts of choices."""
         for i in np.flatnonzero(self.seen).tolist():
             example, label = self.sequences.examples[i], self.sequences.labels[i]
             chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])

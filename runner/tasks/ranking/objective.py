@@ -108,7 +108,6 @@ class RankingModel(SequenceClassifier):
         self.loss = loss
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """One of each candidate."""
         return len(micro_batch["choice_places"])
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
@@ -182,5 +181,4 @@ class RankingCollator(finetuning.ExampleLabels):
         return {"num_labels": 1, "sentence_transformers": identity}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head and loss."""
         return RankingModel(pretrained, self.loss)

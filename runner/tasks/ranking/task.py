@@ -42,7 +42,6 @@ class RankingReader(ListReader):
         self.negatives = [given] if isinstance(given, str) else list(given or ())
 
     def columns(self) -> tuple[str, ...]:
-        """Those of query, candidates and grades."""
         pair = (self.text_column, self.pair_column, *self.negatives) if self.pair_column else ()
         return pair or super().columns()
 

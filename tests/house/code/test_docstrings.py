@@ -16,6 +16,7 @@ from tests.support.composed import composed
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("order", "samplers", "objectives")
+PRODUCT = [path for top in ("conf", "runner", "hydra_plugins") for path in sorted((ROOT / top).rglob("*.py"))]
 
 
 def modules() -> list[str]:
@@ -81,6 +82,43 @@ def targets() -> dict[str, str]:
                 if inspect.isclass(target):
                     found[f"{module}.{name}"] = inspect.getdoc(target) or ""
     return found
+
+
+def is_documented(part: object) -> bool:
+    """Whether a part of a class is a method or a property with a docstring."""
+    return bool((inspect.isroutine(part) or isinstance(part, property)) and part.__doc__)
+
+
+def test_public_methods_have_a_docstring_or_override_one_that_has() -> None:
+    silent = []
+    for path in PRODUCT:
+        classes = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef))
+        for node in (node for node in classes if not node.name.startswith("_")):
+            methods = [
+                part for part in node.body if isinstance(part, ast.FunctionDef) and part.name[0] != "_"
+            ]
+            if names := [method.name for method in methods if not ast.get_docstring(method)]:
+                package = "" if path.is_relative_to(ROOT / "hydra_plugins") else "tiryns."
+                module = import_module(package + ".".join(path.relative_to(ROOT).with_suffix("").parts))
+                parts = [vars(base) for base in getattr(module, node.name).__mro__]
+                silent += [
+                    f"{path}: {node.name}.{name}"
+                    for name in names
+                    if not any(is_documented(part.get(name)) for part in parts)
+                ]
+    assert not silent, "\n".join(silent)
+
+
+def test_docstrings_of_functions_begin_with_a_verb() -> None:
+    nouns = [
+        f"{path}: {node.name}"
+        for path in PRODUCT
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and (ast.get_docstring(node) or "").startswith("The ")
+        and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+    ]
+    assert not nouns, "begin with a verb, such as Returns:\n" + "\n".join(nouns)
 
 
 @pytest.mark.slow

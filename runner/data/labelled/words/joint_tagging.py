@@ -69,11 +69,9 @@ class TaggedSequences(TaskSequences):
         return {**found, "tag_labels": np.stack(labels, axis=1)}
 
     def owners(self) -> NDArray[np.int64]:
-        """The number of each sample's sentence [D]."""
         return self.words.owners()
 
     def arrays(self) -> list[NDArray[np.generic]]:
-        """Tokens, words, and the labels of all columns."""
         return [*self.words.arrays(), *(one.word_labels for one in self.columns.values())]
 
 
@@ -134,7 +132,6 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return rows._replace(rows=found)
 
     def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
-        """One sentence per row; with `labelled` each has labels in a column."""
         found, classes = [], {name: reader.class_names(rows) for name, reader in self.readers.items()}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -160,13 +157,11 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return found
 
     def read_by(self, rule: LabelRule) -> None:
-        """Reads every column by a rule."""
         super().read_by(rule)
         for reader in self.readers.values():
             reader.read_by(rule)
 
     def learn(self, examples: list[TaggedSentence], rows: Rows) -> None:
-        """Takes the labels of each column, and the most frequent label of each word."""
         for name, reader in self.readers.items():
             some = [example.of_column(name) for example in examples if name in example.labels]
             if not some:
@@ -209,11 +204,9 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return [f"{name}{SEPARATOR}{label}" for name, one in self.readers.items() for label in one.names]
 
     def collator_arguments(self) -> TaskArguments:
-        """Names of the labels of all columns."""
         return {"labels": self.flat_names()}
 
     def state_dict(self) -> Learnt:
-        """What was learnt of each column."""
         return {"columns": {name: reader.state_dict() for name, reader in self.readers.items()}}
 
     def restore(self, state: Learnt) -> None:
@@ -242,7 +235,6 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return found
 
     def describe(self) -> dict[str, str]:
-        """The labels of each column, and the scheme of their tags."""
         described = [(name, fact) for name, one in self.readers.items() for fact in one.describe().items()]
         return {f"{fact} of {name}": told for name, (fact, told) in described}
 
