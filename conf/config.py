@@ -65,7 +65,7 @@ FORMER: dict[str, dict[str, dict[Any, Any]]] = {
 
 
 def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a group as they count in the hash of a config.
+    """Returns the settings of a group as they count in the hash of a config.
 
     Example:
         >>> as_before("module", {"neftune_alpha": 0.0, "compile_model": "auto", "load_best": True})
@@ -189,7 +189,7 @@ class Config:
 
 
 def scaled(*, _root_: DictConfig) -> str:
-    """The config that makes the chosen recipe one of the chosen scale; raises ValueError for a scale without a recipe.
+    """Returns the config that makes the chosen recipe one of the chosen scale; raises ValueError without a recipe.
 
     An option `scale/NAME.yaml` holds what all recipes of that scale have, `experiment/NAME/RECIPE.yaml` what differs from
     the recipe. Both hold settings alone: the options of the groups are the recipe's own.

@@ -56,7 +56,7 @@ class Field:
 
 
 def fields_of(node: type, prefix: str) -> list[Field]:
-    """The settings of an option's dataclass; `prefix` is its group, or group and part."""
+    """Returns the settings of an option's dataclass; `prefix` is its group, or group and part."""
     hints, docs, rules = get_type_hints(node), field_docs(node), rules_of(node)
     found = []
     for f in fields(node):
@@ -78,13 +78,13 @@ def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
 
 
 def root_fields() -> list[Field]:
-    """The settings of the whole run."""
+    """Returns the settings of the whole run."""
     skipped = {"defaults", "hydra", *OPTIONS}
     return [field for field in fields_of(Config, "") if field.key not in skipped]
 
 
 def default_options() -> dict[str, str]:
-    """The default option of each group."""
+    """Returns the default option of each group."""
     pairs = [pair for entry in DEFAULTS if isinstance(entry, dict) for pair in entry.items()]
     return {group.removeprefix("override "): str(option) for group, option in pairs if option}
 
@@ -97,12 +97,12 @@ def is_part(group: str, option: str) -> bool:
 
 
 def summary(node: type) -> str:
-    """The first line of a dataclass's docstring."""
+    """Returns the first line of a dataclass's docstring."""
     return (inspect.getdoc(node) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def field_docs(node: type) -> dict[str, str]:
-    """The string under each field, here or in a base class."""
+    """Returns the string under each field, here or in a base class."""
     docs: dict[str, str] = {}
     for cls in reversed(node.__mro__[:-1]):
         docs |= _docs_of_module(cls.__module__).get(cls.__qualname__, {})

@@ -64,7 +64,7 @@ def place_of(number: int, name: str) -> str:
 
 
 def phases_of(given: object) -> list[Phase]:
-    """The phases of the setting `phases`; raises ValueError for the first thing that is wrong.
+    """Returns the phases of the setting `phases`; raises ValueError for the first thing that is wrong.
 
     Example:
         >>> first, last = phases_of([{"name": "stable", "steps": 90}, {"name": "decay", "steps": 10}])
@@ -112,7 +112,7 @@ def _phase(number: int, entry: object) -> Phase:
 
 
 def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int | None]:
-    """The steps of each phase, none for a phase of so many tokens, given the settings of the trainer.
+    """Returns the steps of each phase, none for a phase of so many tokens, given the settings of the trainer.
 
     Shares of `trainer.max_steps` end at the nearest whole step; those of `trainer.max_tokens` are tokens. Raises
     ValueError for a run that has a length of its own besides, or none that shares could be parts of.
@@ -164,7 +164,7 @@ def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
 
 
 def named_sources(phases: Sequence[Phase]) -> set[str]:
-    """The sources of a mixture that phases name."""
+    """Returns the sources of a mixture that phases name."""
     return {str(name) for phase in phases for name in phase.data.get("mixture") or {}}
 
 

@@ -119,7 +119,7 @@ def store(group: str | None, name: str, source: object) -> None:
 
 
 def _place_of(group: str | None) -> dict[str, Any]:
-    """The part of Hydra's store with the options of a group."""
+    """Returns the part of Hydra's store with the options of a group."""
     place = ConfigStore.instance().repo
     for part in group.split("/") if group else ():
         place = place.setdefault(part, {})
@@ -158,14 +158,14 @@ def target_of(node: object) -> str | None:
 
 
 def option_of(group: str, node: object) -> str | None:
-    """The option of a group with the target of a config node; None for a component of the user's own."""
+    """Returns the option of a group with the target of a config node; None for a component of the user's own."""
     target = target_of(node)
     named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
     return None if target is None else next(named, None)
 
 
 def component_of(target: str) -> tuple[str, type] | None:
-    """The first group and option with a target; None for a component of the user's own."""
+    """Returns the first group and option with a target; None for a component of the user's own."""
     target = canonical(target)
     every = ((group, option) for group, options in OPTIONS.items() for option in options.values())
     return next((found for found in every if target_of(found[1]) == target), None)
@@ -176,7 +176,7 @@ GONE = ("module.replay_every",)
 
 
 def execution_names(group: str, node: object) -> set[str]:
-    """The fields of a group's node that change how a run is executed; for the user's own, those of any option."""
+    """Returns the fields of a group's node that change how a run is executed; for the user's own, those of any option."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
     rules = (rule for option in options for rule in rules_of(option).items())

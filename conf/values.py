@@ -21,7 +21,7 @@ class Choice(NamedTuple):
     prefix: str | None = None
 
     def problem(self, value: object) -> str | None:
-        """The error message for a value that is not allowed."""
+        """Returns the error message for a value that is not allowed."""
         fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
         fits = fits or (self.prefix is not None and str(value).startswith(self.prefix))
         return None if fits else f"there are: {', '.join(self._shown())}{suggest(str(value), self.words)}"
@@ -45,7 +45,7 @@ class Bounds(NamedTuple):
     word: str | None = None
 
     def problem(self, value: object) -> str | None:
-        """The error message for a value that is not allowed."""
+        """Returns the error message for a value that is not allowed."""
         if self.word is not None and value == self.word:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -71,7 +71,7 @@ class Named(NamedTuple):
     what: str = "a file, folder or name"
 
     def problem(self, value: object) -> str | None:
-        """The error message for a value that is not allowed."""
+        """Returns the error message for a value that is not allowed."""
         if isinstance(value, str) and not value.strip():
             return f"it is empty (an unset variable of the shell?); give {self.what}"
         if isinstance(value, str) and "***" in value:
@@ -90,7 +90,7 @@ class Stretches(NamedTuple):
     low: int
 
     def problem(self, value: Any) -> str | None:
-        """The error message for a value that is not allowed."""
+        """Returns the error message for a value that is not allowed."""
         lists = isinstance(value, list) and all(isinstance(pair, list) for pair in value)
         pairs = lists and all([type(number) for number in pair] == [int, int] for pair in value)
         fits = pairs and all(self.low <= first <= last for first, last in value)
@@ -132,7 +132,7 @@ def setting(
 
 @cache
 def rules_of(node: type) -> dict[str, dict[str, Any]]:
-    """The rules of each field of a dataclass; a field that is declared again keeps those of its base class."""
+    """Returns the rules of each field of a dataclass; a field that is declared again keeps those of its base class."""
     rules: dict[str, dict[str, Any]] = {}
     for cls in filter(is_dataclass, reversed(node.__mro__)):
         own = get_annotations(cls)
@@ -181,7 +181,7 @@ def check_of(option: type, *names: str) -> Callable[[Check], Check]:
 
 
 def checks_of(option: type, settings: Settings) -> Iterator[Check]:
-    """The checks of an option that these settings of it call for."""
+    """Yields the checks of an option that these settings of it call for."""
     for cls in option.__mro__:
         for defaults, check in _CHECKS.get(cls, ()):
             if not defaults or any(settings.get(name, value) != value for name, value in defaults.items()):
@@ -223,7 +223,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
-    """The closest known name, if one is similar; first one of the same letters in another order."""
+    """Returns the closest known name, if one is similar; first one of the same letters in another order."""
     known = list(known)
     turned = [name for name in known if sorted(name) == sorted(wrong)]
     return turned[:1] or difflib.get_close_matches(wrong, known, n=1, cutoff=0.55)

@@ -37,7 +37,7 @@ Folder = str | Path
 
 
 def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
-    """The config of `tiryns train` with these overrides; `config_dir` holds options and recipes of your own.
+    """Returns the config of `tiryns train` with these overrides; `config_dir` holds options and recipes of your own.
 
     Raises:
         ValueError: there is no such option or setting, or a recipe sets what only the command line may.
@@ -102,7 +102,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
 
 
 def assemble(config: DictConfig) -> assembly.Parts:
-    """The parts of a run of this config, built and connected, for a loop of your own; data is tokenised into the cache.
+    """Returns the parts of a run of this config, built and connected, for a loop of your own; fills the cache.
 
     Raises:
         ValueError: the config is wrong, parts do not fit together, or data cannot be used.
@@ -137,7 +137,7 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
-    """The overrides of the run that `resume` names, then those given; and the folder of configs for all of them."""
+    """Returns the overrides of the run that `resume` names, then those given; and the folder of their configs."""
     _check_words(words)
     if not words:
         return [], config_dir

@@ -25,13 +25,13 @@ class OpenedRun(Run):
     """
 
     def _repr_html_(self) -> str:
-        """The run as a notebook shows it."""
+        """Returns the run as a notebook shows it."""
         from tiryns.runner.report.notebook import card
 
         return card(self)
 
     def model(self) -> "PreTrainedModel":
-        """The exported model, loaded anew in evaluation mode on the CPU; raises ValueError where there is none."""
+        """Returns the exported model, loaded anew in evaluation mode on the CPU; raises ValueError if there is none."""
         from tiryns.runner.inference.language.infill import open_model
         from tiryns.runner.models.architectures.registered import class_named
         from tiryns.runner.models.weights import load_trained
@@ -43,7 +43,7 @@ class OpenedRun(Run):
             return model
 
     def tokenizer(self) -> "PreTrainedTokenizerBase":
-        """The tokenizer that was exported with the model; raises ValueError where there is none."""
+        """Returns the tokenizer that was exported with the model; raises ValueError where there is none."""
         from tiryns.runner.inference.language.infill import open_model
 
         with explained():
@@ -61,7 +61,7 @@ class OpenedRun(Run):
         order: str = "random",
         seed: int = 0,
     ) -> list[dict[str, Any]]:
-        """The model's prediction for each row, as `tiryns predict` makes it.
+        """Returns the model's prediction for each row, as `tiryns predict` makes it.
 
         Args:
             rows: A text or a mapping of the columns that the run was trained on (`text`; `question` and `context`;
@@ -100,7 +100,7 @@ class OpenedRun(Run):
 
 
 def open_run(path: str | Path) -> OpenedRun:
-    """The run in a folder.
+    """Returns the run in a folder.
 
     Raises:
         FileNotFoundError: there is no such folder.

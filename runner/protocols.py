@@ -55,7 +55,7 @@ class RunData:
     """The name of the task of labelled data."""
 
     def train_batches(self, rank: int, num_ranks: int) -> Any:
-        """The shares of a rank by step; only of data that tells its batches."""
+        """Returns the shares of a rank by step; only of data that tells its batches."""
         raise NotImplementedError
 
     @property
@@ -92,7 +92,7 @@ class RunData:
         return NOTHING
 
     def length_of(self, phase: Any) -> int | None:
-        """The length of samples in a phase, where it is known."""
+        """Returns the length of samples in a phase, where it is known."""
         return None
 
     def describe(self) -> Mapping[str, str]:
@@ -112,7 +112,7 @@ class RunObjective:
         return None
 
     def rate_at(self, progress: float) -> float | None:
-        """The masking rate when a share `progress` of the run is done; None without masking."""
+        """Returns the masking rate when a share `progress` of the run is done; None without masking."""
         return None
 
 
@@ -137,14 +137,14 @@ class RunModule:
     """Metrics of the data to compare results with."""
 
     def figure_names(self, sequences: object) -> Sequence[str]:
-        """The metrics of a validation set, the one that chooses the best checkpoint first; none if not known."""
+        """Returns the metrics of a validation set, the one that chooses the best checkpoint first; none if not known."""
         return ()
 
     def after_training(self, folder: Any) -> None:
         """Measures and writes what belongs to the end of a run; collective."""
 
     def gathered_weights(self) -> dict[str, Any] | None:
-        """The weights to export, where each rank has a shard of them; collective."""
+        """Returns the weights to export, where each rank has a shard of them; collective."""
         return None
 
     def evaluation_weights(self) -> AbstractContextManager[None]:
@@ -155,7 +155,7 @@ class RunModule:
         """Switches back to the weights that are trained; may be repeated."""
 
     def results(self) -> Mapping[str, float]:
-        """The results of a run; none for those that Lightning has logged last."""
+        """Returns the results of a run; none for those that Lightning has logged last."""
         return NOTHING
 
     def describe(self) -> Mapping[str, str]:
@@ -218,10 +218,10 @@ def with_defaults(target: object, group: str | None) -> Any:
 
 
 def asked_callbacks(callbacks: Iterable[Any]) -> list[Any]:
-    """The callbacks that are `RunCallback`s, which Lightning's own are not."""
+    """Returns the callbacks that are `RunCallback`s, which Lightning's own are not."""
     return [callback for callback in callbacks if isinstance(callback, RunCallback)]
 
 
 def class_of(part: object) -> dict[str, str]:
-    """The class of a part, for a summary."""
+    """Returns the class of a part, for a summary."""
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"}

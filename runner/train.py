@@ -230,7 +230,7 @@ def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
-    """The callbacks of a run; those that read global batches are left out for Lightning's own loop."""
+    """Returns the callbacks of a run; those that read global batches are left out for Lightning's own loop."""
     from tiryns.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
     from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 

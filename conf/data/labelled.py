@@ -193,7 +193,7 @@ class StdlibSimilarity(ClassificationData):
 
 
 def data_of(task: str | None) -> str:
-    """The first option of `data` that a task trains on."""
+    """Returns the first option of `data` that a task trains on."""
     return next(name for name, option in OPTIONS["data"].items() if getattr(option, "task", None) == task)
 
 

@@ -148,7 +148,7 @@ class Mixture(PretrainingData):
 
 
 def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
-    """The sources of the settings of a `Mixture`, by name; raises ValueError for the first thing that is wrong."""
+    """Returns the sources of the settings of a `Mixture`, by name; raises ValueError for the first wrong thing."""
     mixture = settings["mixture"]
     if not isinstance(mixture, Mapping) or not mixture:
         example = "{books: {source: books.txt, weight: 0.7}, web: {source: web.jsonl, weight: 0.3}}"

@@ -143,7 +143,7 @@ class Divergence(Callback, RunCallback):
             )
 
     def first_left_out(self, step: int) -> int:
-        """The first step whose batch a rewind at `step` would leave out."""
+        """Returns the first step whose batch a rewind at `step` would leave out."""
         return max(1, min(step - self.skip_before, self.level.since))
 
     def state_dict(self) -> State:

@@ -33,7 +33,7 @@ class ParameterGroups(Callback):
 
 
 def schedule_of(trainer: Trainer) -> Schedule | None:
-    """The schedule of the learning rate; None for a scheduler of the user's own."""
+    """Returns the schedule of the learning rate; None for a scheduler of the user's own."""
     schedulers = (config.scheduler for config in trainer.lr_scheduler_configs)
     return next((one.schedule for one in schedulers if isinstance(one, ThreePhaseScheduler)), None)
 

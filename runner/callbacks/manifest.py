@@ -113,7 +113,7 @@ class Manifest(Callback):
             update_session(folder, trainer.global_step, cpu_seconds, self.totals, ended)
 
     def state_dict(self) -> State:
-        """The totals and the digest of the order, for the checkpoint."""
+        """Returns the totals and the digest of the order, for the checkpoint."""
         return {"order": self._order, **self.totals}
 
     def load_state_dict(self, state_dict: State) -> None:
@@ -146,7 +146,7 @@ def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None
 
 
 def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
-    """The digests of weights and of each optimizer's state, which all ranks share; of shards, one of all ranks' shards.
+    """Returns the digests of weights and of each optimizer's state, shared by all ranks; of shards, one over all ranks.
 
     Warns where the ranks do not agree. Collective.
     """

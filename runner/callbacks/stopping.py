@@ -124,7 +124,7 @@ class EarlyStopping(Callback):
             trainer.should_stop = True
 
     def state_dict(self) -> State:
-        """The best value, and the validations since."""
+        """Returns the best value, and the validations since."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state_dict: State) -> None:

@@ -141,7 +141,7 @@ class SuiteEvaluation(Callback):
             self._give_up(folder, _problem(folder) or _last_line(folder))
 
     def _start(self, folder: Path) -> "subprocess.Popen[bytes]":
-        """The suite of an evaluation as a process, which holds the lock of its folder; jobs outlive the run."""
+        """Returns the suite of an evaluation as a process, which holds the lock of its folder; jobs outlive the run."""
         run = folder.parent.parent
         config = OmegaConf.load(run / "config.yaml")
         assert isinstance(config, DictConfig)
@@ -174,11 +174,11 @@ class SuiteEvaluation(Callback):
         log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:
-        """The folders of exported weights whose figures are not logged."""
+        """Returns the folders of exported weights whose figures are not logged."""
         return [f for f in _evaluated(trainer) if step_of(f) not in self._already_logged(trainer)]
 
     def _already_logged(self, trainer: Trainer) -> set[int]:
-        """The steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
+        """Returns the steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
         if self._logged is None:
             columns, rows = whole_rows(Path(trainer.default_root_dir) / "metrics.csv")
             self._logged = {
@@ -194,7 +194,7 @@ def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
 
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
-    """The figures of the newest weights that were evaluated, and their step; empty where there are none."""
+    """Returns the figures of the newest weights that were evaluated, and their step; empty where there are none."""
     done = list(filter(_complete, _evaluated(trainer)))
     if not done or not _of(SuiteEvaluation, trainer):
         return {}
@@ -203,7 +203,7 @@ def suite_results(trainer: Trainer) -> dict[str, float]:
 
 
 def figures_of(folder: Path) -> dict[str, float]:
-    """The means and figures of a complete evaluation, by their names in the log."""
+    """Returns the means and figures of a complete evaluation, by their names in the log."""
     content = read_suite_results(folder)
     cells = cells_of(content["models"][0])
     return {f"suite/{Path(content['suite']).stem}/{name}": cell["mean"] for name, cell in cells.items()}

@@ -52,7 +52,7 @@ class Throughput(Callback, RunCallback):
         return tokens / places if places > 0 else math.nan
 
     def metrics(self) -> dict[str, float]:
-        """The figures known so far, by the names in the log; `mfu` is the model's FLOPs as a share of the peak."""
+        """Returns the figures so far by their names in the log; `mfu` is the model's FLOPs as a share of the peak."""
         *_, flops, seconds = self._sums
         figures = {"tokens_per_second": self.tokens_per_second, "fill": self.fill}
         if self._peak is not None and flops > 0 and seconds > 0:

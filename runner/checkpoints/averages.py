@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
 
 def read_folder(folder: Path) -> Source:
-    """The weights of a model folder; raises ValueError without `*.safetensors`."""
+    """Returns the weights of a model folder; raises ValueError without `*.safetensors`."""
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise ValueError(f"there is no model in {str(folder)!r}: expected config.json and *.safetensors")
@@ -41,7 +41,7 @@ def read_folder(folder: Path) -> Source:
 
 
 def read_checkpoint(path: Path, ema: bool) -> Source:
-    """The weights in a checkpoint, or with `ema` their running average where there is one of them.
+    """Returns the weights in a checkpoint, or with `ema` their running average where there is one of them.
 
     Raises ValueError for a checkpoint that is damaged, has no average, or is of a model that no run exports, or whose
     tables are differences.
@@ -125,7 +125,7 @@ def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:
 
 
 def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
-    """The weighted mean in at least fp32; of whole numbers, rounded down.
+    """Returns the weighted mean in at least fp32; of whole numbers, rounded down.
 
     Example:
         >>> mean([torch.tensor([1.0]), torch.tensor([4.0])], [2, 1])

@@ -67,7 +67,7 @@ class Checkpoint(Callback):
         self._ends = next((callback.names_of_ends for callback in others if callback.names_of_ends), {})
 
     def state_dict(self) -> State:
-        """The best value so far, the best step when each checkpoint was saved, whether a validation is still to come."""
+        """Returns the best value so far, the best step when each checkpoint was saved, whether a validation is due."""
         due, bests = self._validation_due, [list(pair) for pair in self._bests.items()]
         state = {"best_value": self.best_value, "best_step": self.best_step, "best_loss": self._best_loss}
         return {**state, "validation_due": due, "bests": bests}
@@ -143,7 +143,7 @@ class Checkpoint(Callback):
             _io(trainer).then(lambda: self._written(step, kept))
 
     def _kept(self, step: int) -> set[int]:
-        """The steps whose checkpoints stay once this one is on disk: the thread that writes has no part in the choice."""
+        """Returns the steps whose checkpoints stay once this one is on disk: the writing thread does not choose."""
         saved, first_left_out = sorted(self._bests), self._first_left_out(step + 1)
         # a rewind needs the last one before what it leaves out, a later rewind the next
         before = [old for old in saved if old < first_left_out]
@@ -161,7 +161,7 @@ class Checkpoint(Callback):
                 delete_checkpoint(file)
 
     def results(self) -> dict[str, float]:
-        """The best value of the monitored metric as `objective`, and its step."""
+        """Returns the best value of the monitored metric as `objective`, and its step."""
         best = self.best_value
         return {} if best is None else {"objective": best, "best_step": float(self.best_step)}
 
@@ -190,7 +190,7 @@ class Checkpoint(Callback):
 
 
 def file_name(step: int) -> str:
-    """The name of the checkpoint of a step."""
+    """Returns the name of the checkpoint of a step."""
     return f"step-{step:08d}.ckpt"
 
 
@@ -228,7 +228,7 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
 
 
 def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
-    """The newest whole checkpoint of this run, or else of its parent; raises ValueError where all are damaged."""
+    """Returns the newest whole checkpoint of this run, or else of its parent; raises ValueError where all are damaged."""
     if found := newest_checkpoint(folder.checkpoint_dir):
         return found
     if resume is not None and any(folder.checkpoint_dir.glob("*.ckpt")):
@@ -250,20 +250,20 @@ def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
 
 
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
-    """The whole checkpoint of the highest step in `folder`; damaged ones are skipped with a warning."""
+    """Returns the whole checkpoint of the highest step in `folder`; damaged ones are skipped with a warning."""
     files = [path for path in folder.glob("*.ckpt") if not path.is_symlink()]
     points = map(_resume_point, sorted(files, key=_named_step, reverse=True))
     return next((point for point in points if point), None)
 
 
 def step_of(path: Path) -> int:
-    """The step of a checkpoint, by its name or else by its content."""
+    """Returns the step of a checkpoint, by its name or else by its content."""
     step = _named_step(path)
     return step if step >= 0 else int(entry_of(path, "global_step"))
 
 
 def _named_step(path: Path) -> int:
-    """The step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 without one."""
+    """Returns the step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 without one."""
     found = re.search(r"step[-=](\d+)", path.stem)
     return int(found[1]) if found else -1
 

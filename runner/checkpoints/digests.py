@@ -78,7 +78,7 @@ def state_digest(state: object) -> str:
 
 
 def _contents(tensors: list[Tensor]) -> list[bytes]:
-    """The bytes of each small tensor, and the digest of each other one, read from each device at once."""
+    """Returns the bytes of each small tensor, and the digest of each other one, read from each device at once."""
     found = [b""] * len(tensors)
     for device in {tensor.device for tensor in tensors}:
         places = [place for place, tensor in enumerate(tensors) if tensor.device == device]

@@ -88,7 +88,7 @@ class AtomicCheckpointIO(CheckpointIO):
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
     ) -> State:
-        """The checkpoint in `path`; ValueError where it is damaged or holds more than plain values and tensors."""
+        """Returns the checkpoint in `path`; ValueError if it is damaged or holds more than plain values and tensors."""
         self.wait()
         if (damage := damage_of(Path(path))) is not None:
             raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
@@ -129,7 +129,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def copy(self, state: Found) -> Found:
-        """The state with its tensors copied to the CPU; shared ones stay shared. The last copy becomes invalid."""
+        """Returns the state with its tensors copied to the CPU; shared ones stay shared. The copy before is lost."""
         with self._lock:
             for kind, buffer in self._used:
                 self._free[kind].append(buffer)
@@ -208,7 +208,7 @@ def _has_buffer(tensor: Tensor) -> bool:
 
 
 def _kind(tensor: Tensor) -> Kind:
-    """The kind of a tensor; a copy with other strides would round differently in later products."""
+    """Returns the kind of a tensor; a copy with other strides would round differently in later products."""
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.is_cuda
 
 
@@ -247,7 +247,7 @@ def entry_of(path: Path, name: str) -> Any:
 
 
 def weight_types(path: Path) -> dict[str, torch.dtype]:
-    """The type of each floating point weight in a checkpoint, by its name in the module; read without the tensors."""
+    """Returns the type of each floating point weight in a checkpoint, by its name in the module; reads no tensors."""
     stored: Any = sharded.PlainReader(path).read_metadata().state_dict_metadata if path.is_dir() else {}
     state = (entry_of(path, "state_dict") or {}).items()
     tensors = {name: stored[one[1]].properties if isinstance(one, tuple) else one for name, one in state}
@@ -255,7 +255,7 @@ def weight_types(path: Path) -> dict[str, torch.dtype]:
 
 
 def damage_of(path: Path) -> str | None:
-    """The damage of a checkpoint, by the checksums in its archives; None where it is whole."""
+    """Returns the damage of a checkpoint, by the checksums in its archives; None where it is whole."""
     try:
         return sharded.damage_of_shards(path) if path.is_dir() else sharded.bad_checksum(path)
     except (zipfile.BadZipFile, OSError, EOFError, UnpicklingError, AttributeError) as error:

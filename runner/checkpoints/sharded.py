@@ -156,7 +156,7 @@ def join(rest: object, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def read_whole(path: Path) -> State:
-    """The checkpoint with whole tensors on the CPU."""
+    """Returns the checkpoint with whole tensors on the CPU."""
     reader, rest = PlainReader(path), read_rest(path)
     tensors = {}
     for name, entry in reader.read_metadata().state_dict_metadata.items():
@@ -169,7 +169,7 @@ def read_whole(path: Path) -> State:
 
 
 def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> State:
-    """The checkpoint with this rank's shards, as those of the model; raises ValueError for another model; collective."""
+    """Returns the checkpoint with this rank's shards, as the model's; raises ValueError for another model; collective."""
     rest = read_rest(path)
     tensors: dict[str, Tensor] = {}
 
@@ -191,12 +191,12 @@ def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list
 
 
 def read_rest(path: Path) -> State:
-    """The contents of `rest.pt`, with (`SHARD`, name) for tensors in shards; never runs code."""
+    """Returns the contents of `rest.pt`, with (`SHARD`, name) for tensors in shards; never runs code."""
     return torch.load(path / REST, map_location="cpu", weights_only=True)
 
 
 def damage_of_shards(path: Path) -> str | None:
-    """The damage of a checkpoint folder, by the checksums in its files; None where it is whole."""
+    """Returns the damage of a checkpoint folder, by the checksums in its files; None where it is whole."""
     if damage := bad_checksum(path / REST):
         return f"{REST}: {damage}"
     for part in PlainReader(path).read_metadata().storage_data.values():
@@ -208,21 +208,21 @@ def damage_of_shards(path: Path) -> str | None:
 
 
 def bad_checksum(file: Path | io.BytesIO) -> str | None:
-    """The first member of an archive that fails its checksum, in words; None where all pass."""
+    """Returns the first member of an archive that fails its checksum, in words; None where all pass."""
     with zipfile.ZipFile(file) as archive:
         bad = archive.testzip()
     return f"{bad} fails its checksum" if bad else None
 
 
 def save_error(path: Path, error: BaseException) -> OSError:
-    """The error of a checkpoint that could not be written."""
+    """Returns the error of a checkpoint that could not be written."""
     return OSError(
         f"cannot save the checkpoint {str(path)!r}: {_reason(error)}. Earlier checkpoints are intact"
     )
 
 
 def _reason(error: BaseException) -> str:
-    """The first reason of the ranks, in one line."""
+    """Returns the first reason of the ranks, in one line."""
     causes = list(error.failures.values()) if isinstance(error, CheckpointException) else []
     cause: BaseException | None = causes[0][0] if causes else error
     while cause is not None and not isinstance(cause, OSError):  # torch closes its file, and fails again

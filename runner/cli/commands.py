@@ -140,7 +140,7 @@ def _run(words: list[str]) -> None:
 
 
 def parser_of(name: str) -> ArgumentParser:
-    """The argument parser of a command other than `train` and `plan`."""
+    """Returns the argument parser of a command other than `train` and `plan`."""
     module = _module_of(name)
     about = module.__doc__ or ""
     form = RawDescriptionHelpFormatter
@@ -166,7 +166,7 @@ class _Parser(ArgumentParser):
 
 
 def command_first(words: list[str]) -> list[str]:
-    """The words of a command line whose first words are flags, behind the subcommand that these stand before.
+    """Returns the words of a command line whose first words are flags, behind the subcommand that these stand before.
 
     Raises ValueError for a subcommand behind settings.
 
@@ -187,7 +187,7 @@ def command_first(words: list[str]) -> list[str]:
 
 
 def command_of(words: list[str]) -> tuple[str, list[str]]:
-    """The command and its words, `train` for settings alone; raises ValueError if the first word is neither."""
+    """Returns the command and its words, `train` for settings alone; raises ValueError if the first word is neither."""
     if words[1:] and (two := " ".join(words[:2])) in COMMANDS:
         return two, words[2:]
     first = words[0] if words else ""

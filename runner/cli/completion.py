@@ -100,7 +100,7 @@ def _files(start: str) -> list[str]:
 
 
 def _runs() -> list[str]:
-    """The folders of the newest 20 runs."""
+    """Returns the folders of the newest 20 runs."""
     noted = glob("outputs/*/*/status.json")
     return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:20]]
 

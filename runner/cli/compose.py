@@ -41,7 +41,7 @@ def prepare() -> None:
 
 
 def of_width(factor: str | int, *, _root_: DictConfig) -> int:
-    """The width times a factor such as `1/64`, as `${of_width:1/64}`; raises ValueError for no whole number."""
+    """Returns the width times a factor such as `1/64`, as `${of_width:1/64}`; raises ValueError for no whole number."""
     size = Fraction(str(factor)) * int(_root_.model.hidden_size)
     if size.denominator > 1:
         raise ValueError(f"model.hidden_size={_root_.model.hidden_size} times {factor} is no whole number")
@@ -75,13 +75,13 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
-    """The config of a command with these overrides, Hydra's own part included, within `initialized`."""
+    """Returns the config of a command with these overrides, Hydra's own part included, within `initialized`."""
     check_words(overrides)
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
 
 
 def overrides_of(config: DictConfig) -> list[str]:
-    """The overrides that compose a config: options, then settings that differ; ValueError if no overrides do."""
+    """Returns the overrides that compose a config: options, then settings that differ; ValueError if no overrides do."""
     wanted, default = _plain(config), _plain(compose([]))
     words: list[str] = []
     for group in (name for name in OPTIONS if "/" not in name):
@@ -95,13 +95,13 @@ def overrides_of(config: DictConfig) -> list[str]:
 
 
 def composing_words(config: DictConfig) -> list[str]:
-    """The overrides that compose the config of a run without the folders of configs that it was begun with."""
+    """Returns the overrides that compose the config of a run without the folders of configs that it was begun with."""
     with initialized():
         return overrides_of(config)
 
 
 def _option_words(group: str, node: Settings) -> list[str]:
-    """The overrides that choose the closest option of a group, or write out a component of the user's own."""
+    """Returns the overrides that choose the closest option of a group, or write out a component of the user's own."""
     if option_of(group, node) is None:
         return [f"~{group}", f"++{group}={literal(node)}"]
     same = [name for name, option in OPTIONS[group].items() if target_of(option) == target_of(node)]
@@ -116,7 +116,7 @@ def _distance(node: Settings, base: Settings) -> tuple[int, int]:
 
 
 def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator[str]:
-    """The overrides that change `base`, as composed, to `wanted`, which may be older than settings that came later."""
+    """Yields the overrides that change `base`, as composed, to `wanted`, which may lack newer settings."""
     later = LATER.get(prefix.removesuffix("."), {})
     missing = (name for name in base if name not in wanted)
     yield from (f"~{prefix}{name}" for name in missing if name not in later or base[name] != later[name])
@@ -133,7 +133,7 @@ def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator
 
 
 def _plain(config: DictConfig) -> Settings:
-    """The unresolved settings, without Hydra's own and the `resolved` values of a run."""
+    """Returns the unresolved settings, without Hydra's own and the `resolved` values of a run."""
     return {name: value for name, value in settings_in(config).items() if name not in ("hydra", "resolved")}
 
 
@@ -148,7 +148,7 @@ def check_words(words: Sequence[str]) -> None:
 
 
 def flags_first(words: Sequence[str]) -> list[str]:
-    """The words of a command, flags first, as Hydra requires; raises ValueError for a flag that Hydra does not know."""
+    """Returns the words of a command, flags first, as Hydra requires; raises ValueError for a flag unknown to Hydra."""
     check_words(words)
     parser = hydra_parser()
     parser.error = _refuse  # type: ignore[method-assign]

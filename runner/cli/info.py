@@ -70,7 +70,7 @@ def _listing_content(loader: ConfigLoader) -> Content:
 
 
 def _listing(content: Content) -> Iterator[str]:
-    """The same, a line for each."""
+    """Yields the same, a line for each."""
     for each in content["groups"]:
         default = f" (default {each['default']})" if each["default"] else ""
         yield f"{_bold(each['group'])}{default}: {each['about']}"
@@ -89,7 +89,7 @@ def _named(words: list[str]) -> list[str]:
 
 
 def _details_content(words: list[str], loader: ConfigLoader) -> Content:
-    """The fields of the groups that are named; without any, those that the overrides and the recipe change."""
+    """Returns the fields of the groups that are named; without any, those that the overrides and the recipe change."""
     if words[0].partition("=")[0] == SUITES:
         return {"suites": _suites(words[0], loader)}
     if words == [SCALES]:
@@ -115,7 +115,7 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
 
 
 def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterator[str]:
-    """The same in lines."""
+    """Yields the same in lines."""
     if "fields" not in content:
         ((kind, found),) = content.items()
         for name, header in found.items():
@@ -137,7 +137,7 @@ def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterat
 
 
 def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:
-    """The header of the suite that a word names, or those of all, as lines by name."""
+    """Returns the header of the suite that a word names, or those of all, as lines by name."""
     name, known = word.partition("=")[2], names_on_search_path(loader, SUITES)
     if name and name not in known:
         raise ValueError(f"there is no suite {name!r}; there are: {', '.join(known)}{suggest(name, known)}")
@@ -145,7 +145,7 @@ def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:
 
 
 def _scales(loader: ConfigLoader) -> dict[str, list[str]]:
-    """The header of each scale, and the recipes that have it."""
+    """Returns the header of each scale, and the recipes that have it."""
     names = names_on_search_path(loader, SCALES)
     recipes = {name: ", ".join(names_on_search_path(loader, f"{RECIPES}/{name}")) for name in names}
     return {name: [*_comment(loader, f"{SCALES}/{name}"), f"Recipes: {recipes[name]}"] for name in names}
@@ -166,7 +166,7 @@ def _rows(config: DictConfig, group: str) -> Iterator[Row]:
 
 
 def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: DictConfig) -> Iterator[Row]:
-    """The fields of an option; those of a user's own YAML file have the types of their values."""
+    """Yields the fields of an option; those of a user's own YAML file have the types of their values."""
     values = OmegaConf.to_container(node, resolve=False)
     assert isinstance(values, dict)
     known = {field.name: field for field in fields_of(option, prefix)} if option else {}
@@ -222,7 +222,7 @@ def _summary(loader: ConfigLoader, group: str, name: str) -> str:
 
 
 def _comment(loader: ConfigLoader, config: str) -> list[str]:
-    """The comment at the top of a YAML file on Hydra's search path."""
+    """Returns the comment at the top of a YAML file on Hydra's search path."""
     file = file_on_search_path(loader, config)
     lines = [line for line in file.read_text().splitlines() if line.startswith("#")] if file else []
     return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]

@@ -50,7 +50,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _runs_of(folder: Path) -> list[Run]:
-    """The run in a folder, or the runs in it, else all that lie deeper; raises as `load_run` where there is none."""
+    """Returns the run in a folder, or the runs in it, else all deeper ones; raises as `load_run` where there is none."""
     try:
         return runs_in(folder)
     except ValueError:

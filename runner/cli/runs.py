@@ -89,7 +89,7 @@ def list_runs(arguments: Namespace) -> None:
 
 
 def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
-    """The line or the entry of a run; None where it does not match. Whatever its files hold, other runs are listed."""
+    """Returns the line or the entry of a run; None where it does not match. Damaged files do not end the list."""
     try:
         name = str(run.path.relative_to(arguments.outputs))
         if not (
@@ -164,7 +164,7 @@ def all_runs(outputs: Path) -> list[Run]:
 
 
 def find_run(outputs: Path, name: str) -> Run:
-    """The run of a folder, or the run with this part of a name; raises ValueError if none, or several, have it."""
+    """Returns the run of a folder, or the run with this part of a name; raises ValueError if none or several do."""
     if (Path(name) / "status.json").is_file():
         return Run(Path(name))
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}

@@ -23,7 +23,7 @@ SIMPLE = {int: "integer", float: "number", bool: "boolean", type(None): "null", 
 
 
 def schema() -> Schema:
-    """The schema of a recipe; `$defs` has one for each option, such as `optimizer.adamw`."""
+    """Returns the schema of a recipe; `$defs` has one for each option, such as `optimizer.adamw`."""
     options = [(group, name, node) for group, nodes in OPTIONS.items() for name, node in nodes.items()]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -102,7 +102,7 @@ def _property(field: Field) -> Schema:
 
 
 def _kinds(annotation: Any) -> list[Schema]:
-    """The schemas of a type's alternatives; empty for Any."""
+    """Returns the schemas of a type's alternatives; empty for Any."""
     if annotation is Any:
         return []
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:

@@ -57,7 +57,7 @@ class Call:
         return self.made(*args, **taken)
 
     def with_keywords(self, keywords: Mapping[str, Any]) -> "Call":
-        """The same call with other settings of the node."""
+        """Returns the same call with other settings of the node."""
         return replace(self, keywords=keywords)
 
     def made(self, *args: object, **values: object) -> Any:
@@ -81,7 +81,7 @@ class Call:
             raise ValueError(f"{self.path}: {self.name} refuses these settings: {kind}{reason}") from error
 
     def _hint(self) -> str:
-        """The name that was meant by an unknown setting, else all names."""
+        """Returns the name that was meant by an unknown setting, else all names."""
         names, takes_any = parameters(self.func)
         unknown = next((name for name in self.keywords if name not in names), None)
         meant = suggest(unknown, names) if unknown and not takes_any else ""
@@ -101,7 +101,7 @@ _signature = lru_cache(256)(inspect.signature)
 
 @lru_cache(256)
 def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
-    """The named parameters of a target, and whether it takes any other name as well.
+    """Returns the named parameters of a target, and whether it takes any other name as well.
 
     `**settings` of a class are the parameters of its base class; of a library's class they count as none, as nothing
     there knows the values of a run.

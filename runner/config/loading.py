@@ -90,7 +90,7 @@ class CustomCodeRefused(ValueError):
 
 
 def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
-    """The files of a model, here or on the hub, that choose what transformers does with it.
+    """Yields the files of a model, here or on the hub, that choose what transformers does with it.
 
     `options` get the commit of the first as the revision to load, so that none is changed, or asked for, after the check.
     """
@@ -227,7 +227,7 @@ def _longest_mapped(charsmap: str) -> int:
 
 
 def cannot_load(name_or_path: str, error: Exception) -> ValueError:
-    """The error for a model that transformers, safetensors or pickle cannot load: one line, and what would be right."""
+    """Returns the error for a model that transformers, safetensors or pickle cannot load: one line with the remedy."""
     reason = _reason(error)
     if isinstance(error, EOFError):
         reason = "a file of its weights is empty"
@@ -254,20 +254,20 @@ def cannot_load(name_or_path: str, error: Exception) -> ValueError:
 
 
 def cannot_build(architecture: str, config: Mapping[str, Any], error: Exception) -> ValueError:
-    """The error for a config that transformers builds no model of: one line, with the field where it is known."""
+    """Returns the error for a config that transformers builds no model of: one line, with the field where it is known."""
     field = field_of(config, error) if isinstance(error, KeyError) else None
     reason = f"model.config.{field} is not known to it" if field else _reason(error)
     return ValueError(f"transformers builds no {architecture} of this config: {reason}")
 
 
 def _reason(error: Exception) -> str:
-    """The first line of an error, with the next one where it ends with a colon."""
+    """Returns the first line of an error, with the next one where it ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 
 
 def field_of(config: Mapping[str, Any], error: KeyError) -> str | None:
-    """The field of a config whose value was looked up in vain, such as `hidden_act='nope'`; None where it is none.
+    """Returns the field of a config whose value was looked up in vain, such as `hidden_act='nope'`; else None.
 
     Example:
         >>> field_of({"hidden_size": 8, "hidden_act": "nope"}, KeyError("nope"))

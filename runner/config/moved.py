@@ -25,7 +25,7 @@ GROUPS = ("data", "model", "objective")
 
 
 def begun_in(folder: Path) -> list[Path]:
-    """The folders that relative paths of a run lead from, as far as they are here, and of the runs it is a branch of.
+    """Returns the folders that relative paths of a run lead from, as far as they are here, and of its parents.
 
     First those where a new place of its data was typed, the last one before others, then the one it was begun in.
     """
@@ -58,7 +58,7 @@ def from_begin(config: DictConfig, folder: Path) -> DictConfig:
 
 
 def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
-    """The completed config of a run, whose relative paths lead from where it was begun.
+    """Returns the completed config of a run, whose relative paths lead from where it was begun.
 
     `allowed` are settings that let code of others run, beside those that the user has begun the run with.
     """
@@ -68,7 +68,7 @@ def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
 
 
 def with_data(config: DictConfig, folder: Path) -> DictConfig:
-    """The same, of a run that reads its data; raises FileNotFoundError for files of data that are gone."""
+    """Returns the same, of a run that reads its data; raises FileNotFoundError for files of data that are gone."""
     found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
     if not had or (noted := config_of(Run(folder))) is None:
         return found
@@ -99,7 +99,7 @@ def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
 
 @cache
 def path_settings() -> frozenset[str]:
-    """The names of settings that may hold a path.
+    """Returns the names of settings that may hold a path.
 
     Example:
         >>> sorted({"source", "teacher", "max_length"} & path_settings())
@@ -124,7 +124,7 @@ def _exists(path: Path) -> bool:
 
 
 def config_of(run: Run) -> DictConfig | None:
-    """The config that a run's folder holds, without what every `auto` came to; None where it cannot be read."""
+    """Returns the config that a run's folder holds, without what every `auto` came to; None where it cannot be read."""
     try:
         return run.config
     except ValueError:

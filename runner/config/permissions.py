@@ -128,7 +128,7 @@ def _not_own(
 
 
 def _refusal(refused: Sequence[reach.Reached]) -> ValueError:
-    """The error for settings that are not the user's own: what is wrong with the first, and what to type for all."""
+    """Returns the error for settings that are not the user's own: what is wrong with the first, what to type for all."""
     key, _, used, why = refused[0]
     counts = "it counts on the command line" + " alone" * (why == reach.RUNS)
     words = {one.key: shlex.quote(f"{one.key}={_typeable(one.value)}") for one in refused}
@@ -145,7 +145,7 @@ def _typeable(value: object) -> str:
 
 
 def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[str]:
-    """The words of a command, by default this one, that reach further: resuming a folder without a seal needs them again.
+    """Returns the words of a command, by default this one, that reach further: to resume without a seal needs them again.
 
     Of two for one setting the later counts.
     """
@@ -161,7 +161,7 @@ def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[st
 
 
 def words_of(config: DictConfig) -> list[str]:
-    """The words that give another command the permissions of the run of a config, which has been checked."""
+    """Returns the words that give another command the permissions of the run of a config, which has been checked."""
     names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
     return [f"{name}={literal(reach.plain(config[name]))}" for name in names if config.get(name)]
 
@@ -261,7 +261,7 @@ def _content(file: Path, changed: int) -> Settings:
 
 
 def _own_texts(words: Iterable[str]) -> str:
-    """The words of a command, and all texts in configs of the user's own and in options of installed packages."""
+    """Returns the words of a command, and all texts in configs of the user's own and in options of installed packages."""
     values = (value for content in _own_contents() for _, value in leaves(content))
     texts = (value for value in values if isinstance(value, str))
     return "\n".join(chain(words, texts, (default for _, default in _defaults())))

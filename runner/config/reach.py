@@ -103,12 +103,12 @@ def covers(starts: Iterable[str], address: str) -> bool:
 
 
 def addresses_in(text: str) -> list[str]:
-    """The addresses in a text, such as a command or a file of YAML."""
+    """Returns the addresses in a text, such as a command or a file of YAML."""
     return [part for found in _ADDRESSES.findall(text) for part in found.split("::") if "://" in part]
 
 
 def variables_in(text: str) -> list[str]:
-    """The variables of the environment that a text looks up.
+    """Returns the variables of the environment that a text looks up.
 
     Example:
         >>> variables_in("${oc.env:HOME}/${oc.env:TEAM,none}")
@@ -118,7 +118,7 @@ def variables_in(text: str) -> list[str]:
 
 
 def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
-    """The settings of a config, or of Hydra's part of it, that reach outside of the run."""
+    """Yields the settings of a config, or of Hydra's part of it, that reach outside of the run."""
     if not of_hydra:
         # the latter count where a run begins
         others = ("hydra",) if "hydra" in config else ("outputs", "resume")
@@ -194,7 +194,7 @@ def _used(parent: Any, name: Any, value: Any) -> Any:
 
 
 def keys_that_run_code() -> set[str]:
-    """The keys of settings that let code of others run."""
+    """Returns the keys of settings that let code of others run."""
     options = [(f"{group}.", option) for group, named in OPTIONS.items() for option in named.values()]
     return {
         prefix.replace("/", ".") + name
@@ -247,7 +247,7 @@ def given_by(word: str) -> tuple[DictConfig, ...]:
 
 
 def value_at(config: object, key: str) -> Any:
-    """The value at a key as it stands, interpolations unresolved; None where there is none."""
+    """Returns the value at a key as it stands, interpolations unresolved; None where there is none."""
     value: Any = config
     for part in re.findall(r"[^.\[\]]+", key):
         value = noted(value) if OmegaConf.is_config(value) else value

@@ -29,7 +29,7 @@ def skipped_batches(folder: Path) -> Pairs:
 
 
 def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, Any]]) -> Pairs:
-    """The global batches that a config and the notes of rewinds leave out together."""
+    """Returns the global batches that a config and the notes of rewinds leave out together."""
     return merged([*(given or []), *(note["batches"] for note in notes)])
 
 
@@ -40,7 +40,7 @@ def leave_out_rewinds(config: DictConfig, folder: Path) -> None:
 
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
-    """The rewinds of a run by `status.json`, or by `manifest.json` where that is lost; what is damaged is left out."""
+    """Returns the rewinds of a run by `status.json`, or by `manifest.json` where that is lost; without damaged ones."""
     found = Run(folder).status.get(NOTED) or read_manifest(folder).get(NOTED)
     return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
 
@@ -52,7 +52,7 @@ def _is_whole(note: object) -> bool:
 
 
 def own_rewinds(folder: Path) -> list[dict[str, Any]]:
-    """The rewinds of a run, without those of the run that it has branched from."""
+    """Returns the rewinds of a run, without those of the run that it has branched from."""
     return [note for note in noted_rewinds(folder) if not note.get("inherited")]
 
 

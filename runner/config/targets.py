@@ -84,7 +84,7 @@ def allow_targets(names: Iterable[str]) -> None:
 
 
 def group_of(path: str) -> str | None:
-    """The group that the node at a key is a component of; None inside of one, and elsewhere."""
+    """Returns the group that the node at a key is a component of; None inside of one, and elsewhere."""
     head, _, name = path.rpartition(".")
     for group in KINDS:
         if name and group.replace("/", ".") == (head if group in COLLECTIONS else path):
@@ -122,7 +122,7 @@ def check_target(target: str, path: str) -> None:
 
 
 def locate(target: str, path: str) -> Callable[..., Any]:
-    """The class or function that the node at this key of a config names; raises as `check_target` does."""
+    """Returns the class or function that the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
     group, target = group_of(path), canonical(target)
     found: Callable[..., Any] = _located(target)
@@ -167,7 +167,7 @@ def _is_listed(name: str) -> bool:
 
 @cache
 def built_in_targets() -> frozenset[str]:
-    """The targets of Hydra's own launcher and sweeper, of which it has an option `basic` each."""
+    """Returns the targets of Hydra's own launcher and sweeper, of which it has an option `basic` each."""
     plugins()  # which register them
     store = ConfigStore.instance()
     return frozenset(
@@ -178,7 +178,7 @@ def built_in_targets() -> frozenset[str]:
 
 @cache
 def _plugins() -> frozenset[str]:
-    """The packages, or single modules, that have an entry point of ours: whoever installed them has trusted them."""
+    """Returns the packages and modules with an entry point of ours: they are trusted, as they were installed."""
     modules = (plugin.module for plugin in entry_points(group="tiryns.plugins"))
     packages = {module.rpartition(".")[0] or module for module in modules}
     return frozenset(name for name in packages if name.partition(".")[0] not in _NOT_THE_USERS)
@@ -191,7 +191,7 @@ def _is_public(target: str) -> bool:
 
 
 def _located(target: str) -> Any:
-    """The module, class or function of a dotted name; `runner.NAME` is ours, or the user's where there is none."""
+    """Returns the module, class or function of a dotted name; `runner.NAME` is ours, else the user's."""
     try:
         ours = target.startswith("runner.") and find_spec(".".join(["tiryns", *target.split(".")[:2]]))
         return _attribute(f"tiryns.{target}" if ours else target)
@@ -203,7 +203,7 @@ def _located(target: str) -> Any:
 
 
 def dotted(found: object) -> Any:
-    """The object of a dotted name that code, not a config, has given; anything but a string is returned as it is."""
+    """Returns the object of a dotted name that code, not a config, has given; anything but a string stays as it is."""
     try:
         return _attribute(found) if isinstance(found, str) else found
     except (AttributeError, ImportError) as error:

@@ -46,7 +46,7 @@ class PhaseCollators:
         self.timeline = Timeline([phase.name for phase in phases], [phase.steps for phase in phases])
 
     def at(self, number: int, num_steps: int) -> tuple[Collate, float]:
-        """The collator of a global batch, counted from 0, and how much is done, 0 to 1; the run has `num_steps`."""
+        """Returns the collator of a global batch, counted from 0, and the share done, 0 to 1; the run has `num_steps`."""
         phase = self.phases[self.timeline.at(number)]
         if phase.collator is None:
             return self.collator, number / num_steps
@@ -91,7 +91,7 @@ class LengthWarmup:
         return cls(first, last, steps, tuple(special_ids))
 
     def at(self, step: int, sequences: GatheredSequences) -> GatheredSequences:
-        """The sequences as a step sees them, counted from 0."""
+        """Returns the sequences as a step sees them, counted from 0."""
         if step >= self.steps:
             return sequences
         limit = self.first + (self.last - self.first) * step // self.steps
@@ -246,7 +246,7 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 
 def figures_of(share: Share) -> dict[str, float]:
-    """The figures of a share, which add up over the ranks to those of the global batch."""
+    """Returns the figures of a share, which add up over the ranks to those of the global batch."""
     figures: dict[str, float] = {"weight": float(share["weight"])}
     figures |= {name: float(share[name]) for name in FIGURES}
     return figures | {f"denominators/{name}": count for name, count in share.get("denominators", {}).items()}

@@ -73,7 +73,7 @@ def by_name(sources: object, name: str) -> dict[str, Any]:
 
 
 def all_problems(error: ValueError, data: Any) -> ValueError:
-    """The error that reading finetuning `data` ended with, and those that follow once its cures are assumed.
+    """Returns the error that reading finetuning `data` ended with, and those that follow once its cures are assumed.
 
     Each error with `settings` (see `AdvisedError`) is cured by them, and the files are read again, until they can be used
     or an error has no cure. Of several problems the message ends in all settings to add.
@@ -107,7 +107,7 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
 
 
 def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | None]:
-    """The data with further settings once it is read, and what that ended with."""
+    """Returns the data with further settings once it is read, and what that ended with."""
     trial = object.__new__(type(data))
     trial.set_up(replace(data.settings, **{n: v[0] if isinstance(v, tuple) else v for n, v in cures.items()}))
     trial.sources = data.sources
@@ -123,7 +123,7 @@ def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | Non
 
 
 def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
-    """The error with several problems, or a single one with more to say."""
+    """Returns the error with several problems, or a single one with more to say."""
     told, count, add = problems[0], len(problems), ""
     if count > 1:
         numbered = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))

@@ -129,7 +129,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return make_sampler(dataset=self.whole, num_epochs=length[0], num_batches=length[1])
 
     def _in_phases(self, whole: GlobalBatchSampler) -> GlobalBatchSampler:
-        """The order of a run with phases, given that without; ValueError for one that cannot be divided."""
+        """Returns the order of a run with phases, given that without; ValueError for one that cannot be divided."""
         if not self.parts:
             return whole
         orders, draws = self._draws(whole)
@@ -151,12 +151,12 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return order if isinstance(order, Phased) else None
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
-        """The orders of all sets of training samples, and what each phase draws of them."""
+        """Returns the orders of all sets of training samples, and what each phase draws of them."""
         drawn = [Draws(part.steps, (0,), (1,), None, self._sizes(part, self.whole)) for part in self.parts]
         return [cast(SeamlessSampler, whole)], drawn
 
     def _sizes(self, part: PhaseParts, samples: GatheredSequences) -> SeamlessSampler | None:
-        """The sampler that tells the batch sizes of a phase on some samples, if it has its own."""
+        """Returns the sampler that tells the batch sizes of a phase on some samples, if it has its own."""
         if part.make_sampler is None:
             return None
         made = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
@@ -179,13 +179,13 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return self._loader(self.train_batches(*replica_of(self.trainer)[:2]), self.start, self.num_workers)
 
     def transfer_batch_to_device(self, batch: object, device: torch.device, dataloader_idx: int) -> Any:
-        """The batch on `device`; on a CPU it is returned as it is."""
+        """Returns the batch on `device`; on a CPU it is returned as it is."""
         if device.type == "cpu":
             return batch
         return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
-        """The shares of one of `num_ranks` ranks."""
+        """Returns the shares of one of `num_ranks` ranks."""
         phases = PhaseCollators(self.parts, self.collator) if self.parts else None
         given = (self.collator, self.seed, MASK_STREAM, rank, num_ranks, *self.partitioning)
         return GlobalBatches(self.train, self.sampler, *given, self.length_warmup, phases)
@@ -206,7 +206,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return loaders
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of consumed global batches, and the fingerprints of order and data."""
+        """Returns the number of consumed global batches, and the fingerprints of order and data."""
         assert self.trainer is not None
         return {
             "global_batches": self.trainer.global_step,
@@ -215,7 +215,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         }
 
     def _order_until(self, step: int) -> Fingerprint:
-        """The sampler's fingerprint, with the global batches alone that were left out before those of `step`, and the
+        """Returns the sampler's fingerprint, with the global batches alone left out before those of `step`, and the
         phases alone that have begun."""
         fingerprint, pairs = self.order_fingerprint(), passed(step, self.skipped)
         kept = {name: value for name, value in fingerprint.items() if name not in (SKIPPED, PHASES)}

@@ -41,7 +41,7 @@ def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
 
 
 def gathered(mine: object, replica: Replica) -> list[Any]:
-    """The objects of all replicas, in order; a collective operation. Without torch.distributed, only this one's."""
+    """Returns the objects of all replicas, in order; a collective operation. Without torch.distributed only its own."""
     replicas: list[Any] = [None] * replica.size
     replicas[replica.rank] = mine
     if replica.size > 1 and torch.distributed.is_initialized():

@@ -85,7 +85,7 @@ def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], 
 
 
 def samples_named(given: object, data: RunData) -> NDArray[np.int64]:
-    """The numbers of the samples [D], ascending; raises ValueError for none, all, and numbers that no sample has."""
+    """Returns the numbers of the samples [D], ascending; raises ValueError for none, all, and unknown numbers."""
     numbers = given if isinstance(given, list) else [given]
     if all(type(number) is int for number in numbers):  # true is no sample
         found = np.array(numbers, np.int64)
@@ -109,7 +109,7 @@ def samples_named(given: object, data: RunData) -> NDArray[np.int64]:
 
 
 def _numbers_of(given: str, data: RunData) -> Iterator[int]:
-    """The samples of a source, those that a file lists, or those that hold a text."""
+    """Yields the samples of a source, those that a file lists, or those that hold a text."""
     if given.startswith(SOURCE):
         name, names = given.removeprefix(SOURCE), getattr(data.train, "source_names", [])
         if name not in names:
@@ -137,7 +137,7 @@ def _numbers_of(given: str, data: RunData) -> Iterator[int]:
 
 
 def substitutes_of(left_out: NDArray[np.int64], data: RunData) -> NDArray[np.int64]:
-    """The next sample of the same set that is not left out [D], after the last one the first; ValueError without one."""
+    """Returns the next sample of the same set that is not left out [D], cyclically; ValueError without one."""
     sizes = [len(store.data.train) for store in data.stores] or [len(data.train)]
     ends = np.cumsum(sizes)
     found = np.empty_like(left_out)

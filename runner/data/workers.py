@@ -44,7 +44,7 @@ class SerializedBatch:
 
 
 def serialize_batch(batch: T) -> T | SerializedBatch:
-    """The batch, in a loader process as a `SerializedBatch`."""
+    """Returns the batch, in a loader process as a `SerializedBatch`."""
     return batch if get_worker_info() is None else SerializedBatch(batch)
 
 
@@ -137,7 +137,7 @@ class WorkerDeath(RuntimeError):
 
 
 def replacing(begin: Callable[[int], tuple[Iterator[T], int]], first: int, unit: str) -> Iterator[T]:
-    """The batches of `begin(first)`, whose processes start now; where some are killed, new ones go on.
+    """Returns the batches of `begin(first)`, whose processes start now; where some are killed, new ones go on.
 
     `begin(n)` returns batches, and how many of them come before number n; `unit` is what a batch is called.
     """
@@ -170,7 +170,7 @@ def _replaced(
 
 
 def fetch(batches: Iterator[object]) -> Any:
-    """The next batch, or `END`.
+    """Returns the next batch, or `END`.
 
     Raises:
         WorkerDeath: a loader process of these batches was killed.
@@ -243,7 +243,7 @@ watch = Watch()
 
 
 def begun(iterate: Callable[[], T], num_workers: int) -> T:
-    """The iterator that `iterate` returns, and whose processes it starts, for `fetch` to read."""
+    """Returns the iterator that `iterate` returns, and whose processes it starts, for `fetch` to read."""
     if not num_workers:
         return iterate()
     wait_before_fork(num_workers)

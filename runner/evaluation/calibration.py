@@ -31,7 +31,7 @@ PROBABILITIES = "probabilities"
 
 
 def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | None = None) -> Numbers:
-    """The expected calibration error of each row of `weights` [R, D]; without them that of the examples as they are [1].
+    """Returns the expected calibration error of each row of `weights` [R, D]; without them of the examples alone [1].
 
     Examples are put into 15 bins by the probability of the predicted class. The error is the mean over the examples of
     |accuracy - mean confidence| of their bin (arXiv 1706.04599, equation 3).
@@ -45,7 +45,7 @@ def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | 
 
 
 def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
-    """The softmax of the logits divided by a temperature: above 1 it is less sure.
+    """Returns the softmax of the logits divided by a temperature: above 1 it is less sure.
 
     Example:
         >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
@@ -57,7 +57,7 @@ def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
 
 
 def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
-    """The temperature with the least mean cross-entropy, from 0.01 to 100, found by bisection: the loss is convex in 1/T.
+    """Returns the temperature with the least mean cross-entropy, from 0.01 to 100, by bisection: it is convex in 1/T.
 
     Example:
         >>> round(fitted_temperature(np.array([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])), 3)
@@ -74,7 +74,7 @@ def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
 
 
 def set_threshold(probabilities: Numbers, true: Classes) -> float:
-    """The least probability of a class in a set, from examples that the model was not trained on.
+    """Returns the least probability of a class in a set, from examples that the model was not trained on.
 
     With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
     conformal prediction, arXiv 2107.07511, section 1). It is 0, all classes, where there are too few examples.
@@ -127,7 +127,7 @@ def fitted(name: str, predictions: Predictions) -> Fitted:
 
 
 def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> Entry:
-    """The `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples.
+    """Returns the `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples.
 
     Resamples are of examples: the words of a sentence are drawn together.
     """

@@ -31,7 +31,7 @@ class LinearProbe(NamedTuple):
     penalty: float
 
     def logits(self, features: Tensor) -> Tensor:
-        """The logits [D, C] of features [D, H], float64."""
+        """Returns the logits [D, C] of features [D, H], float64."""
         standardised = (features.double() - self.mean) / self.scale
         return standardised @ self.weights[:-1] + self.weights[-1]
 
@@ -39,7 +39,7 @@ class LinearProbe(NamedTuple):
 def fit_probe(
     features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[LinearProbe], float]
 ) -> LinearProbe:
-    """The probe of the penalty with the best `accuracy`, on validation examples; of equal ones the strongest penalty.
+    """Returns the probe of the penalty with the best `accuracy`, on validation examples; if equal the strongest penalty.
 
     A probe minimises the mean cross-entropy of its training examples plus penalty / 2 times the squared weights, those of
     the bias left out, by full-batch L-BFGS in float64. In terms of scikit-learn's `LogisticRegression` it is
@@ -64,7 +64,7 @@ def fit_probe(
 
 
 def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) -> Tensor:
-    """The weights [H + 1, C] with the smallest loss, found from `start`."""
+    """Returns the weights [H + 1, C] with the smallest loss, found from `start`."""
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
         [weights],
@@ -101,7 +101,7 @@ class Neighbours(NamedTuple):
     number: int
 
     def votes(self, features: Tensor) -> Tensor:
-        """The votes [Q, C] of the nearest training examples for each class; the first of the largest ones counts."""
+        """Returns the votes [Q, C] of the nearest training examples for each class; of ties the first counts."""
         blocks = unit(features).split(max(1, AT_ONCE // len(self.features)))
         nearest = ((block @ self.features.T).topk(self.number, dim=1).indices for block in blocks)
         return torch.cat([functional.one_hot(self.labels[n], self.num_classes).sum(1) for n in nearest])
@@ -110,7 +110,7 @@ class Neighbours(NamedTuple):
 def fit_neighbours(
     features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[Neighbours], float]
 ) -> Neighbours:
-    """The neighbours in the number with the best `accuracy`, on validation examples; of equal numbers the smallest.
+    """Returns the neighbours in the number with the best `accuracy`, on validation examples; if equal the smallest.
 
     Each votes with weight 1, as in scikit-learn's `KNeighborsClassifier(metric="cosine")`.
 

@@ -43,7 +43,7 @@ class Correlation(Metric):
         self.true.append(true.double())
 
     def compute(self) -> Tensor:
-        """The correlation, float64."""
+        """Returns the correlation, float64."""
         numbers = [dim_zero_cat(values).cpu().numpy() for values in (self.predicted, self.true)]
         found = self.weighted(np.ones((1, len(numbers[0]))), *numbers)[0]
         return torch.tensor(np.nan_to_num(found), device=self.device)
@@ -60,7 +60,7 @@ class Correlation(Metric):
 
 
 def ranks(weights: Weights, values: Numbers) -> Numbers:
-    """The rank [R, M] of each item among those drawn, from 1; equal numbers have the mean of their ranks."""
+    """Returns the rank [R, M] of each item among those drawn, from 1; equal numbers have the mean of their ranks."""
     distinct, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(len(distinct)))

@@ -21,7 +21,7 @@ Parts = Callable[[Rows, Sequence[str]], list[Compared]]
 
 
 def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str, float]:
-    """The metrics of a kind of predictions for rows with labels, as those of a run's test; none for an unknown kind.
+    """Returns the metrics of a kind of predictions for rows with labels, as in a run's test; none for an unknown kind.
 
     `names` are the labels there are; without them those of the rows.
 

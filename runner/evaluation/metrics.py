@@ -41,7 +41,7 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
 
 
 def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> dict[str, Metric]:
-    """The metrics of a kind of prediction by name, each between 0 and 1 (but for the squared error and correlations).
+    """Returns the metrics of a kind of prediction by name, each between 0 and 1 (but squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
     `regression` with numbers [D], entities with tags of sentences, question answering with texts, and ranking with lists
@@ -119,7 +119,7 @@ def micro(score: Score) -> Score:
 
 
 def macro(score: Score) -> Score:
-    """The mean of a score over the classes that were predicted or are true."""
+    """Returns the mean of a score over the classes that were predicted or are true."""
 
     def mean(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
         present = predicted + true > 0
@@ -214,7 +214,7 @@ class EntityScore(CountedScore):
 
 
 def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:
-    """The types of the entities of sentences, by tags in IOB2, and of each type what is right, predicted and true."""
+    """Returns the types of the entities of sentences, by tags in IOB2, and of each type what is right, predicted and true."""
     types = sorted({kind for tags in (*predicted, *true) for _, _, kind in entities(tags)})
     return types, EntityScore("f1").marks(predicted, true, types)
 
@@ -232,7 +232,7 @@ class MeanOverQuestions(Metric):
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def score(self, predicted: Any, true: Any) -> float:
-        """The score of an answer, between 0 and 1, by the accepted ones."""
+        """Returns the score of an answer, between 0 and 1, by the accepted ones."""
         raise NotImplementedError
 
     def update(self, predicted: Iterable[Any], true: Iterable[Any]) -> None:
@@ -249,7 +249,7 @@ class SquaredError(MeanOverQuestions):
     """The mean squared error of numbers, each of which counts as a question."""
 
     def score(self, predicted: Any, true: Any) -> float:
-        """The squared error of a number."""
+        """Returns the squared error of a number."""
         return (float(predicted) - float(true)) ** 2
 
 
@@ -264,7 +264,7 @@ class AnswerOverlap(MeanOverQuestions):
         self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
 
     def score(self, predicted: str, true: Sequence[str]) -> float:
-        """The best over the accepted answers."""
+        """Returns the best over the accepted answers."""
         wanted = [answer for answer in true if normalized(answer)] or [""]
         return max(self.measure(predicted, answer) for answer in wanted)
 
@@ -290,5 +290,5 @@ class RankScore(MeanOverQuestions):
         self.measure = self.measures[measure]
 
     def score(self, predicted: Sequence[float], true: Sequence[float]) -> float:
-        """The figure of a list, given scores and grades."""
+        """Returns the figure of a list, given scores and grades."""
         return self.measure(TiedRanks.of(predicted, true))

@@ -72,6 +72,6 @@ def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> t
 
 
 def loss_beside(trainer: "Trainer", name: str) -> float:
-    """The loss of the set that the metric `name` was computed on; infinity where it is not logged or not a number."""
+    """Returns the loss of the set of the metric `name`; infinity where it is not logged or not a number."""
     loss = float(trainer.callback_metrics.get(f"{name.rpartition('/')[0]}/loss", math.inf))
     return math.inf if math.isnan(loss) else loss

@@ -72,7 +72,7 @@ class Predictions(ABC, Generic[S]):
         """`places` [M], -1 for what must not count, and values [M, ...] predicted for them."""
 
     def size(self) -> int:
-        """The number of places of the set."""
+        """Returns the number of places of the set."""
         return len(self.sequences)
 
     def scored(self) -> tuple[Any, Any]:
@@ -84,11 +84,11 @@ class Predictions(ABC, Generic[S]):
         return self.scored()
 
     def owners(self) -> NDArray[np.int64] | None:
-        """The number of the example that each item of `compared` is of [M], for intervals; None if not known."""
+        """Returns the number of the example that each item of `compared` is of [M], for intervals; None if not known."""
         return None
 
     def scored_owners(self) -> NDArray[np.int64] | None:
-        """The same for the items of `scored`."""
+        """Returns the same for the items of `scored`."""
         return self.owners()
 
     def parts(self) -> list[Compared]:
@@ -100,16 +100,16 @@ class Predictions(ABC, Generic[S]):
         return {}
 
     def measure(self) -> dict[str, float]:
-        """The task's own metrics; none where the set has no labels."""
+        """Returns the task's own metrics; none where the set has no labels."""
         found = measured(self.parts(), self.num_labels())
         return found | self.combined(found)
 
     def measured_names(self) -> list[str]:
-        """The names of the metrics of `measure`, before any prediction; for a kind of your own `monitor` alone."""
+        """Returns the names of the metrics of `measure`, before any prediction; of your own kind `monitor` alone."""
         return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def figure_names(self) -> list[str]:
-        """The names of the `metrics`, `monitor` first; empty if not known. Raises ValueError for a name in use."""
+        """Returns the names of the `metrics`, `monitor` first; empty if not known. Raises ValueError for a used name."""
         names = self.measured_names()
         if taken := [name for name in self.registered if name in names]:
             raise ValueError(
@@ -118,7 +118,7 @@ class Predictions(ABC, Generic[S]):
         return [*dict.fromkeys((self.monitor, *names, *self.registered))] if names else []
 
     def metrics(self) -> dict[str, float]:
-        """The task's metrics, and those registered for it; none where the set has no labels."""
+        """Returns the task's metrics, and those registered for it; none where the set has no labels."""
         found = self.measure()
         if found and self.registered:
             values = [as_tensor(one) for one in self.scored()]
@@ -127,7 +127,7 @@ class Predictions(ABC, Generic[S]):
         return found
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """The losses of a set where they are more than the mean per unit of weight, from the sums over it; else none."""
+        """Returns the losses of a set where they are more than the mean per unit of weight, from its sums; else none."""
         return {}
 
     def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Predictions(ABC, Generic[S]):
 
 
 def measured(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
-    """The metrics of all parts, computed by this process alone; none of a part where there is nothing to measure."""
+    """Returns the metrics of all parts, computed by this process alone; none of a part with nothing to measure."""
     found: dict[str, float] = {}
     for part in parts:
         values = as_tensor(part.predicted), as_tensor(part.true)

@@ -30,7 +30,7 @@ Scores = Sequence[float] | NDArray[np.floating]
 
 
 def ndcg(gains: Numbers, grades: Numbers) -> float:
-    """The discounted cumulative gain of the first 10 by that of the best order (Jarvelin and Kekalainen 2002).
+    """Returns the discounted cumulative gain of the first 10 by that of the best order (Jarvelin and Kekalainen 2002).
 
     `gains` are the grades at each rank [R], `grades` those of all candidates, the largest first. The discount is
     log2(rank + 1), and gains are linear, as in trec_eval and BEIR.
@@ -66,7 +66,7 @@ class TiedRanks(NamedTuple):
 
     @classmethod
     def of(cls, scores: Scores, grades: Scores) -> "TiedRanks":
-        """The list with these scores and grades [C]."""
+        """Returns the list with these scores and grades [C]."""
         worth = np.asarray(grades, np.float64)
         _, group, sizes = np.unique(-np.asarray(scores), return_inverse=True, return_counts=True)
         relevant = np.bincount(group, worth > 0).astype(np.int64)
@@ -89,7 +89,7 @@ class TiedRanks(NamedTuple):
         return float((chances / ranks)[ranks <= DEPTH].sum())
 
     def average_precision(self) -> float:
-        """The mean over relevant candidates of the share of relevant ones up to each."""
+        """Returns the mean over relevant candidates of the share of relevant ones up to each."""
         ranks = np.arange(1, len(self.gains) + 1)
         others = (ranks - 1 - self.before) * (self.relevant - 1) / np.maximum(self.equal - 1, 1)
         precision = (self.relevant_before + 1 + others) / ranks
@@ -103,7 +103,7 @@ def unit(features: Tensor) -> Tensor:
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
-    """The cosine [D] of each pair of features [D, H], float64.
+    """Returns the cosine [D] of each pair of features [D, H], float64.
 
     Example:
         >>> cosines(torch.tensor([[3.0, 0.0]]), torch.tensor([[1.0, 1.0]])).tolist()

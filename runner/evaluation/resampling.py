@@ -43,7 +43,7 @@ def counts(marks: metrics.Marks, weights: Weights, owners: Owners, num_classes: 
 def intervals(
     predictions: Predictions, sums: Mapping[str, Numbers], resamples: int, seed: int
 ) -> dict[str, Numbers]:
-    """The interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
+    """Returns the interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
 
     Nothing where `weighted_figures` are not known.
     """
@@ -52,7 +52,7 @@ def intervals(
 
 
 def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> tuple[Statistic, int] | None:
-    """The figures of examples by their weights, and the number of these examples.
+    """Returns the figures of examples by their weights, and the number of these examples.
 
     `sums` are the `loss`, `weight` and `correct` of each example, if known, and those of parts of the loss: examples with
     a weight count. None for predictions that do not tell which example an item is of.
@@ -95,7 +95,7 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
 
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
-    """The metrics of a part, and the figures of its classes, for weighted examples."""
+    """Returns the metrics of a part, and the figures of its classes, for weighted examples."""
     size = part.num_labels or predictions.num_labels()
     known = metrics.get_metrics_for_task(part.kind, size, sync_on_compute=False)
     figures: dict[str, Weighted] = {
@@ -127,7 +127,7 @@ def _by_counts(
 
 @singledispatch
 def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """The metric as a function of the examples' weights; of one that is not known here, of the items that are drawn."""
+    """Returns the metric as a function of the examples' weights; of one that is not known here, of the drawn items."""
 
     def drawn(weights: NDArray[np.float64]) -> dict[str, float]:
         places = np.repeat(np.arange(len(owners)), weights[owners].astype(np.int64))
@@ -161,12 +161,12 @@ def _(metric: Correlation, predicted: Numbers, true: Numbers, owners: Owners) ->
 
 
 def _per_weight(sums: Numbers, weight: Numbers, weights: Weights) -> Numbers:
-    """The sums of examples over their weights."""
+    """Returns the sums of examples over their weights."""
     return (weights @ sums) / np.maximum(weights @ weight, 1e-12)
 
 
 def mean_of(values: Numbers, owners: Owners) -> Weighted:
-    """The weighted mean; no number where no item was drawn."""
+    """Returns the weighted mean; no number where no item was drawn."""
 
     def figure(weights: Weights) -> Numbers:
         sums = np.bincount(owners, values, weights.shape[1])

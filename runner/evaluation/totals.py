@@ -51,12 +51,12 @@ class LabelledSet:
 
 
 def mean_loss(totals: Mapping[str, float]) -> Totals:
-    """The `loss` per unit of weight."""
+    """Returns the `loss` per unit of weight."""
     return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
 
 def loss_and_accuracy(totals: Mapping[str, float]) -> Totals:
-    """The `loss` per unit of weight, and the share of the targets that are guessed right as `token_accuracy`."""
+    """Returns the `loss` per unit of weight, and the share of the targets that are guessed right as `token_accuracy`."""
     return {**mean_loss(totals), "token_accuracy": totals["correct"] / max(totals["weight"], 1e-12)}
 
 

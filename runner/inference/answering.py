@@ -46,7 +46,7 @@ class ImageFiles:
             raise FileNotFoundError(f"there is no image {reference!r}")
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The image in RGB; raises UndecodableImage for a broken one."""
+        """Returns the image in RGB; raises UndecodableImage for a broken one."""
         self.check(reference, where)
         return decode_image(Path(reference), f"the image {reference!r}")
 
@@ -92,7 +92,7 @@ class Answers(Tested):
         self.text_column = self.reader.columns["question"]
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """The question, with its images."""
+        """Returns the question, with its images."""
         return {self.text_column: text, self.reader.columns["image"]: list(options.image)}
 
     def columns(self) -> tuple[str, ...]:
@@ -106,14 +106,14 @@ class Answers(Tested):
         return Kept(rows.rows, list(self.answers(self.questions(rows.rows), files, options.max_new_tokens)))
 
     def questions(self, rows: Sequence[Row]) -> list[Conversation]:
-        """The questions of rows, without their answers; raises ValueError for a row that is no question."""
+        """Returns the questions of rows, without their answers; raises ValueError for a row that is no question."""
         return [self.reader(_unanswered(row, self.reader.columns), i) for i, row in enumerate(rows)]
 
     @torch.no_grad()
     def answers(
         self, questions: Sequence[Conversation], images: Images, max_new_tokens: int
     ) -> Iterator[PredictionRow]:
-        """The generated answers to questions, in their order: `id`, `image`, `text`, `predicted`."""
+        """Yields the generated answers to questions, in their order: `id`, `image`, `text`, `predicted`."""
         device = device_here()
         self.model.to(device)
         for question in questions:
@@ -149,7 +149,7 @@ class AnswersAsTested(Answers):
         self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
 
     def read(self, source: RowSource, name: str) -> ConversationSequences:
-        """The samples of a source, as the run would read it; raises ValueError or FileNotFoundError for unusable ones."""
+        """Returns the samples of a source, as the run would read it; ValueError or FileNotFoundError for bad ones."""
         from tiryns.runner.data.vision.image_text import read_conversations
 
         images = self.settings["images"]
@@ -164,12 +164,12 @@ class AnswersAsTested(Answers):
 
 
 def _exported(run: str) -> Settings:
-    """The settings of `data` that were exported with a model, over the defaults."""
+    """Returns the settings of `data` that were exported with a model, over the defaults."""
     return {**option_defaults("data", "image_text"), **(saved_task(run) or {"data": {}})["data"]}
 
 
 def _unanswered(row: Row, names: Mapping[str, str]) -> Row:
-    """The row with the answer replaced by `_NOTHING`."""
+    """Returns the row with the answer replaced by `_NOTHING`."""
     values = dict(row.values)
     if turns := values.get(names["conversations"]):
         last = turns[-1] if isinstance(turns, list) else None

@@ -173,7 +173,7 @@ def sources_of(data: Settings) -> Iterator[object]:
 
 
 def hub_data_sets(data: Settings) -> Iterator[str]:
-    """The data sets of the hub that a config's data names."""
+    """Yields the data sets of the hub that a config's data names."""
     for value in sources_of(data):
         name = str(value).partition("@")[0].partition(":")[0]
         if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:

@@ -79,7 +79,7 @@ def check_export(module: nn.Module, preprocessor: object, folder: Run, task: Set
 
 
 def exported_model(module: nn.Module) -> PreTrainedModel | None:
-    """The outermost model of transformers in a module; None where there is none."""
+    """Returns the outermost model of transformers in a module; None where there is none."""
     return next((part for part in module.modules() if isinstance(part, PreTrainedModel)), None)
 
 

@@ -88,18 +88,18 @@ class Kind(ABC):
 
     @abstractmethod
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """The columns of a text."""
+        """Returns the columns of a text."""
 
     @abstractmethod
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """The predictions for the rows of batch `number`, with `figures` where rows are `labelled`."""
+        """Returns the predictions for the rows of batch `number`, with `figures` where rows are `labelled`."""
 
     def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
-        """The columns of a mapping that is given in Python."""
+        """Returns the columns of a mapping that is given in Python."""
         return values
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that a table must have."""
+        """Returns the columns that a table must have."""
         return (self.text_column,)
 
     def reading_for(self, source: object) -> Reading:
@@ -163,7 +163,7 @@ class OfTexts(Kind):
         self.text_column, self.changes = changes.get("text_column", "text"), changes
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """The text alone."""
+        """Returns the text alone."""
         return {self.text_column: text}
 
     @abstractmethod
@@ -189,7 +189,7 @@ def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:
 
 
 def option_defaults(group: str, option: str) -> Settings:
-    """The defaults of an option without its target; empty where there is no such option."""
+    """Returns the defaults of an option without its target; empty where there is no such option."""
     if option not in OPTIONS[group]:
         return {}
     values = settings_in(OmegaConf.structured(OPTIONS[group][option]))

@@ -26,7 +26,7 @@ from tiryns.runner.tasks import Task, get_task
 
 
 def saved_task(run: str) -> Settings | None:
-    """The settings of a model's task that were exported with it; None for pretrained models and those of others."""
+    """Returns the settings of a model's task that were exported with it; None for pretrained and foreign models."""
     file = Path(model_folder(run)) / TASK
     if not file.is_file():
         return None
@@ -37,7 +37,7 @@ def saved_task(run: str) -> Settings | None:
 
 
 def task_of(run: str, architectures: list[str]) -> Task | None:
-    """The task that was exported with a model, else that of its class, or None; ValueError for an unregistered task."""
+    """Returns the task exported with a model, else that of its class, or None; ValueError for an unregistered task."""
     if saved := saved_task(run):
         name = saved["data"]["task"]
         if name not in TASKS:
@@ -86,7 +86,7 @@ class Labels(Tested):
         self.computation = as_trained(run).set_up(self.collator, self.model)
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """The text, and the second one; raises ValueError unless it is given for pairs and questions alone."""
+        """Returns the text, and the second one; raises ValueError unless it is given for pairs and questions alone."""
         column = self.settings[self.task.second] if self.task.second else None
         if (options.second is None) != (column is None):
             what = (
@@ -203,13 +203,13 @@ def has_label(row: Row, column: str) -> bool:
 
 
 def without_left_out(rows: Rows) -> Rows:
-    """The rows but those that were left out, after their examples were made."""
+    """Returns the rows but those that were left out, after their examples were made."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
 def _assumed(task: Task, opened: Opened) -> Settings:
-    """The settings of a task as far as a model's config gives them, else the defaults; texts as long as it reads them."""
+    """Returns the settings of a task by a model's config, else the defaults; with texts as long as it reads."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
     longest = getattr(opened.config, "max_position_embeddings", None) or data["max_length"]

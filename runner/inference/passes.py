@@ -58,13 +58,13 @@ class Computation(NamedTuple):
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
     def autocast(self) -> torch.autocast:
-        """The context of the model's precision."""
+        """Returns the context of the model's precision."""
         mixed, dtype = self.precision.endswith("-mixed"), autocast_dtype(self.precision)
         return torch.autocast(device_here().type, dtype, enabled=mixed)
 
 
 def device_here() -> torch.device:
-    """The GPU where there is one."""
+    """Returns the GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -80,7 +80,7 @@ def as_trained(run: str) -> Computation:
 
 
 def run_config(run: str) -> DictConfig | None:
-    """The config of the run that a model is of; None for a model of others."""
+    """Returns the config of the run that a model is of; None for a model of others."""
     file = Path(model_folder(run)).parent / "config.yaml"
     return read_config(file) if file.is_file() else None
 
@@ -102,7 +102,7 @@ def passes(
     samples_at_once: int = EVALUATED_AT_ONCE,
     report: Report | None = None,
 ) -> Iterator[Passed]:
-    """The model's output for all samples of a set, each once, in global batches of `samples_at_once`."""
+    """Yields the model's output for all samples of a set, each once, in global batches of `samples_at_once`."""
     size = min(samples_at_once, len(sequences))
     sampler = Sequential(dataset=sequences, num_epochs=1, num_batches=None, global_batch_size=size, seed=seed)
     rows = 1 if computation.layout == "single" else computation.micro_batch_size

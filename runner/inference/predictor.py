@@ -60,13 +60,13 @@ class Predictor:
     def predict(
         self, rows: Iterable[str | Mapping[str, object]], options: PredictOptions = PLAIN
     ) -> list[PredictionRow]:
-        """The prediction for each text or mapping of columns, in their order."""
+        """Returns the prediction for each text or mapping of columns, in their order."""
         return list(self.stream(rows, options))
 
     def stream(
         self, rows: Iterable[str | Mapping[str, object]], options: PredictOptions = PLAIN
     ) -> Iterator[PredictionRow]:
-        """The predictions one after the other; rows are read in batches, so there may be any number of them."""
+        """Yields the predictions one after the other; rows are read in batches, so there may be any number of them."""
         given: Any = (self._row(number, one, options) for number, one in enumerate(rows, 1))
         for kept in self.batches(Rows(given, "the rows"), options):
             yield from kept.predictions
@@ -80,7 +80,7 @@ class Predictor:
             yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
-        """The predictions for rows of `rows_of_file`; with figures, all at once, where the first ones have labels."""
+        """Yields the predictions for rows of `rows_of_file`; with figures all at once, if the first have labels."""
         source = iter(rows.rows)
         first = list(islice(source, self.kind.at_once))
         if not first:
@@ -101,7 +101,7 @@ class Predictor:
     def rows_of_file(
         self, path: str | Path, options: PredictOptions, bad: BadRows, file_format: str | None = None
     ) -> Rows:
-        """The rows of a file, of which txt has one in each line; they are an iterator, to be read once.
+        """Returns the rows of a file, of which txt has one in each line; they are an iterator, to be read once.
 
         Empty lines of txt are no rows; `bad` counts them.
         """

@@ -66,7 +66,7 @@ class PooledEncoder(WrappedModel):
         self.features = embedding
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """The `features` [D, H] of texts as `embedding` says, or [W, H] of words, at least fp32."""
+        """Returns the `features` [D, H] of texts as `embedding` says, or [W, H] of words, at least fp32."""
         hidden = widened(self.pretrained.base_model(**self.arguments(micro_batch))[0])
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
@@ -98,7 +98,7 @@ class FrozenEncoder:
         return {"pooling": self.embedding.pooling, **self.computation._asdict()}
 
     def features(self, sequences: TaskSequences, name: str = "") -> Tensor:
-        """The features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without a token."""
+        """Returns the features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without tokens."""
         size = len(sequences.word_labels if isinstance(sequences, SentenceSequences) else sequences)
         made = torch.zeros(size, self.model.pretrained.config.hidden_size)
         given = self.model, self.collator, sequences, self.computation
@@ -109,7 +109,7 @@ class FrozenEncoder:
         return made
 
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
-        """The features [D, H] of texts behind the prompt of that name; raises ValueError where there is none."""
+        """Returns the features [D, H] of texts behind the prompt of that name; raises ValueError where there is none."""
         given = [self.embedding.prompt(prompt) + text for text in texts]
         cut = {"truncation": True, "max_length": self.embedding.max_length}
         ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
@@ -143,7 +143,7 @@ class Vectors(OfTexts):
 
 
 def encoding_task(run: str) -> Contrastive | None:
-    """The task that a run has learnt other vectors than single ones for; None for other models."""
+    """Returns the task that a run has learnt other vectors than single ones for; None for other models."""
     saved = saved_task(run)
     task = get_task(saved["data"]["task"]) if saved and saved["data"]["task"] in TASKS else None
     return task if isinstance(task, Contrastive) and not task.single else None

@@ -27,7 +27,7 @@ KEY = "tiryns/launch"
 
 
 def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """The run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
+    """Returns the run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
 
     Commands that start nodes of one run without a cluster's help meet in the outputs folder that they share. Raises
     ValueError where the choice of rank 0 does not arrive, or the ranks cannot communicate.
@@ -61,7 +61,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
 
 
 def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """The folder in which another node trains this config or is about to, else a new choice, noted for other nodes."""
+    """Returns the folder in which another node trains this config or is about to, else a new choice, noted for others."""
     note = outputs / "nodes" / f"{identity}.json"
     note.parent.mkdir(parents=True, exist_ok=True)
     with locked(note.with_suffix(".lock")):
@@ -103,7 +103,7 @@ def agree_on_launch() -> None:
 
 
 def name_launch(store: object, rank: int, world_size: int, patience: float = SECONDS_TO_AGREE) -> str:
-    """The name that rank 0 gives this launch; what ranks of earlier launches have left in the store is passed over.
+    """Returns the name that rank 0 gives this launch; passing over what earlier launches left in the store.
 
     Rank 0 answers each question with the name until every rank has taken it: a question may be that of a dead rank.
     Raises ValueError where the other ranks have not come after `patience` seconds.

@@ -83,7 +83,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
 
 
 def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
-    """The nodes whose agents this process has to meet as one of them; 1:1 where it is none.
+    """Returns the nodes whose agents this process has to meet as one of them; 1:1 where it is none.
 
     Raises ValueError where SLURM has started another number of nodes than the config asks for.
     """

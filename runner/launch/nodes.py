@@ -105,7 +105,7 @@ def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS
 
 
 def state_of(meeting: Path) -> bytes:
-    """The state in the folder where agents meet; empty where there is none yet."""
+    """Returns the state in the folder where agents meet; empty where there is none yet."""
     with suppress(FileNotFoundError):
         return (meeting / STATE).read_bytes()
     return b""

@@ -45,7 +45,7 @@ Train = Callable[[DictConfig, Run], dict[str, float]]
 
 
 def heartbeat_of(folder: Path, rank: int) -> Path:
-    """The file whose time says when a rank last made progress."""
+    """Returns the file whose time says when a rank last made progress."""
     return folder / f".heartbeat-{rank}"
 
 
@@ -107,7 +107,7 @@ def leave_error(folder: Path, message: str) -> None:
 
 
 def left_error(folder: Path) -> str | None:
-    """The message that a rank has left, if any."""
+    """Returns the message that a rank has left, if any."""
     file = folder / RANK_ERROR
     return file.read_text() if file.exists() else None
 
@@ -150,7 +150,7 @@ class Round:
         return bool(self.ends) and set(self.ends.values()) == {LOST_PEER}
 
     def cause(self) -> str:
-        """The rank that failed first and how, in words; one that was killed rather than one that lost it."""
+        """Returns the rank that failed first and how, in words; one that was killed rather than one that lost it."""
         if self.hung:
             ranks = " and ".join(map(str, self.hung))
             return f"rank {ranks} on {socket.gethostname()} made no progress"

@@ -41,7 +41,7 @@ class FolderBackend(RendezvousBackend):
         return "folder"
 
     def get_state(self) -> tuple[bytes, bytes] | None:
-        """The state, which is its own token; None where there is none yet."""
+        """Returns the state, which is its own token; None where there is none yet."""
         state = state_of(self.folder)
         return (state, state) if state else None
 

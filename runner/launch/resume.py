@@ -42,7 +42,7 @@ _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
 
 
 def run_folder(*, _root_: DictConfig) -> str:
-    """The folder of the run that a composed config asks for, the resolver `${run_folder:}`; raises as `named_run`."""
+    """Returns the folder of the run that a composed config asks for, for `${run_folder:}`; raises as `named_run`."""
     identity = config_hash(_root_)
     has_several_nodes = nodes_of(_root_.trainer) != (1, 1) and _root_.mode == "train"
     if only_shows() or not (member() or slurm_job() or has_several_nodes):
@@ -69,7 +69,7 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
 
 
 def newest_or_claimed(outputs: Path, identity: str) -> Path:
-    """The newest run of this config hash, else a new folder, which other commands of the same instant find.
+    """Returns the newest run of this config hash, else a new folder, which other commands of the same instant find.
 
     Raises ValueError where another process is training in it.
     """
@@ -87,7 +87,7 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
 
 
 def newest_run(outputs: Path, identity: str) -> Path | None:
-    """The run under `outputs` that was started last with this config hash, in whatever state it is."""
+    """Returns the run under `outputs` that was started last with this config hash, in whatever state it is."""
     marked = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
     runs = [run for run in map(Run, marked) if run.is_of(identity)]
     return max(runs, key=lambda run: (_started(run), run.path)).path if runs else None
@@ -111,7 +111,7 @@ def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
 
 
 def named_run(resume: str, to_train: bool = True) -> Run:
-    """The run that `resume` names by its folder or by one of its checkpoints.
+    """Returns the run that `resume` names by its folder or by one of its checkpoints.
 
     Raises ValueError where it is no run, or one that another process is training in.
     """
@@ -169,7 +169,7 @@ def saved_overrides(
 
 
 def _flags_of(folder: Run) -> list[str] | None:
-    """The flags that say where the configs of a run lie, here or where it was begun; None where a folder is gone."""
+    """Returns the flags that say where the configs of a run lie, here or where it was begun; None if a folder is gone."""
     noted = flags(folder.command_words())
     for i, flag in enumerate(noted):
         name, is_given, value = flag.partition("=")
@@ -187,7 +187,7 @@ def _lengths(words: list[str]) -> list[str]:
 
 
 def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
-    """The overrides of a run; none where they are lost and the command gives its own."""
+    """Returns the overrides of a run; none where they are lost and the command gives its own."""
     try:
         return folder.overrides()
     except ValueError as lost:
@@ -200,7 +200,7 @@ def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
 
 
 def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
-    """The command of a sweep, to be run again in its folder, with what else is on this command line."""
+    """Returns the command of a sweep, to be run again in its folder, with what else is on this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
     places, noted = list[str](), sweep.get("flags")

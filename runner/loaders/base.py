@@ -63,7 +63,7 @@ class PassesDataModule(pl.LightningDataModule):
         return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), self.needed_tokens)
 
     def replica(self) -> Replica:
-        """The rank among those that read different data, their number, and their group; (0, 1, None) without one."""
+        """Returns the rank among those that read different data, their number and group; (0, 1, None) without one."""
         return find_replica(None, self.trainer)
 
     def pass_arguments(self, training: bool, batch_size: int) -> dict[str, Any]:
@@ -95,11 +95,11 @@ class PassesDataModule(pl.LightningDataModule):
         return any_has_more
 
     def order(self) -> dict[str, object]:
-        """The settings that the order of the training batches depends on, compared at a resume."""
+        """Returns the settings that the order of the training batches depends on, compared at a resume."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """The pass, its consumed batches, and the settings that their order depends on."""
+        """Returns the pass, its consumed batches, and the settings that their order depends on."""
         if self.trainer is None or self._training is None:
             return {}
         progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
@@ -119,7 +119,7 @@ class PassesDataModule(pl.LightningDataModule):
 
 
 def open_splits(paths: str | Path | Iterable[str], split: str | None, default: str, **reading: Any) -> Source:
-    """The documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
+    """Returns the documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
 
     `reading` goes to `open_source`. Raises FileNotFoundError for a missing file, and ValueError for no path or an
     unknown split, with the known ones.

@@ -155,7 +155,7 @@ class FinetuningDataModule(PassesDataModule):
         }
 
     def samples_of(self, name: str, batch: int) -> NDArray[np.int64]:
-        """The samples that a batch of an evaluated set has on this rank."""
+        """Returns the samples that a batch of an evaluated set has on this rank."""
         passes = self._passes(name)
         return passes.order.global_batch(batch)[passes.rank :: passes.num_ranks, 1]
 
@@ -169,7 +169,7 @@ class FinetuningDataModule(PassesDataModule):
         return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **shared)
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """The given column; the usual one of the task where a default column is missing."""
+        """Returns the given column; the usual one of the task where a default column is missing."""
         usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given

@@ -84,7 +84,7 @@ def prepare_finetuning_batch(
 
 
 def _batch_length(batch: Mapping[str, object]) -> tuple[int, str]:
-    """The batch length and the name of the value that says so."""
+    """Returns the batch length and the name of the value that says so."""
     leaves = list(_leaves(batch, ""))
     for kinds in ((torch.Tensor, np.ndarray), (list, tuple)):
         for name, value in leaves:

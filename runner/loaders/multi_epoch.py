@@ -61,7 +61,7 @@ class MultiEpochDatasetWrapper(Dataset[U], Generic[T, U], ABC):
 
     @abstractmethod
     def apply_transform(self, sample: T, index: EpochIndex) -> U:
-        """The sample as it is in this epoch; must depend on `sample` and `index` alone."""
+        """Returns the sample as it is in this epoch; must depend on `sample` and `index` alone."""
 
     def __getitem__(self, index: EpochIndex) -> U:
         return self.apply_transform(self.dataset[index.idx], index)
@@ -146,7 +146,7 @@ class MultiEpochDatasetResampler(Dataset[T]):
         self.epoch_seeds: Sequence[int] = EpochSeeds(self.seed, self.num_epochs)
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:
-        """The epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
+        """Returns the epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
         position = operator.index(index)
         if not 0 <= position < len(self):
             raise IndexError(f"Index {position} is outside the {self.num_samples} samples.")

@@ -56,11 +56,11 @@ class Passes(IterableDataset[Batch]):
         return self.batches(lambda batch: batch >= self.start and (batch - self.start) % workers == number)
 
     def collate(self, flat: FlatSamples) -> Batch:
-        """The batch of flat samples."""
+        """Returns the batch of flat samples."""
         return row_batch(flat, self.collator, self.row_tokens if self.pad_rows else None)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
-        """The batches of this rank in pass `epoch` whose numbers are `mine`."""
+        """Returns the batches of this rank in pass `epoch` whose numbers are `mine`."""
         raise NotImplementedError
 
     def filler(self) -> Batch:
@@ -127,7 +127,7 @@ class PassLoader(WorkerLoader):
         self.epoch, self.served, self.ended = epoch, start, False
 
     def __iter__(self) -> Any:
-        """The next pass; its workers start now, not at its first batch."""
+        """Returns the next pass; its workers start now, not at its first batch."""
         self.epoch, self.served = self.following
         self.ended = False
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
@@ -206,7 +206,7 @@ class StreamedPasses(Passes):
                 yield self.collate(flat)
 
     def settings(self) -> dict[str, object]:
-        """The settings that the order of the stream depends on, by their names in the message about a change."""
+        """Returns the settings that the order of the stream depends on, by their names in the message about a change."""
         return {
             "source": repr(self.source.fingerprint()),
             "seed": self.seed,

@@ -125,7 +125,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return found
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the global batches depend on; the number of ranks is not one of them."""
+        """Returns the settings that the global batches depend on; the number of ranks is not one of them."""
         return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:

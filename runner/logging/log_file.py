@@ -31,7 +31,7 @@ def append_traceback(folder: Path) -> None:
 
 
 def message_of(error: Exception, folder: Path | None = None) -> str:
-    """The one line that a command ends with; the traceback of an error that nobody foresaw stands in the file it names.
+    """Returns the one line that a command ends with; it names the file with the traceback of an unforeseen error.
 
     That is the log of the run in `folder`, or where no run has begun a new file among the temporary ones.
 

@@ -88,7 +88,7 @@ class MetricsFile(RowLogger):
         self._close()
 
     def _open_for(self, metrics: Iterable[str]) -> TextIO:
-        """The file, open for appending, with a column for each of these metrics."""
+        """Returns the file, open for appending, with a column for each of these metrics."""
         if self._file is None or not set(metrics).issubset(self._columns):
             self._close()
             columns, rows = whole_rows(self.path)

@@ -109,7 +109,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         super().write({name: float(value) for name, value in metrics.items()}, step)
 
     def ends_service(self) -> tuple[type[Exception], ...]:
-        """The error of MLflow when it has stopped answering."""
+        """Returns the error of MLflow when it has stopped answering."""
         from mlflow.exceptions import MlflowException
 
         return (MlflowException,)

@@ -75,13 +75,13 @@ class Resumable(Logger, RunLogger):
         self.keep(rows, step)
 
     def attached(self) -> Iterator[Path]:
-        """The files of the run folder that the service gets at the end; none where it is lost."""
+        """Returns the files of the run folder that the service gets at the end; none where it is lost."""
         files = (self.folder / name for name in ATTACHED)
         return (file for file in files if file.is_file() and not self._lost)
 
 
 def earlier_rows(folder: Path, step: int) -> list[Row]:
-    """The rows of `metrics.csv` up to `step`."""
+    """Returns the rows of `metrics.csv` up to `step`."""
     columns, rows = whole_rows(folder / "metrics.csv")
     return [
         Row(int(row[0]), float(row[1]), {k: float(cell) for k, cell in logged_in(columns, row).items()})
@@ -91,19 +91,19 @@ def earlier_rows(folder: Path, step: int) -> list[Row]:
 
 
 def config_of(folder: Path) -> Settings:
-    """The config of a run folder, which holds no secrets; empty where there is none."""
+    """Returns the config of a run folder, which holds no secrets; empty where there is none."""
     file = folder / "config.yaml"
     return settings_in(read_config(file)) if file.exists() else {}
 
 
 def group_of(folder: Path, group: str | None) -> str | None:
-    """The group of a run: the one that is set, else the name of its sweep, or None."""
+    """Returns the group of a run: the one that is set, else the name of its sweep, or None."""
     sweep = folder.resolve().parent
     return group or (Run(sweep).name if read_sweep(sweep) else None)
 
 
 def kept_id(folder: Path, service: str) -> str | None:
-    """The id of the run at a service, as `<service>_id.txt` in the run folder has it."""
+    """Returns the id of the run at a service, as `<service>_id.txt` in the run folder has it."""
     file = folder / f"{service}_id.txt"
     return (file.read_text().strip() if file.exists() else "") or None
 

@@ -50,7 +50,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
         super().log_metrics(metrics, step)
 
     def ends_service(self) -> tuple[type[Exception], ...]:
-        """The error of W&B's process when it has ended."""
+        """Returns the error of W&B's process when it has ended."""
         return (ConnectionError,)
 
     @rank_zero_only

@@ -131,7 +131,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
-    """The data module of a config, which has read nothing yet, and will read files as the run that `began`."""
+    """Returns the data module of a config, which has read nothing yet, and will read files as the run that `began`."""
     from tiryns.runner.loop.lengths import run_lengths
 
     allow_code(config)
@@ -231,7 +231,7 @@ def _global_batch_parts(
 
 
 def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[str, Any]:
-    """The arguments of a module for plain data; raises ValueError where the module reads global batches."""
+    """Returns the arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
     from tiryns.runner.loop.lengths import run_lengths
@@ -273,11 +273,11 @@ def evaluation_of(make_module: Call, data: RunData, objective: "Collator") -> di
 
 
 def known_task(data: Any) -> dict[str, Any]:
-    """The task as it is saved beside an exported model; empty for pretraining."""
+    """Returns the task as it is saved beside an exported model; empty for pretraining."""
     task = data.known_task()
     return {**task, "objective": data.collator.settings()} if task else {}
 
 
 def preprocessor_of(data: RunData) -> Any:
-    """The processor or tokenizer that is exported beside the model; None where the data has none."""
+    """Returns the processor or tokenizer that is exported beside the model; None where the data has none."""
     return data.preprocessor or data.tokenizer

@@ -45,7 +45,7 @@ class Budget(NamedTuple):
 
 
 def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
-    """The budget of a trainer config, if it has one whose steps are not known yet."""
+    """Returns the budget of a trainer config, if it has one whose steps are not known yet."""
     found = [Budget(name, float(trainer[name])) for name in BUDGETS if trainer.get(name) is not None]
     return found[0] if found else None
 
@@ -66,7 +66,7 @@ def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
 
 
 def batch_warmup_steps(sampler: Mapping[str, Any]) -> float | None:
-    """The length of a sampler's warm-up of the batch size in steps; None without one, or where it is in tokens."""
+    """Returns the length of a sampler's warm-up of the batch size in steps; None without one, or if in tokens."""
     return sampler.get("warmup_steps") if sampler.get("warmup_tokens") is None else None
 
 
@@ -79,7 +79,7 @@ def settle(trainer: DictConfig, steps: int) -> None:
 def steps_within(
     budget: Budget, data: Any, model: TaskModel | None, first: int = 0, setting: str | None = None
 ) -> int:
-    """The most global batches of connected data, from number `first` on, that stay within a budget of tokens or FLOPs.
+    """Returns the most global batches of connected data, from number `first` on, within a budget of tokens or FLOPs.
 
     The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
     images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
@@ -113,7 +113,7 @@ def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | N
 
 
 def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
-    """The most last ones of the global batches [first, last) of connected data that have at most so many tokens.
+    """Returns the most last ones of the global batches [first, last) of connected data that have at most so many tokens.
 
     A stream is as its first batches are. Raises ValueError as `steps_within` does.
     """
@@ -130,7 +130,7 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
 
 
 def _ordered(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
-    """The step that a budget from step `begun` on ends before, of data whose samples have numbers.
+    """Returns the step that a budget from step `begun` on ends before, of data whose samples have numbers.
 
     Batches are added up in their order, whole epochs at once.
     """
@@ -160,7 +160,7 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
 
 
 def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """The whole batches of the epochs that stay within the budget, and what they take, for samplers without gaps."""
+    """Returns the whole batches of the epochs that stay within the budget, and their cost, for samplers without gaps."""
     sampler, count = data.sampler, len(data.train)
     if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return begun, 0
@@ -209,7 +209,7 @@ def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: i
 
 
 def _in_blocks(indices: Callable[[int, int], NDArray[np.int64]], start: int, stop: int, cost: Cost) -> float:
-    """The cost of the samples that `indices` gives for [start, stop), a block at a time."""
+    """Returns the cost of the samples that `indices` gives for [start, stop), a block at a time."""
     blocks = (indices(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK))
     return sum(map(cost, blocks))
 

@@ -55,15 +55,15 @@ class Lengths:
         return make_scheduler_of(self.config.scheduler)
 
     def rotary(self, model: object) -> RotaryPhases | None:
-        """The bases of rotary positions over the run; None where they stay as they are."""
+        """Returns the bases of rotary positions over the run; None where they stay as they are."""
         return None
 
     def phases(self) -> list[Phase]:
-        """The phases of the run."""
+        """Returns the phases of the run."""
         return []
 
     def record(self, settled: DictConfig) -> Resolved:
-        """The lengths to record of a run, given the config in which they are steps."""
+        """Returns the lengths to record of a run, given the config in which they are steps."""
         return {}
 
 
@@ -150,7 +150,7 @@ class CountedLengths(Lengths):
 
 
 def run_lengths(config: DictConfig) -> Lengths:
-    """The lengths of a run, which its config may get as steps.
+    """Returns the lengths of a run, which its config may get as steps.
 
     Example:
         >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})

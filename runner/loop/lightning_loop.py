@@ -65,7 +65,7 @@ class LightningLoop(Callback):
 
 
 def plain_results(trainer: Trainer) -> dict[str, float]:
-    """The figures that a plain module has logged last."""
+    """Returns the figures that a plain module has logged last."""
     return next((c.figures for c in trainer.callbacks if isinstance(c, LightningLoop)), {})  # type: ignore[attr-defined]
 
 
@@ -97,12 +97,12 @@ class SavesForLightning(Callback):
             Run(self.folder.parent).advance(step=trainer.global_step)
 
     def results(self) -> dict[str, float]:
-        """The best value as `objective`."""
+        """Returns the best value as `objective`."""
         return {} if self.best_value is None else {"objective": self.best_value}
 
 
 def savers(made: Callback, folder: Path) -> list[Any]:
-    """The callbacks that save; the last one knows the results."""
+    """Returns the callbacks that save; the last one knows the results."""
     return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
 
 

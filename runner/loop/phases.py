@@ -27,12 +27,12 @@ from tiryns.runner.samplers.base import PROVISIONAL
 
 
 def phases_in(config: DictConfig) -> list[Phase]:
-    """The phases of a config."""
+    """Returns the phases of a config."""
     return phases_of(as_given(config))
 
 
 def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
-    """The phases of a config; raises ValueError for settings that this data cannot change during a run."""
+    """Returns the phases of a config; raises ValueError for settings that this data cannot change during a run."""
     phases, allowed = phases_in(config), data.phase_groups
     for number, phase in enumerate(phases):
         for group in ("data", "sampler", "objective"):
@@ -64,7 +64,7 @@ def take_over(config: DictConfig, resolved: Resolved) -> None:
 
 
 def steps_of(asked: DictConfig, settled: DictConfig) -> list[Settings]:
-    """The phases of a config as they are given, with the steps that they have in the one where they are settled.
+    """Returns the phases of a config as they are given, with the steps that they have in the one where they are settled.
 
     It changes `asked`, a copy, where they are shares of tokens.
     """
@@ -95,7 +95,7 @@ def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, float]]) -> 
 
 
 def as_given(config: DictConfig) -> list[Settings]:
-    """The phases of a config in plain Python."""
+    """Returns the phases of a config in plain Python."""
     found: Any = OmegaConf.to_container(config.get("phases") or OmegaConf.create([]), resolve=True)
     return list(found)
 
@@ -164,7 +164,7 @@ def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
 
 
 def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objective: Any) -> Any:
-    """The collator of a phase with settings of its own; None for that of the run."""
+    """Returns the collator of a phase with settings of its own; None for that of the run."""
     if not phase.objective:
         return None
     fixed = [name for name in phase.objective if name in objective.built_with]

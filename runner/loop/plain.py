@@ -113,7 +113,7 @@ def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_ste
 
 
 def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: object) -> Any:
-    """The model of a node; raises ValueError for a setting in its `config` that the model's class does not have."""
+    """Returns the model of a node; raises ValueError for a setting in its `config` unknown to the model's class."""
     call = bind(node)
     taken = parameters(call.func)[0].get("tokenizer")
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):

@@ -46,7 +46,7 @@ HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
 
 def recorded(folder: Run, checkpoint: ResumePoint | None) -> Resolved:
-    """The resolved settings of the run that is continued; empty for a new run or one of an older version."""
+    """Returns the resolved settings of the run that is continued; empty for a new run or one of an older version."""
     if checkpoint is None:
         return folder.status.get(RECORD) or {}
     parent = Run(checkpoint.path.parent.parent)
@@ -65,7 +65,7 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
 
 
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
-    """The settings of a run, from its config with the hardware chosen, its data and its module.
+    """Returns the settings of a run, from its config with the hardware chosen, its data and its module.
 
     A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
     slower (`trials.precision_of`). Data and module get what micro-batches and compilation have come to.
@@ -133,7 +133,7 @@ def keep_compiled(cache: str | None) -> None:
 
 
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
-    """The attention in training, by name: that of transformers for padded rows, else ours for packed rows.
+    """Returns the attention in training, by name: that of transformers for padded rows, else ours for packed rows.
 
     `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
     `padded_documents`: on a GPU without flash attention for this precision, or with dropout of attention where the kernel
@@ -185,7 +185,7 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
 
 
 def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
-    """The settings for the summary at the start; one that is `auto` with the reason for its value."""
+    """Returns the settings for the summary at the start; one that is `auto` with the reason for its value."""
     asked = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
     shown = {name: str(now[name]) for name in (*asked, "attention") if now[name] is not None}
     for name in shown:
@@ -257,7 +257,7 @@ def _precision(trainer: DictConfig, before: Resolved) -> str:
 
 
 def _kernel(trainer: DictConfig, before: Resolved) -> str:
-    """The flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
+    """Returns the flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
     wanted, was, began = str(trainer.attention), kernel_of(before), ""
     if trainer.accelerator != "gpu":
         return wanted

@@ -134,7 +134,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
-    """The state with whole tensors on the CPU for shards, or None unless `keep`; tied ones stay one; collective."""
+    """Returns the state with whole tensors on the CPU for shards, None unless `keep`; tied ones stay tied; collective."""
     known: dict[int, Tensor | None] = {}
     gathered: dict[str, Any] = dict(state)
     for name, value in state.items():
@@ -174,7 +174,7 @@ class ShardedStrategy(ModelParallelStrategy):
         return self.lightning_module.state_dict()
 
     def optimizer_state(self, optimizer: Optimizer) -> State:
-        """The state as one process would have it, of this rank's shards."""
+        """Returns the state as one process would have it, of this rank's shards."""
         return getattr(optimizer, "optimizer", optimizer).state_dict()
 
     def save_checkpoint(

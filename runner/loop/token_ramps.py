@@ -78,7 +78,7 @@ def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
 
 
 def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
-    """The steps of the ramps that `asked` gives in tokens, by their keys; in `settled` they are steps."""
+    """Returns the steps of the ramps that `asked` gives in tokens, by their keys; in `settled` they are steps."""
     found = {}
     for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
         phase = None if ramp.phase is None else settled.phases[ramp.phase]
@@ -102,7 +102,7 @@ def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | No
 
 
 def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
-    """The ramps of a config in tokens; the lengths of its phases are those of `settled`."""
+    """Yields the ramps of a config in tokens; the lengths of its phases are those of `settled`."""
     phases, of_run = phases_in(config), dict(config.scheduler)
     spans: list[tuple[int | None, Mapping[str, Any], int, int]] = [(None, of_run, 0, int(max_steps))]
     if has_own_schedules(phases):

@@ -113,7 +113,7 @@ class Clock(Timer):
 
 
 def make_trainer(asked: DictConfig, resolved: DictConfig, **given: object) -> Trainer:
-    """The Trainer of the node `asked`, with its values as `resolved`.
+    """Returns the Trainer of the node `asked`, with its values as `resolved`.
 
     A node of Lightning's class, or of a subclass, has Lightning's names; settings left out are as in `trainer=auto`.
     Raises ValueError for a setting that is not Lightning's, or that another group has.
@@ -163,7 +163,7 @@ def describe_run(
     decided: dict[str, str],
     budget: str | None,
 ) -> dict[str, dict[str, str]]:
-    """The summary at the start, by section; `decided` are the values of settings that are `auto`."""
+    """Returns the summary at the start, by section; `decided` are the values of settings that are `auto`."""
     device, name = trainer.strategy.root_device, f"CPU, {count_of(torch.get_num_threads(), 'thread')}"
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)

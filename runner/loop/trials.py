@@ -62,7 +62,7 @@ class Cost(NamedTuple):
 
 
 def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.device, precision: str) -> Cost:
-    """The cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory.
+    """Returns the cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory.
 
     The weights change.
     """
@@ -105,7 +105,7 @@ def can_be_tried(data: RunData, model: TaskModel) -> bool:
 
 
 def fitting_tokens(module: object, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
-    """The most tokens of a micro-batch that fit into a device's memory, halved from what a share of the first step has.
+    """Returns the most tokens of a micro-batch that fit into a device's memory, halved from a share of the first step.
 
     Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.
     """
@@ -120,12 +120,12 @@ def fitting_tokens(module: object, data: RunData, device: torch.device, precisio
 
 
 def largest_micro_batch(data: RunData, tokens: int | None, ranks: int) -> MicroBatch:
-    """The largest of the first step, cut into micro-batches of so many tokens whatever the data's own setting is."""
+    """Returns the largest micro-batch of the first step, cut by `tokens` whatever the setting of the data is."""
     return max(_first_share(data, tokens, ranks)["micro_batches"], key=lambda one: one["input_ids"].numel())
 
 
 def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
-    """The first rank's share of the first step in micro-batches of so many tokens; the data's own setting stays."""
+    """Returns the first rank's share of the first step in micro-batches of so many tokens; the data's setting stays."""
     given, data.micro_batch_tokens = data.micro_batch_tokens, tokens
     try:
         share: Share = data.train_batches(0, ranks)[0]
@@ -182,7 +182,7 @@ def _fits(module: Any, data: RunData, tokens: int, device: torch.device, precisi
 def loss_of(
     model: TaskModel, micro_batch: MicroBatch, device: torch.device, precision: str
 ) -> Iterator[Tensor]:
-    """The loss; within it both passes are in autocast, and dropout by keys, as in `TrainingModule.training_step`."""
+    """Yields the loss; within it both passes are in autocast, and dropout by keys, as in the training step."""
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
         loss: Tensor = model(micro_batch)["loss"]
@@ -236,7 +236,7 @@ def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
 
 
 def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: str | None) -> str:
-    """The faster precision, from the cache or timed; processes that ask at once wait for the first."""
+    """Returns the faster precision, from the cache or timed; processes that ask at once wait for the first."""
     here, model = machine(), module.model
     asked = {
         "precisions": precisions,

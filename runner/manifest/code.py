@@ -31,7 +31,7 @@ def code() -> Manifest:
 
 @cache
 def program_files() -> dict[str, str]:
-    """The digest of each file of `tiryns`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
+    """Returns the digest of each file of `tiryns`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
     package = _place_of("tiryns").parent
     found = digests_of({f"tiryns/{path.name}": path for path in package.glob("*.py")})
     for part in ("conf", "runner"):
@@ -41,13 +41,13 @@ def program_files() -> dict[str, str]:
 
 
 def _place_of(module: str) -> Path:
-    """The file of a module, which is not imported for it."""
+    """Returns the file of a module, which is not imported for it."""
     spec = find_spec(module)
     return Path(str(spec and spec.origin))
 
 
 def own_modules() -> dict[str, str]:
-    """The digest of each imported file that belongs neither to the program, nor to an installed package or Python."""
+    """Returns the digest of each imported file that belongs neither to the program, an installed package, nor Python."""
     named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
     own = map(Path, _not_installed(frozenset(named), os.getcwd()))
     states = {path: path.stat() for path in own if path.is_file() and "hydra_plugins" not in path.parts}
@@ -56,7 +56,7 @@ def own_modules() -> dict[str, str]:
 
 @cache
 def _digest(path: Path, *state: int) -> str:
-    """The digest of a file, read again where its state is another one: the jobs of a sweep run the same modules."""
+    """Returns the digest of a file, read again if its state changes: the jobs of a sweep run the same modules."""
     return file_digest(path)
 
 
@@ -79,7 +79,7 @@ def _real(path: str) -> str:
 
 
 def patch() -> str | None:
-    """The uncommitted changes of the program's checkout, files that are new included; None without any, or if large."""
+    """Returns the uncommitted changes of the program's checkout, new files included; None without any, or if large."""
     found = _git_state().get("patch")
     return found if found and len(found.encode()) <= LARGEST_PATCH else None
 

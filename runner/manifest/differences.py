@@ -91,7 +91,7 @@ def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
 
 
 def _phases(manifest: Manifest) -> Manifest:
-    """The phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
+    """Returns the phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
     known = manifest["resolved"].get("phases") or []
     given = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known)
     in_steps = [own | {"steps": one["steps"]} for own, one in zip(given, known, strict=True)]

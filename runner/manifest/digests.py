@@ -11,7 +11,7 @@ END = 1 << 20
 
 
 def file_digest(path: Path) -> str:
-    """The digest of a file's bytes; of a link, the name it leads to. Raises OSError where it cannot be read.
+    """Returns the digest of a file's bytes; of a link, the name it leads to. Raises OSError where it cannot be read.
 
     Example:
         >>> from tempfile import NamedTemporaryFile
@@ -26,13 +26,13 @@ def file_digest(path: Path) -> str:
 
 
 def value_digest(value: object) -> str:
-    """The digest of a value of JSON, whatever the order of its keys."""
+    """Returns the digest of a value of JSON, whatever the order of its keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def ends_digest(path: Path) -> str:
-    """The digest of a large file's size and of its first and last mebibyte."""
+    """Returns the digest of a large file's size and of its first and last mebibyte."""
     with open(path, "rb") as file:
         size = file.seek(0, 2)
         file.seek(0)
@@ -42,13 +42,13 @@ def ends_digest(path: Path) -> str:
 
 
 def digests_of(files: Mapping[str, Path], digest: Callable[[Path], str] = file_digest) -> dict[str, str]:
-    """The digests of files by their names, several at a time."""
+    """Returns the digests of files by their names, several at a time."""
     with ThreadPoolExecutor() as pool:
         return dict(zip(files, pool.map(digest, files.values()), strict=True))
 
 
 def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
-    """The digest of each file below a folder, by its path from there; hidden files are left out."""
+    """Returns the digest of each file below a folder, by its path from there; hidden files are left out."""
     found = {path.relative_to(folder): path for pattern in patterns for path in folder.rglob(pattern)}
     files = {name: path for name, path in sorted(found.items()) if path.is_file() or path.is_symlink()}
     hidden = {name for name in files if any(part.startswith((".", "__pycache__")) for part in name.parts)}

@@ -31,19 +31,19 @@ Manifest = dict[str, Any]
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a run folder or of an exported model; empty where there is none or it is damaged."""
+    """Returns the manifest of a run folder or of an exported model; empty where there is none or it is damaged."""
     found = read_json(folder / FILE_NAME, {})
     parts = ("config", "code", "packages", "machine", "resolved", "inputs", "outputs")
     return found if all(isinstance(found.get(name, {}), dict) for name in parts) else {}
 
 
 def model_digests(folder: Path) -> dict[str, str]:
-    """The digest of each file of a model's folder, but of those about it."""
+    """Returns the digest of each file of a model's folder, but of those about it."""
     return {name: digest for name, digest in folder_digests(folder).items() if name not in ABOUT}
 
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
-    """The digest of each local file that settings of data name: by setting, then by its path below what that names."""
+    """Returns the digest of each local file that settings of data name: by setting, then by path below that."""
     parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
     named = {
         prefix + name: dict(_files_of(part[name]))
@@ -57,7 +57,7 @@ def data_files(settings: Settings) -> dict[str, dict[str, str]]:
 
 
 def _files_of(value: object) -> Iterator[tuple[str, Path]]:
-    """The files that a value names, which may be a file, folder, pattern, or several in a list or mapping."""
+    """Yields the files that a value names, which may be a file, folder, pattern, or several in a list or mapping."""
     if isinstance(value, Mapping):
         value = [inner for name, inner in value.items() if name != "_target_"]
     if isinstance(value, list):
@@ -92,7 +92,7 @@ def weights_of(name_or_path: str) -> Manifest:
 
 
 def checkpoint_of(path: Path) -> Manifest:
-    """The checkpoint of another run that a branch starts from, with that run's manifest."""
+    """Returns the checkpoint of another run that a branch starts from, with that run's manifest."""
     path = path.resolve()
     files = folder_digests(path) if path.is_dir() else {".": file_digest(path)}
     manifest = read_manifest(path.parents[1])

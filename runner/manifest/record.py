@@ -116,7 +116,7 @@ def complete_manifest(folder: Run) -> None:
 
 
 def outputs_of(folder: Path) -> dict[str, str]:
-    """The digest of each file of a finished run: checkpoints, model, and the files beside them that no longer change."""
+    """Returns the digest of each file of a finished run: checkpoints, model, and files that no longer change."""
     files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
     kept = {n: path for n, path in files.items() if n not in CHANGING and not n.startswith(".")}
     found = digests_of(kept)
@@ -127,7 +127,7 @@ def outputs_of(folder: Path) -> dict[str, str]:
 
 
 def _changes(before: Manifest, now: Manifest) -> Manifest:
-    """The former value of each entry that is another one now; of a mapping within, the former values of its entries."""
+    """Returns the former value of each entry that has changed; of a mapping within, the former values of its entries."""
     changed = {name: before.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
     return {
         name: _changes(was, now[name]) if isinstance(was, dict) and isinstance(now.get(name), dict) else was

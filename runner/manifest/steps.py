@@ -25,7 +25,7 @@ class Step(NamedTuple):
     """Digest of the weights, and of each optimizer's state."""
 
     def line(self) -> str:
-        """The line of the file.
+        """Returns the line of the file.
 
         Example:
             >>> Step(5, "0d4f", "7.25", ("fdac", "27a5")).line()
@@ -35,19 +35,19 @@ class Step(NamedTuple):
 
 
 def chained(before: str, order: str) -> str:
-    """The digest of all global batches up to one, from the digest before it and its hash."""
+    """Returns the digest of all global batches up to one, from the digest before it and its hash."""
     return blake2b(f"{before} {order}".encode(), digest_size=8).hexdigest()
 
 
 def steps_of(lines: Iterable[str]) -> list[Step]:
-    """The steps of lines as `Step.line` makes them; others are left out."""
+    """Returns the steps of lines as `Step.line` makes them; others are left out."""
     words = [line.split(" ") for line in lines]
     whole = [one for one in words if len(one) > 3 and one[0].isdecimal()]
     return [Step(int(number), order, loss, tuple(states)) for number, order, loss, *states in whole]
 
 
 def read_steps(folder: Path) -> list[Step]:
-    """The steps that a run folder has digests of; none without a file."""
+    """Returns the steps that a run folder has digests of; none without a file."""
     return steps_of(whole_lines(folder / FILE_NAME))
 
 

@@ -94,7 +94,7 @@ def check_separate(base: str, new_vocabulary: bool) -> None:
 
 
 def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequence[str] | None) -> list[str]:
-    """The names of the linear layers in the layers of the core that `targets` name, or of all.
+    """Returns the names of the linear layers in the layers of the core that `targets` name, or of all.
 
     A target is a name or the end of one, as for `peft`, or a pattern with `*` for anything: `Wqkv`, `attn.Wo`,
     `*.0.mlp.*`. Raises ValueError for one without a match.
@@ -153,7 +153,7 @@ def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | 
 
 @torch.no_grad()
 def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a model without adapters that computes the same, up to rounding, under the names it has then."""
+    """Returns the weights of a model without adapters that computes the same up to rounding, by that model's names."""
     config: Any = model.peft_config[NAME]
     found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
     adapted: Any = ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))
@@ -194,7 +194,7 @@ def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, stat
 
 
 def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
-    """The names of the outermost modules that hold parameters, and none of the frozen ones."""
+    """Returns the names of the outermost modules that hold parameters, and none of the frozen ones."""
     found: list[str] = []
     for name, module in model.named_modules():
         own = [id(p) for p in module.parameters()]
@@ -206,7 +206,7 @@ def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
 
 @contextmanager
 def whole_model(path: str) -> Iterator[str]:
-    """The folder of a model, for that of an adapter a temporary one in which it is merged; a name as it is.
+    """Yields the folder of a model, for that of an adapter a temporary one in which it is merged; a name as it is.
 
     Raises:
         ValueError: `peft` is not installed.
@@ -232,7 +232,7 @@ def whole_model(path: str) -> Iterator[str]:
 
 
 def import_peft() -> Any:
-    """The package `peft`; raises ValueError where it is not installed."""
+    """Returns the package `peft`; raises ValueError where it is not installed."""
     try:
         import peft
     except ImportError as error:

@@ -37,13 +37,13 @@ def has_bf16(accelerator: str) -> bool:
 
 
 def autocast_dtype(precision: str) -> torch.dtype:
-    """The type that autocast computes in at a mixed precision."""
+    """Returns the type that autocast computes in at a mixed precision."""
     return torch.bfloat16 if precision.startswith("bf16") else torch.float16
 
 
 @torch.no_grad()
 def _failure(task_model: TaskModel, layout: str | None, dtype: torch.dtype | None) -> str | None:
-    """The model's error for random documents in autocast to `dtype`, or in fp32; None if there is none."""
+    """Returns the model's error for random documents in autocast to `dtype`, or in fp32; None if there is none."""
     config, device = task_model.pretrained.config, task_model.pretrained.device
     try:
         with evaluating(task_model), torch.autocast(device.type, dtype, enabled=dtype is not None):

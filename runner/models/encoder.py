@@ -98,7 +98,7 @@ def build_encoder(
 
 
 def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> PreTrainedModel:
-    """The model, whose embedding of padding is trained where padding is the token that ends texts."""
+    """Returns the model, whose embedding of padding is trained where padding is the token that ends texts."""
     if isinstance(tokenizer, PreTrainedTokenizerBase) and borrows_padding(tokenizer):
         for module in model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx == tokenizer.pad_token_id:
@@ -118,7 +118,7 @@ def _smaller(name_or_path: str, tokenizer: PreTrainedTokenizerBase | None, head:
 
 
 def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
-    """The tokenizer beside a model; raises ValueError without one."""
+    """Returns the tokenizer beside a model; raises ValueError without one."""
     path = model_folder(name_or_path)
     try:
         return from_pretrained(AutoTokenizer, path)
@@ -251,7 +251,7 @@ def _may_be_unset(known: object, name: str) -> bool:
 
 
 def checked_fields(changes: Settings, known: PretrainedConfig, where: str = "model.config") -> Settings:
-    """The changes, which stand in the setting `where`; raises ValueError for a field that a config does not have."""
+    """Returns the changes, which stand in the setting `where`; raises ValueError for a field that the config lacks."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):
             raise ValueError(

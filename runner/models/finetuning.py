@@ -66,7 +66,7 @@ class HeadedModel(WrappedModel):
             raise
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
-        """The model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
+        """Returns the model's outputs for rows [D, T], or for a packed row [1, T] as one sequence."""
         with head_in_fp32(self.pretrained):
             if "cu_seqlens" not in micro_batch:
                 return self.pretrained(**self.arguments(micro_batch))
@@ -83,7 +83,7 @@ class HeadedModel(WrappedModel):
         return None
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """The head's first output for padded rows [D, T, ...]."""
+        """Returns the head's first output for padded rows [D, T, ...]."""
         return self.outputs(rows)[0]
 
 
@@ -97,11 +97,11 @@ class SequenceClassifier(HeadedModel):
         self.problem_type, self.training_loss = problem_type, training_loss
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """The first of each sample; `pack_rows` finds heads that pool in another way."""
+        """Returns the first of each sample; `pack_rows` finds heads that pool in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """The logits [D, 1, C] of padded rows."""
+        """Returns the logits [D, 1, C] of padded rows."""
         return super().tried(rows)[:, None]
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
@@ -117,7 +117,7 @@ class SequenceClassifier(HeadedModel):
                 return self.head_outputs(hidden, mask)
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
-        """The model's outputs while its encoder returns hidden states [D, T, H] of rows with a mask [D, T]."""
+        """Returns the model's outputs while its encoder returns hidden states [D, T, H] of rows with a mask [D, T]."""
         return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -125,7 +125,7 @@ class SequenceClassifier(HeadedModel):
         return len(micro_batch["samples"])
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """The sum of the `loss` over labelled rows, and `logits` [D, C]."""
+        """Returns the sum of the `loss` over labelled rows, and `logits` [D, C]."""
         if self.training and self.training_loss is not None:
             labels = micro_batch["example_labels"]
             each, weights, logits = self.training_loss(
@@ -142,7 +142,7 @@ class SequenceClassifier(HeadedModel):
         return result
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
-        """The losses of logits [D, C] by the rows' labels."""
+        """Returns the losses of logits [D, C] by the rows' labels."""
         labels = micro_batch["example_labels"]
         if self.problem_type == SINGLE:
             total = functional.cross_entropy(logits, labels, reduction="sum")
@@ -172,7 +172,7 @@ class TokenClassifier(HeadedModel):
         return micro_batch.get("read_positions")
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """The sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""
+        """Returns the sum of the `loss` over targets, and `logits` [W, C] of the words' first pieces."""
         positions, targets = micro_batch["target_positions"], micro_batch["targets"]
         if self.training and self.training_loss is not None:
             losses, weights, logits = self.training_loss(
@@ -213,7 +213,7 @@ class JointTagger(TokenClassifier):
         self.sizes, self.weights = sizes, weights
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """The `loss`; `part_losses`, the sum over the targets of each column, and `logits` [W, C] of all heads.
+        """Returns the `loss`; `part_losses`, the sum over the targets of each column, and `logits` [W, C] of all heads.
 
         `row_sums` have the loss and the targets of each column, and as `weight` the words with a target.
         """
@@ -247,7 +247,7 @@ class QuestionAnswerer(HeadedModel):
         return micro_batch["input_ids"].numel()
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """The `loss`: half the sum of both cross-entropies, weighted by window.
+        """Returns the `loss`: half the sum of both cross-entropies, weighted by window.
 
         While evaluating also, for each window [D]: `score`, `first` and `last` token of the best span in the context,
         its `probability`, and `null_score`, that of the first token.
@@ -274,7 +274,7 @@ class QuestionAnswerer(HeadedModel):
 
 @torch.no_grad()
 def best_spans(starts: Tensor, ends: Tensor, allowed: Tensor, max_tokens: int) -> dict[str, Tensor]:
-    """The best span of at most `max_tokens` tokens in each row, from logits [D, T] of starts and ends.
+    """Returns the best span of at most `max_tokens` tokens in each row, from logits [D, T] of starts and ends.
 
     `score` [D] is the sum of its two logits, -inf where a row has no allowed token.
     """

@@ -59,7 +59,7 @@ def network_flops(model: nn.Module) -> FlopCounts:
 
 
 def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
-    """The models of transformers in a module that are not parts of another one."""
+    """Yields the models of transformers in a module that are not parts of another one."""
     if isinstance(model, PreTrainedModel):
         yield model
     else:

@@ -36,7 +36,7 @@ class Head(NamedTuple):
         return self if known else self._replace(auto=AutoModelForCausalLM, decoders=False)
 
     def build(self, config: PretrainedConfig, **model_kwargs: object) -> PreTrainedModel:
-        """The model with random weights; `model_kwargs` are further arguments of its class.
+        """Returns the model with random weights; `model_kwargs` are further arguments of its class.
 
         Raises:
             ValueError: transformers has no such head for this architecture, or builds no model of this config.
@@ -52,7 +52,7 @@ class Head(NamedTuple):
         return as_held(model)
 
     def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
-        """The model with the weights in `path`, whose config is `known`; new weights are named in the log.
+        """Returns the model with the weights in `path`, whose config is `known`; new weights are named in the log.
 
         Raises:
             ValueError: the weights are not those of this model, or cannot be read; or they have a head trained for other
@@ -80,7 +80,7 @@ class Head(NamedTuple):
         return model.train()  # a loaded model is in evaluation mode
 
     def _order_of_labels(self, path: str, known: PretrainedConfig) -> list[int] | None:
-        """The number in a trained head of each label of the data, None for its own; ValueError for other labels."""
+        """Returns the number in a trained head of each label of the data, None if its own; ValueError for others."""
         ours = [*self.config.get("id2label", {}).values()]
         theirs = labels_of(known)
         if "id2label" not in self.config or theirs == ours:
@@ -94,12 +94,12 @@ class Head(NamedTuple):
 
 
 def labels_of(config: PretrainedConfig) -> list[str]:
-    """The labels of a model in the order of their numbers."""
+    """Returns the labels of a model in the order of their numbers."""
     return [name for _, name in sorted((config.id2label or {}).items())]
 
 
 def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
-    """The number that each of our labels has among theirs; None unless both are the same labels.
+    """Returns the number that each of our labels has among theirs; None unless both are the same labels.
 
     Example:
         >>> order_of(["neg", "pos"], ["pos", "neg"])

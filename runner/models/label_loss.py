@@ -108,7 +108,7 @@ class LabelLoss(nn.Module):
         return losses.masked_fill(~known, 0), known.to(logits.dtype)
 
     def _focal(self, others: Tensor) -> Tensor | float:
-        """The factor of terms, given the probability of everything else."""
+        """Returns the factor of terms, given the probability of everything else."""
         return others.clamp(min=_SMALLEST) ** self.gamma if self.gamma else 1.0
 
     def _divergence(self, one: Tensor, other: Tensor) -> Tensor:

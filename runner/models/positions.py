@@ -111,7 +111,7 @@ class RotaryPhases:
 
 
 def _bases(config: PretrainedConfig) -> Any:
-    """The rotary settings of a config: one mapping, one for each type of layer, or the base alone (ESM)."""
+    """Returns the rotary settings of a config: one mapping, one for each type of layer, or the base alone (ESM)."""
     return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
 
 

@@ -80,7 +80,7 @@ class TaskModel(nn.Module):
         return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
 
     def figure_names(self) -> list[str]:
-        """The names of the `figures`, the loss first; none where they are not known before a batch."""
+        """Returns the names of the `figures`, the loss first; none where they are not known before a batch."""
         return []
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
@@ -103,7 +103,7 @@ class TaskModel(nn.Module):
         return ""
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """The outputs that a trial compares: those of each token of padded rows [D, T, ...]."""
+        """Returns the outputs that a trial compares: those of each token of padded rows [D, T, ...]."""
         return self.pretrained.base_model(**rows)[0]
 
     def compute_all_tokens(self) -> None:
@@ -122,7 +122,7 @@ class TaskModel(nn.Module):
         return network_flops(self)
 
     def exported_weights(self) -> dict[str, Tensor] | None:
-        """The weights of `pretrained` as they are exported; None for those that it has."""
+        """Returns the weights of `pretrained` as they are exported; None for those that it has."""
         return None
 
     def export_beside(self, folder: Path) -> list[Path]:

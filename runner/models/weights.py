@@ -28,7 +28,7 @@ PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+
 
 
 def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedModel:
-    """The model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
+    """Returns the model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
     model, new = load_weights(auto, path, both_ways=both_ways)
     if new:
         raise ValueError(
@@ -40,7 +40,7 @@ def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedMod
 def load_weights(
     auto: type, path: str, new_head: bool = False, both_ways: bool = True, **options: object
 ) -> tuple[PreTrainedModel, list[str]]:
-    """The model of the class `auto`, such as AutoModelForMaskedLM, from `path`, and the names of its head's new weights.
+    """Returns the model of the class `auto`, as AutoModelForMaskedLM, from `path`, and names of new weights in its head.
 
     The body's weights must all be there, in their shapes, and no others of a body. Weights of another head are left out;
     those of the model's head may be missing, and in a `new_head` have other shapes. Prefixes of DDP and torch.compile
@@ -84,7 +84,7 @@ def load_weights(
 
 
 def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """The model, and the loading info of transformers."""
+    """Returns the model, and the loading info of transformers."""
     try:
         with _quiet():
             strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
@@ -134,7 +134,7 @@ def _sides(shape: Sequence[int]) -> str:
 
 
 def few(names: Sequence[object], count: int) -> str:
-    """The first `count` names, separated by commas."""
+    """Returns the first `count` names, separated by commas."""
     return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")
 
 

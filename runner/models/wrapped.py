@@ -58,11 +58,11 @@ class WrappedModel(TaskModel):
         return try_padded_rows(self)
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """The hidden states [D, T, H] of padded rows."""
+        """Returns the hidden states [D, T, H] of padded rows."""
         return self.pretrained.base_model(**self.arguments(rows))[0]
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
-        """The encoder's arguments for rows of either layout."""
+        """Returns the encoder's arguments for rows of either layout."""
         fields: Mapping[str, object] = micro_batch
         read = {name: fields[name] for name in self.inputs if name in fields}
         if "cu_seqlens" not in micro_batch:

@@ -75,11 +75,11 @@ class ModelModule(pl.LightningModule, RunModule):
         self.log_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in figures.items()}, **options)
 
     def gather_objects(self, mine: object) -> list[Any]:
-        """The objects of all ranks, on every rank."""
+        """Returns the objects of all ranks, on every rank."""
         return gathered(mine, replica_of(self.trainer))
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
-        """The weights that the first rank exports, where each rank has a shard of them, else None; collective."""
+        """Returns the weights that the first rank exports, where each rank has a shard of them, else None; collective."""
         if self.device_mesh is None:
             return None
         with self.evaluation_weights():

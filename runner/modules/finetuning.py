@@ -88,11 +88,11 @@ class FinetuningRun(TrainingModule):
             write_predictions(folder.path, self.predictions, metrics, facts)
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, torch.Tensor]:
-        """The model's output for a micro-batch of evaluated set `number`."""
+        """Returns the model's output for a micro-batch of evaluated set `number`."""
         return self.model(micro_batch)
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """The figures of a set, from its sums of `loss`, `weight` and (where the model counts) `correct` targets."""
+        """Returns the figures of a set, from its sums of `loss`, `weight` and (if the model counts) `correct` targets."""
         return mean_loss(totals)
 
     def results(self) -> dict[str, float]:
@@ -153,7 +153,7 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
 
 
 def _bottom(model: nn.Module, layers: int) -> set[str]:
-    """The trainable parameters before the layers, and of the first so many layers of each tower."""
+    """Returns the trainable parameters before the layers, and of the first so many layers of each tower."""
     places = {name: (role, place) for name, (_, role, place) in parts(model).items()}
     towers: dict[str, int] = {}
     for _, (tower, layer, _) in places.values():

@@ -29,7 +29,7 @@ Sample = list[str | dict[str, Any]]
 def guessed_samples(
     model: SparseMaskedLM, micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase
 ) -> list[Sample]:
-    """The first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with the model's guesses."""
+    """Returns the first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with the model's guesses."""
     ids, positions, targets = model.masked(micro_batch)
     first, spans = first_documents({**micro_batch, "input_ids": ids})
     places = model.places(micro_batch, positions).tolist()
@@ -47,7 +47,7 @@ def guessed_samples(
 
 
 def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
-    """The first documents of a micro-batch as one of their own, and the positions of each that are shown.
+    """Returns the first documents of a micro-batch as one of their own, and the positions of each that are shown.
 
     Positions count tokens row by row, and are those of the whole micro-batch.
     """
@@ -72,7 +72,7 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
 def _in_pieces(
     places: list[int], ids: dict[int, int], guesses: dict[int, Any], tokenizer: PreTrainedTokenizerBase
 ) -> Sample:
-    """The tokens at some places as text; those with guesses are targets."""
+    """Returns the tokens at some places as text; those with guesses are targets."""
     pieces: Sample = []
     before = ""
     for n, i in enumerate(places, start=1):
@@ -99,7 +99,7 @@ LONGEST_RUN = 4
 
 
 def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, collator: object) -> list[str]:
-    """The first samples of a micro-batch, cut to some length, each in one line.
+    """Returns the first samples of a micro-batch, cut to some length, each in one line.
 
     `{shown>target}` is a token that the model sees and its target, `{target}` one that it sees unchanged. The target of
     a whole sample is at its end.
@@ -134,7 +134,7 @@ def _joined(words: list[str]) -> str:
 
 
 def _target(micro_batch: MicroBatch, number: int, ids: list[int], names: list[str], tokenizer: Any) -> str:
-    """The target of a sample that begins the `ids`: its labels, a number, or its answer; empty if it has none."""
+    """Returns the target of a sample that begins the `ids`: its labels, a number, or its answer; empty if it has none."""
     if "example_labels" in micro_batch:
         label = micro_batch["example_labels"][number]
         if not label.is_floating_point():

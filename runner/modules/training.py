@@ -81,7 +81,7 @@ class TrainingModule(base.ModelModule):
         return {name: state_digest(model.state_dict()) for name, model in self.model.fixed_models().items()}
 
     def make_optimizer(self, model: TaskModel) -> Optimizer:
-        """The optimizer over a model's parameter groups, with an average of the weights if the settings ask for one."""
+        """Returns the optimizer over a model's parameter groups, with an average of the weights if asked for."""
         optimizer, settings = self._make_optimizer(model=model), self.settings
         if settings.ema is not None or settings.ema_half_life is not None:
             decay = decay_of(settings.ema, settings.ema_half_life) or 0.0
@@ -89,7 +89,7 @@ class TrainingModule(base.ModelModule):
         return optimizer
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimizer over the model's parameter groups, and its schedule over `max_steps`."""
+        """Returns the optimizer over the model's parameter groups, and its schedule over `max_steps`."""
         optimizer = self.make_optimizer(model=self.model)
         if self.device_mesh is not None:
             check_shardable(optimizer)

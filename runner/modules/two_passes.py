@@ -69,7 +69,7 @@ class SecondPass:
 
     @torch.no_grad()
     def _first_pass(self, micro_batches: Sequence[MicroBatch]) -> Pairs:
-        """The vectors of the global batch, in its order, on every rank."""
+        """Returns the vectors of the global batch, in its order, on every rank."""
         device, found = micro_batches[0]["input_ids"].device.type, []
         dtype, enabled = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
         # weights that are cast without a graph must not be found again by the second pass
@@ -85,7 +85,7 @@ class SecondPass:
         return whole
 
     def __call__(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """The surrogate `loss` of the next micro-batch, 0-dim."""
+        """Returns the surrogate `loss` of the next micro-batch, 0-dim."""
         self._seed(self._number, micro_batch)
         vectors = self.model(micro_batch)["vectors"]
         with torch.autocast(vectors.device.type, enabled=False):

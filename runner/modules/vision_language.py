@@ -33,7 +33,7 @@ class VisionLanguageModule(FinetuningRun):
         self._undecodable: set[int] = set()
 
     def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
-        """The shared step; also counts, and names, the images that cannot be decoded."""
+        """Takes the shared step; also counts, and names, the images that cannot be decoded."""
         found = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
         self.votes["undecodable"] = float(len(found))
         outputs = super().training_step(batch, batch_idx)

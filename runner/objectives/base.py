@@ -111,7 +111,7 @@ class Collator(RunObjective, ABC):
 
     @abstractmethod
     def compute_labels(self, tokenized: Batch) -> Batch:
-        """The model's `input_ids` and the targets, for padded rows [B, T]; does not change `tokenized`."""
+        """Returns the model's `input_ids` and the targets, for padded rows [B, T]; does not change `tokenized`."""
 
     @overload
     def __call__(self, samples: Samples) -> Batch: ...
@@ -120,7 +120,7 @@ class Collator(RunObjective, ABC):
     def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
 
     def __call__(self, samples: Any) -> Batch | MicroBatch:
-        """The batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch of flat samples.
+        """Returns the batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch if flat.
 
         Raises ValueError for samples that cannot be laid out, naming the first of them.
         """
@@ -134,7 +134,7 @@ class Collator(RunObjective, ABC):
         return self.rows_of(samples)
 
     def rows_of(self, samples: Samples) -> Batch:
-        """The batch of a list of samples, padded to the longest of them, with its targets."""
+        """Returns the batch of a list of samples, padded to the longest of them, with its targets."""
         read = dict.fromkeys((*self.columns, *self.extra_columns))
         padded = layout.pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
         self.check_tokens(padded["input_ids"])
@@ -160,7 +160,7 @@ class Collator(RunObjective, ABC):
         return {"labels": layout.label_tensor(values, lengths, width)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The model's `input_ids` [N], and `labels` [N], -100 for no target; here those of `compute_labels`.
+        """Returns the model's `input_ids` [N], and `labels` [N], -100 for no target; here those of `compute_labels`.
 
         A subclass may add `target_weights` [N] float32, the factor of each target's loss, and fields for `extra_fields`.
         """
@@ -182,7 +182,7 @@ class Collator(RunObjective, ABC):
         return labelled
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The module that maps micro-batches to the sum of their losses; ValueError unless a subclass overrides it."""
+        """Returns the module that maps micro-batches to the sum of their losses; ValueError unless overridden."""
         raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
@@ -198,11 +198,11 @@ class Collator(RunObjective, ABC):
         return {}
 
     def settings(self) -> dict[str, object]:
-        """The objective's settings that predictions depend on."""
+        """Returns the objective's settings that predictions depend on."""
         return {name: getattr(self.options, name) for name in self.predicts_with}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The divisor of the sum of the losses, summed over the global batch: here the number of targets."""
+        """Returns the divisor of the sum of the losses, summed over the global batch: here the number of targets."""
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
@@ -210,7 +210,7 @@ class Collator(RunObjective, ABC):
         return {}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """The `MicroBatch` of D flat samples: in rows padded to the longest, T tokens, or all in one row of T tokens."""
+        """Returns the `MicroBatch` of D flat samples: padded to the longest, T tokens, or all in one row of T tokens."""
         labelled = self.labelled(tokenized)
         lengths = labelled["lengths"].astype(np.int64)
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
@@ -253,10 +253,10 @@ class FlatCollator(Collator):
 
     @abstractmethod
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
+        """Returns the model's `input_ids` [N] and `labels` [N]; see `Collator.flat_labels`."""
 
     def compute_labels(self, tokenized: Batch) -> Batch:
-        """The results of `flat_labels` for padded rows [B, T]. Raises ValueError for a token outside the vocabulary."""
+        """Returns the results of `flat_labels` for padded rows [B, T]. Raises ValueError for an unknown token."""
         ids = torch.as_tensor(tokenized["input_ids"])
         self.check_tokens(ids)
         mask = tokenized.get("attention_mask")
@@ -265,7 +265,7 @@ class FlatCollator(Collator):
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """The `real` [B, T] tokens of padded rows; keys that are not given are drawn from torch's default generator."""
+        """Returns the `real` [B, T] tokens of padded rows; keys that are not given come from torch's generator."""
         given = tokenized.get("keys")
         drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
         keys = drawn.numpy().view(np.uint64)
@@ -285,7 +285,7 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """The collator class of an objective by its config name. Raises ValueError for an unknown one, with the known ones.
+    """Returns the collator class of an objective by its config name; ValueError names the known ones.
 
     Example:
         >>> get_collator_cls("mlm").__name__

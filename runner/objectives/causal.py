@@ -40,19 +40,19 @@ class CausalLanguageModelingCollator(FlatCollator):
     __init__ = takes_options(CausalLanguageModeling)(FlatCollator.__init__)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The unchanged `input_ids` [N], and of each the ordinary token that follows as `labels` [N]."""
+        """Returns the unchanged `input_ids` [N], and of each the ordinary token that follows as `labels` [N]."""
         ids = tokenized["input_ids"]
         ordinary = np.where(self.is_special[ids], IGNORED, ids)
         return {"input_ids": ids, "labels": one_earlier(ordinary, tokenized["lengths"])}
 
     def model_arguments(self) -> dict[str, Any]:
-        """The head of a masked language model, or that of a decoder where an architecture is one."""
+        """Returns the head of a masked language model, or that of a decoder where an architecture is one."""
         from tiryns.runner.models.head import LANGUAGE_MODEL
 
         return {"head": LANGUAGE_MODEL}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model, read causally, with its head on the tokens that guess one."""
+        """Returns the model, read causally, with its head on the tokens that guess one."""
         from tiryns.runner.models.pretraining.causal import CausalLM
 
         return CausalLM(pretrained, self.options.z_loss)
@@ -152,7 +152,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         return super().rows(labelled, places, shape) | {"causal": torch.from_numpy(labelled["causal"])}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model, read both ways, with its head on the targets only."""
+        """Returns the model, read both ways, with its head on the targets only."""
         from tiryns.runner.models.pretraining.causal import HybridLM
 
         return HybridLM(pretrained, self.options)

@@ -95,7 +95,7 @@ class PairsCollator(FlatCollator):
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """The texts of D rows as X documents, each with a key of its own. Raises ValueError for a score out of range."""
+        """Returns the texts of D rows as X documents, each with its own key; ValueError for a score out of range."""
         counts = tokenized["text_counts"]
         self._check_rows(tokenized["scores"], counts)
         texts: dict[str, Any] = {
@@ -123,7 +123,7 @@ class PairsCollator(FlatCollator):
             raise ValueError(f"objective.loss={self.loss}: {problem.format(float(scores[first]), where)}")
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of rows; of scored pairs, of those that have a score."""
+        """Returns the number of rows; of scored pairs, of those that have a score."""
         if labelled.get("filler"):
             return 0.0
         if self.loss in (*SCORED, *MARGINS):
@@ -222,7 +222,7 @@ class ContrastiveCollator(PairsCollator):
         return {"pooling": texts.pooling, "normalised": texts.normalised, "dimensions": self.dimensions}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
+        """Returns the encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
         from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 
         if self.options.teacher is None:

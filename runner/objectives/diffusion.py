@@ -77,7 +77,7 @@ class MaskedDiffusionCollator(FlatCollator):
         return self._masked(ids, masked, weights, denominator)
 
     def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
-        """The time t of each sample, float64 [D]."""
+        """Returns the time t of each sample, float64 [D]."""
         keys = tokenized["keys"]
         size = tokenized.get("batch_size", len(keys))
         places = tokenized.get("batch_places", np.arange(len(keys)))
@@ -89,7 +89,7 @@ class MaskedDiffusionCollator(FlatCollator):
         return first + (1 - first) * step / (steps - 1)
 
     def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
-        """The bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.
+        """Returns the bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.
 
         Drawing t uniformly, masking with probability t and weighting by 1/t has the same expectation as drawing the
         *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample has
@@ -120,7 +120,7 @@ class MaskedDiffusionCollator(FlatCollator):
         }
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of ordinary tokens; of masked ones without `time_weighting`."""
+        """Returns the number of ordinary tokens; of masked ones without `time_weighting`."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
@@ -133,7 +133,7 @@ class MaskedDiffusionCollator(FlatCollator):
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head on the masked tokens, over the ordinary tokens alone."""
+        """Returns the model with its head on the masked tokens, over the ordinary tokens alone."""
         from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
         return MaskedDiffusionLM(pretrained, self.ordinary_ids)

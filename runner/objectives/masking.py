@@ -93,7 +93,7 @@ class Masking:
     def masked(
         self, samples: FlatSamples, bits: NDArray[np.uint64], rate: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ids that the model sees, and the labels [N], by 64 random bits of each token.
+        """Returns the ids that the model sees, and the labels [N], by 64 random bits of each token.
 
         Raises ValueError for samples that lack what `favour` needs.
         """
@@ -125,7 +125,7 @@ class Masking:
         return self._replaced(ids, chosen, bits, deciding)
 
     def _heads(self, ids: NDArray[np.int64], lengths: NDArray[np.int64], bits: NDArray[np.uint64]) -> Units:
-        """The first token of each unit. Special tokens are units of their own."""
+        """Returns the first token of each unit. Special tokens are units of their own."""
         if self.unit == "tokens":
             return slice(None)
         firsts = np.cumsum(lengths) - lengths
@@ -187,7 +187,7 @@ class Masking:
         bits: NDArray[np.uint64],
         deciding: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ids with the `chosen` tokens [M] replaced, as the bits of the `deciding` ones [M] say, and the labels."""
+        """Returns the ids with `chosen` tokens [M] replaced by the bits of the `deciding` ones [M], and the labels."""
         labels = np.full_like(ids, IGNORED)
         labels[chosen] = ids[chosen]
         # `uniform` reads the upper bits; what replaces a target comes from the lower ones

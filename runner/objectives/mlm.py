@@ -79,7 +79,7 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
     )(MaskedTargetsCollator.__init__)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head on the targets only; with a teacher one that learns from it."""
+        """Returns the model with its head on the targets only; with a teacher one that learns from it."""
         from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 
         options = self.options
@@ -123,7 +123,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         self.validation_masks = Masking(self, mask_share=share, random_share=0.0)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The generator's `input_ids` [N] and `labels` [N]."""
+        """Returns the generator's `input_ids` [N] and `labels` [N]."""
         masks, rate = self.training_masks, self.options.mlm_probability
         if tokenized.get("evaluation"):
             masks, rate = self.validation_masks, self.options.validation_mlm_probability
@@ -132,15 +132,15 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         return {"input_ids": masked, "labels": labels}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of tokens, special ones among them; 0 for fillers."""
+        """Returns the number of tokens, special ones among them; 0 for fillers."""
         return 0.0 if labelled.get("filler") else float(len(labelled["input_ids"]))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """The generator's denominator, the number of its targets."""
+        """Returns the generator's denominator, the number of its targets."""
         return {"denominators": {"masked": float(np.count_nonzero(labelled["labels"] != IGNORED))}}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model as the discriminator, with a generator beside it."""
+        """Returns the model as the discriminator, with a generator beside it."""
         from tiryns.runner.models.pretraining.replaced_tokens import ReplacedTokenDetector
 
         return ReplacedTokenDetector(pretrained, torch.from_numpy(self.is_special), self.options)
@@ -179,7 +179,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.validation_masks = Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The unchanged `input_ids` [N], every ordinary token as its own label, and the random `bits` of the masks."""
+        """Returns the unchanged `input_ids` [N], ordinary tokens as their own labels, and random `bits` of the masks."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
@@ -208,7 +208,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with the enhanced decoder beside its own head."""
+        """Returns the model with the enhanced decoder beside its own head."""
         from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM
 
         return EnhancedMaskedLM(pretrained, self.options, self.max_sequence_length)

@@ -29,7 +29,7 @@ Shape = tuple[int, int]
 
 
 def positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The position of each flat token [N] in its sample, from 0."""
+    """Returns the position of each flat token [N] in its sample, from 0."""
     return ranges(np.zeros_like(lengths), lengths)
 
 

@@ -80,7 +80,7 @@ class VisionLanguageCollator(FlatCollator):
         return found
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head on the tokens that predict answers."""
+        """Returns the model with its head on the tokens that predict answers."""
         from tiryns.runner.models.vision.vision_language import VisionLanguageModel
 
         return VisionLanguageModel(

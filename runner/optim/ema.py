@@ -108,7 +108,7 @@ class WeightAverage:
 
 
 def decay_of(decay: float | None, half_life: float | None) -> float | None:
-    """The decay of a step: as given, or 2 ** (-1 / half_life); None without both. Raises ValueError for both."""
+    """Returns the decay of a step: as given, or 2 ** (-1 / half_life); None without both. Raises ValueError for both."""
     if decay is not None and half_life is not None:
         raise ValueError("module.ema and module.ema_half_life are two names of one thing; set one of them")
     return math.exp2(-1 / half_life) if half_life is not None else decay

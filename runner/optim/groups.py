@@ -161,7 +161,7 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
 def groups_as_given(
     given: Sequence[Group], lr: float, weight_decay: float, matrices_apart: bool, lr_of_others: float | None
 ) -> Groups:
-    """The given groups with names, and with the rate and the decay where they have none.
+    """Returns the given groups with names, and with the rate and the decay where they have none.
 
     A group's own settings hold for all of its parameters, biases too. With `matrices_apart` a group becomes two: its
     hidden matrices (see `runner.optim.roles`) and the rest, whose rate is `lr_of_others`; `use_muon` of a group decides
@@ -193,7 +193,7 @@ def groups_as_given(
 
 
 def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
-    """The parameters of a group with their names, or with their numbers for names."""
+    """Returns the parameters of a group with their names, or with their numbers for names."""
     if "params" not in group:
         raise ValueError(f"group {number} has no 'params'; it has {', '.join(group)}")
     params = [group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"])

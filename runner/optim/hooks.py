@@ -64,7 +64,7 @@ def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContext
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:
-    """The needs of this optimizer, or of the one inside a wrapper such as Lightning's.
+    """Returns the needs of this optimizer, or of the one inside a wrapper such as Lightning's.
 
     Example:
         >>> import torch

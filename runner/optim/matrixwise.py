@@ -95,7 +95,7 @@ def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
 
 
 def _for_muon(groups: Groups) -> Groups:
-    """The groups, which say whether Muon or AdamW is for them; Muon multiplies as this processor is fast from now on."""
+    """Returns the groups, which say whether Muon or AdamW is for them; Muon multiplies as is fast on this processor."""
     from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
 
     choose_precision_of_products()

@@ -72,7 +72,7 @@ def parts(model: ParamsLike) -> dict[str, Part]:
 
 
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:
-    """The role of a parameter that is no plain weight, from its owner; None for a weight."""
+    """Returns the role of a parameter that is no plain weight, from its owner; None for a weight."""
     *path, leaf = name.split(".")
     kind = type(owner).__name__ if owner is not None else path[-1] if path else leaf
     if "norm" in kind.lower():
@@ -85,14 +85,14 @@ def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | 
 
 
 def _weight_at(place: Place) -> str:
-    """The role of a plain weight."""
+    """Returns the role of a plain weight."""
     if place.layer is not None or not place.tower:
         return "matrix"
     return "projection" if place.below else "head"
 
 
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
-    """The place of each parameter, behind the layers if it pools, and whether it is in a network but not in its body."""
+    """Returns the place of each parameter, behind the layers if it pools, and whether a network's body lacks it."""
     bodies = _bodies(model)
     outside = ("", _layer_lists(model, "", list(bodies)))
     networks: dict[str, str | None] = {}
@@ -146,7 +146,7 @@ def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, str]:
-    """The outermost lists of modules with weights in them, and lists as long beside these; each with its tower."""
+    """Returns the outermost lists of modules with weights in them, and lists as long beside these; with their towers."""
     lists: dict[str, nn.ModuleList] = {}
     for path, module in body.named_modules():
         whole = f"{prefix}{path}."

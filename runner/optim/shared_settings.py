@@ -145,7 +145,7 @@ def optimizer(
 
 
 def _paired(setting: Parameter, value: Any) -> Any:
-    """The value; a tuple of two numbers where the setting is annotated as such."""
+    """Returns the value; a tuple of two numbers where the setting is annotated as such."""
     if setting.annotation not in (Pair, list[float]):
         return value
     if len(value) != 2:
@@ -154,7 +154,7 @@ def _paired(setting: Parameter, value: Any) -> Any:
 
 
 def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
-    """The saved state with this optimizer's settings; raises ValueError where it is not of the same kind."""
+    """Returns the saved state with this optimizer's settings; raises ValueError where it is not of the same kind."""
     check_same(optimizer, saved["param_groups"])
     groups = [
         {**theirs, **{key: value for key, value in mine.items() if key not in STATE}}

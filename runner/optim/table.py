@@ -74,7 +74,7 @@ def get_optimizer(
 
 
 def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
-    """The target of an optimizer's option."""
+    """Returns the target of an optimizer's option."""
     target: str = vars(OPTIMIZERS[optimizer_name])["_target_"]
     made: Callable[..., Optimizer] = get_object(
         f"tiryns.{target}" if target.startswith("runner.") else target
@@ -83,6 +83,6 @@ def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
 
 
 def with_8_bit_variant() -> list[str]:
-    """The names of the optimizers whose functions have a parameter `quantized`."""
+    """Returns the names of the optimizers whose functions have a parameter `quantized`."""
     signatures = {name: inspect.signature(inspect.unwrap(function_of(name))) for name in OPTIMIZERS}
     return [name for name, known in signatures.items() if "quantized" in known.parameters]

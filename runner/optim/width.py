@@ -26,7 +26,7 @@ Scales = dict[str, tuple[float, str]]
 def scaled_by_width(
     scales: Scales, model: ParamsLike, named: Mapping[str, Part], kind: str, base_width: int
 ) -> Scales:
-    """The scales with the factors of a parametrization; raises ValueError where the model does not tell its width."""
+    """Returns the scales with the factors of a parametrization; raises ValueError if the model tells no width."""
     network, ratio = _network(model, base_width)
     if kind == "embedding":
         factors = {name: 1 / ratio for name, part in named.items() if part.role == "embedding"}
@@ -67,7 +67,7 @@ def initialise_by_width(model: nn.Module, base_width: int) -> None:
 
 
 def _network(model: ParamsLike, base_width: int) -> tuple[PreTrainedModel, float]:
-    """The model of transformers in a module, and the base width over its own."""
+    """Returns the model of transformers in a module, and the base width over its own."""
     for module in model.modules() if isinstance(model, nn.Module) else ():
         if isinstance(module, PreTrainedModel):
             return module, base_width / module.config.get_text_config().hidden_size
@@ -75,7 +75,7 @@ def _network(model: ParamsLike, base_width: int) -> tuple[PreTrainedModel, float
 
 
 def _outputs(network: PreTrainedModel) -> tuple[nn.Linear, nn.Module]:
-    """The output embeddings and the norm before them: the last one of their width."""
+    """Returns the output embeddings and the norm before them: the last one of their width."""
     outputs = network.get_output_embeddings()
     norms = [m for m in network.modules() if "norm" in type(m).__name__.lower() and [*m.parameters()]]
     widths = [p.shape[0] for p in norms[-1].parameters()] if norms else []

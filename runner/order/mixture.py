@@ -63,7 +63,7 @@ class MixedDraws:
         self._period = _period(tuple(parts))
 
     def sources(self, start: int, stop: int) -> NDArray[np.int64]:
-        """The source of each of the draws [start, stop)."""
+        """Returns the source of each of the draws [start, stop)."""
         places = start % len(self._period) + np.arange(stop - start, dtype=np.int64)
         return self._period[places % len(self._period)].astype(np.int64)
 
@@ -75,7 +75,7 @@ class MixedDraws:
 
 @lru_cache(maxsize=16)
 def _period(parts: tuple[int, ...]) -> NDArray[np.int32]:
-    """The source of each draw of a period.
+    """Returns the source of each draw of a period.
 
     Of a source with a of the P draws, draw j (from 1) may be number floor((j - 1) P / a), from 0, and must be number
     ceil(j P / a) - 1 at the latest: else its share would be left by one or more.

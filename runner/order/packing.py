@@ -57,7 +57,7 @@ class _Rows:
             count = self._fill(first, last, room, length, count)
 
     def owners(self) -> np.ndarray:
-        """The row of each document in the order they were placed, int64 [D]."""
+        """Returns the row of each document in the order they were placed, int64 [D]."""
         first, last, shares = np.array(self.filled, dtype=np.int64).reshape(-1, 3).T
         return np.repeat(ranges(first, last - first), np.repeat(shares, last - first))
 

@@ -92,7 +92,7 @@ def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
 
 
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
-    """The rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
+    """Returns the rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
     Each item goes to the rank with the least so far; of many items the larger ones go to ranks 0, 1, .., 1, 0 in turn.
     """
@@ -124,7 +124,7 @@ class _Cutter(NamedTuple):
     packed: bool
 
     def fewest(self, lengths: np.ndarray, otherwise: int) -> int:
-        """The least number of runs the bounds allow, at least 1; without bounds `otherwise`."""
+        """Returns the least number of runs the bounds allow, at least 1; without bounds `otherwise`."""
         if self.tokens is None and self.size is None:
             return otherwise
         work = lengths.sum() if self.packed else lengths.max(initial=0) * len(lengths)
@@ -164,7 +164,7 @@ class _Cutter(NamedTuple):
         return self._refine(lengths, best, count)
 
     def _ceiling(self, lengths: np.ndarray) -> int:
-        """The token budget, or one that all documents together keep."""
+        """Returns the token budget, or one that all documents together keep."""
         if self.tokens is not None:
             return self.tokens
         return max(1, len(lengths) * int(lengths.max(initial=1)))

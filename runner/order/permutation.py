@@ -27,12 +27,12 @@ _EPOCH, _ORDER = 0x65706F6368, 0x6F72646572
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
-    """The seed of one epoch's order."""
+    """Returns the seed of one epoch's order."""
     return derive_seed(seed, _EPOCH, epoch)
 
 
 def permute(index: int, length: int, seed: int, inverse: bool = False) -> int:
-    """The image of `index` under a keyed bijection of [0, length), or its `inverse`, in constant time and memory.
+    """Returns the image of `index` under a keyed bijection of [0, length), or its `inverse`, in constant time and memory.
 
     Raises ValueError for a length outside [1, `MAX_LENGTH`] and IndexError for an index outside [0, length).
 
@@ -70,7 +70,7 @@ def permute_many(indices: np.ndarray, length: int, seed: int) -> np.ndarray:
 
 
 def _permuted(out: np.ndarray, length: int, seed: int) -> np.ndarray:
-    """The images of uint64 [N], which it overwrites, as int64 [N]."""
+    """Returns the images of uint64 [N], which it overwrites, as int64 [N]."""
     if length <= _SMALL:
         return np.array(_small_order(length, seed), dtype=np.int64)[out.view(np.int64)]
     network = _network(length, seed)
@@ -111,7 +111,7 @@ def _small_order(length: int, seed: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _network(length: int, seed: int) -> _Network:
-    """The network of one length and seed: the table nearest to a square, a keyed hash per round."""
+    """Returns the network of one length and seed: the table nearest to a square, a keyed hash per round."""
     rows = math.isqrt(length - 1) + 1
     columns = -(-length // rows)
     state = derive_seed(seed, _ORDER, length)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 
 def ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The integers `starts[i] ... starts[i] + lengths[i] - 1` of every i, end to end.
+    """Returns the integers `starts[i] ... starts[i] + lengths[i] - 1` of every i, end to end.
 
     Example:
         >>> ranges(np.array([10, 3]), np.array([3, 2])).tolist()

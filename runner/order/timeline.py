@@ -26,11 +26,11 @@ class Timeline:
         """The first step of each phase, counted from 0."""
 
     def at(self, step: int) -> int:
-        """The place of the phase of a step, both counted from 0."""
+        """Returns the place of the phase of a step, both counted from 0."""
         return min(bisect_right(self.ends, step), len(self.ends) - 1)
 
     def inside(self, step: int) -> int:
-        """The steps of its phase before a step."""
+        """Returns the steps of its phase before a step."""
         return step - self.starts[self.at(step)]
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ Pairs = list[list[int]]
 
 
 def merged(pairs: Iterable[Sequence[int]]) -> Pairs:
-    """The same global batches as pairs in order, with a gap between any two.
+    """Returns the same global batches as pairs in order, with a gap between any two.
 
     Example:
         >>> merged([[7, 9], [1, 2], [3, 4], [8, 12]])
@@ -57,7 +57,7 @@ def merged(pairs: Iterable[Sequence[int]]) -> Pairs:
 
 
 def number_of(step: int, pairs: Pairs) -> int:
-    """The number of the global batch that `step` trains on, both counted from 1; step 0 has number 0.
+    """Returns the number of the global batch that `step` trains on, both counted from 1; step 0 has number 0.
 
     Example:
         >>> [number_of(step, [[1, 1], [4, 5]]) for step in (1, 2, 3)]
@@ -72,7 +72,7 @@ def number_of(step: int, pairs: Pairs) -> int:
 
 
 def passed(step: int, pairs: Pairs) -> Pairs:
-    """The pairs that lie before the global batch of `step`: two runs that share them have trained the same so far.
+    """Returns the pairs that lie before the global batch of `step`: runs that share them have trained the same so far.
 
     Example:
         >>> passed(2, [[1, 1], [4, 5]]), passed(3, [[1, 1], [4, 5]])

@@ -34,7 +34,7 @@ def full_key(node: Node) -> str:
 
 
 def noted(node: Any) -> Any:
-    """The values of a node as they stand: `${seed}` where one refers to another, and nodes as themselves.
+    """Returns the values of a node as they stand: `${seed}` where one refers to another, and nodes as themselves.
 
     Example:
         >>> noted(OmegaConf.create({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
@@ -74,7 +74,7 @@ def used_value(node: Any, name: str | int, value: object) -> Any:
 
 
 def used_parts(config: Any) -> Iterator[Part]:
-    """The same parts as they are used, and those of each node that one refers to."""
+    """Yields the same parts as they are used, and those of each node that one refers to."""
     for node, name, stated in parts(config):
         value = used_value(node, name, stated)
         yield node, name, value

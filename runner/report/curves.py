@@ -110,7 +110,7 @@ def smooth(values: Floats) -> Floats:
 def curves_of(
     label: str, series: Series, colour: int, smoothed: bool = False, points: int = MAX_POINTS
 ) -> list[Curve]:
-    """The curve of one metric; with `smoothed`, where there are many points, a smoothed curve over a faint one."""
+    """Returns the curve of one metric; with `smoothed`, for many points, a smoothed curve over a faint one."""
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
     values = np.where(np.abs(values) < BEYOND, values, np.nan)
@@ -122,7 +122,7 @@ def curves_of(
 
 
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
-    """The charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
+    """Returns the charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
     sets = [name for key in metrics if (name := validation_set(key)) is not None]
     known = (*UNITS, *(title for title, *_ in KNOWN.values()))
     places: dict[str, dict[str, str]] = {title: {} for title in known}
@@ -141,7 +141,7 @@ def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Ch
 
 
 def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
-    """The title of a metric's chart, and the name of its curve there."""
+    """Returns the title of a metric's chart, and the name of its curve there."""
     if (name := validation_set(key)) is not None:
         return LOSS, of_set("validation", name, sets)
     match key.split("/"):
@@ -157,7 +157,7 @@ def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
 
 
 def _chart(title: str, names: dict[str, str], metrics: dict[str, Series], results: dict[str, float]) -> Chart:
-    """The chart of these metrics, with the names of their curves; equal learning rates share one."""
+    """Returns the chart of these metrics, with the names of their curves; equal learning rates share one."""
     shared: list[tuple[list[str], str]] = []
     for key, name in sorted(names.items(), key=lambda item: item[0] != "train/loss"):
         same = [own for own, other in shared if title == RATES and _are_equal(metrics[key], metrics[other])]
@@ -222,7 +222,7 @@ def over_powers(title: str, unit: str, across: str, curves: list[Curve], **how: 
 
 
 def in_words(figure: str) -> str:
-    """The name of a figure in its usual spelling.
+    """Returns the name of a figure in its usual spelling.
 
     Example:
         >>> in_words("macro_f1"), in_words("mrr_at_10"), in_words("mcc"), in_words("exact_match")

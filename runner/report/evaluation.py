@@ -45,7 +45,7 @@ HINT = (
 
 
 def evaluated_sets(folder: Path) -> dict[str, Entry]:
-    """The entries of a run's `evaluation.json` by set; none where there is none, or it is damaged."""
+    """Returns the entries of a run's `evaluation.json` by set; none where there is none, or it is damaged."""
     sets = read_json(folder / EVALUATION, {}).get("sets")
     return sets if isinstance(sets, dict) else {}
 
@@ -103,7 +103,7 @@ def with_interval(entry: Entry, figure: str) -> str:
 
 
 def _classes(title: str, kind: str, rows: list[Entry]) -> list[Part]:
-    """The figures of each class, and the interval of its F1 where there is one; of many classes the worst come first."""
+    """Returns the figures of each class, and the interval of its F1 if known; of many the worst come first."""
     columns = {kind: "label", **SCORES}
     if len(rows) > page.IN_SIGHT:
         title = f"{title}, the lowest F1 first"

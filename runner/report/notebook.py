@@ -14,7 +14,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b0468c")
 
 
 def card(run: Run) -> str:
-    """The run as HTML that needs no script.
+    """Returns the run as HTML that needs no script.
 
     Example:
         >>> card(Run("outputs/gone"))
@@ -35,7 +35,7 @@ def card(run: Run) -> str:
 
 
 def _picture(chart: Chart) -> str:
-    """The curves of a chart without axes, with their first and last values in words."""
+    """Returns the curves of a chart without axes, with their first and last values in words."""
     known = [curve for curve in chart.curves if not curve.faint and np.isfinite(curve.values).any()]
     if not known:
         return ""

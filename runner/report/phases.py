@@ -32,7 +32,7 @@ class RunPhase(NamedTuple):
 
 
 def phases_of_run(run: Run) -> list[RunPhase]:
-    """The phases of a run by its status and config; none of a run without, or whose status is damaged."""
+    """Returns the phases of a run by its status and config; none of a run without, or whose status is damaged."""
     noted, given = run.status.get("phases"), run.settings.get("phases")
     found: list[RunPhase] = []
     for number, each in enumerate(noted if isinstance(noted, list) else []):
@@ -57,7 +57,7 @@ def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Cha
 
 
 def shared_phases(runs: Sequence[Run]) -> list[RunPhase]:
-    """The phases of several runs, where all have the same names at the same steps."""
+    """Returns the phases of several runs, where all have the same names at the same steps."""
     each = [phases_of_run(run) for run in runs]
     places = {tuple((phase.name, phase.first, phase.last) for phase in phases) for phases in each}
     return each[0] if len(places) == 1 else []
@@ -99,7 +99,7 @@ def _shown(value: object) -> str:
 
 
 def _logged(run: Run, key: str, after: int, last: int) -> list[float]:
-    """The values of a metric logged in the steps (after, last]."""
+    """Returns the values of a metric logged in the steps (after, last]."""
     if key not in run.series:
         return []
     series = run.series[key]

@@ -37,7 +37,7 @@ class Judged(NamedTuple):
 
 
 def predictions_table(folder: Path, name: str) -> page.Part:
-    """The gravest mistakes of the set `name` in `predictions.jsonl`, and its predictions folded away; nothing without."""
+    """Returns the gravest mistakes of the set `name` in `predictions.jsonl`, with its predictions folded away, if any."""
     judged = list(_judged(folder / "predictions.jsonl", name))
     has_numbers = bool(judged) and all(j.wrong is None for j in judged)
     wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
@@ -59,7 +59,7 @@ def predictions_table(folder: Path, name: str) -> page.Part:
 
 
 def _judged(path: Path, name: str) -> Iterator[Judged]:
-    """The predictions of a set for examples whose labels are known."""
+    """Yields the predictions of a set for examples whose labels are known."""
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:

@@ -91,7 +91,7 @@ def _warning(run: Run) -> page.Part:
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
-    """The charts to see at once, that of the monitored figure behind the wide ones, and the others."""
+    """Returns the charts to see at once, that of the monitored figure behind the wide ones, and the others."""
     monitored = f"Validation {in_words((monitor or '').rpartition('/')[2])}"
     flat = [not chart.wide and is_constant(chart) for chart in curves]
     varying = [chart for chart, is_flat in zip(curves, flat, strict=True) if not is_flat]
@@ -144,7 +144,7 @@ def _tiles(run: Run) -> list[Tile]:
 
 
 def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
-    """The figures of charts that would have a single point, but for those that a tile has."""
+    """Returns the figures of charts that would have a single point, but for those that a tile has."""
     said = {tile.value for tile in tiles}
     steps = {float(c.steps[0]) for chart in single for c in chart.curves}
     shown = {}
@@ -160,7 +160,7 @@ def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
 
 
 def _measured(run: Run) -> list[Tile]:
-    """The figure that the run is judged by: that of each test set, then the best in validation."""
+    """Returns the figure that the run is judged by: that of each test set, then the best in validation."""
     monitored = (run.monitor or "loss").rpartition("/")[2]
     name, tests = in_words(monitored), f"/{monitored}"
     found = {k: v for k, v in run.results.items() if k.startswith("test/") and k.endswith(tests)}

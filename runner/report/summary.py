@@ -83,7 +83,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
 
 
 def resume_command(run: Run) -> str | None:
-    """The command that resumes a run, with the flags of the one that started it; a finished run gets twice its length.
+    """Returns the command that resumes a run, with the flags of its start; finished runs get twice the length.
 
     One with phases is as long as these: None where it is finished, as only a branch with others goes on.
     """
@@ -110,7 +110,7 @@ def clock(seconds: float) -> str:
 
 
 def validation_set(key: str) -> str | None:
-    """The validation set whose loss has this key: `books` for `val/books/loss`; None for any other figure."""
+    """Returns the validation set whose loss has this key: `books` for `val/books/loss`; None for any other figure."""
     found = re.fullmatch(r"val/(.+)/loss", key)
     return found[1] if found else None
 
@@ -147,7 +147,7 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
 
 
 def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
-    """The note that no figure, at any validation, was better than that of a constant answer; None if one was."""
+    """Returns the note that no figure, at any validation, was better than that of a constant answer; None if one was."""
     levels = {
         key.replace(start, "/"): (value, start)
         for key, value in results.items()
@@ -227,7 +227,7 @@ def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str
 
 
 def bits_level(key: str, results: Mapping[str, float]) -> float | None:
-    """The unigram entropy in the unit of a figure in bits, such as `val/books/bits_per_byte`; None without one."""
+    """Returns the unigram entropy in the unit of a figure in bits, like `val/books/bits_per_byte`; None without one."""
     prefix, _, figure = key.rpartition("/")
     scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
     unigram = results.get(f"{prefix}/unigram_entropy")

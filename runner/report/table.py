@@ -62,7 +62,7 @@ def compared_text(compared: Comparison, with_runs: bool = True) -> str:
 
 
 def compared_content(runs: list[Run]) -> dict[str, Any]:
-    """The same as values: the figure that ranks, the settings from the best on, and the runs."""
+    """Returns the same as values: the figure that ranks, the settings from the best on, and the runs."""
     compared = Comparison(runs)
     _, _, ranked = compared.setting_rows()
     columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
@@ -135,7 +135,7 @@ def _cut(text: str, most: int | None) -> str:
 
 
 def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
-    """The tables of settings with several seeds, of runs, and of folds, each with its best rows; and the notes."""
+    """Returns the tables of settings with several seeds, of runs, and of folds, each with its best rows, and notes."""
     heads, rows, numbers = compared.setting_rows()
     joined = joined_folds(compared)
     tables: list[Table] = []

@@ -19,7 +19,7 @@ class Difference(NamedTuple):
 
 
 def compare(first: Path, second: Path) -> Difference | None:
-    """The first step where two runs differ, or None; raises ValueError where a folder has no order log."""
+    """Returns the first step where two runs differ, or None; raises ValueError where a folder has no order log."""
     for folder in (first, second):
         if not (folder / FILE_NAME).is_file():
             why = "not a run folder, or the audit callback was off"
@@ -31,7 +31,7 @@ def compare(first: Path, second: Path) -> Difference | None:
 
 
 def order_hash(high: float, low: float) -> str:
-    """The hash of a global batch in a line, from the sums of the two halves of its documents' hashes."""
+    """Returns the hash of a global batch in a line, from the sums of the two halves of its documents' hashes."""
     return f"{int(high) % 2**24:06x}{int(low) % 2**24:06x}"
 
 
@@ -41,7 +41,7 @@ def length(folder: Path) -> int:
 
 
 def whole_lines(path: Path) -> list[str]:
-    """The lines of an order log, without one that a kill has cut off; none without a file. ValueError where damaged."""
+    """Returns the lines of an order log, without one cut off by a kill; none without a file. ValueError where damaged."""
     lines = path.read_text(errors="replace").split("\n")[:-1] if path.exists() else []
     if lines and not lines[0].split(" ")[0].isdecimal():
         raise ValueError(f"{str(path)!r} is damaged: its first line has no step, {lines[0]!r:.60}")

@@ -60,7 +60,7 @@ MOST = 65_536
 
 
 def nodes_of(trainer: Any) -> Nodes:
-    """The nodes that a trainer config asks for: a number, a range such as `1:4`, or `auto`; ValueError for others."""
+    """Returns the nodes that a trainer config asks for: a number, a range (`1:4`), or `auto`; ValueError for others."""
     asked = str(trainer.get("num_nodes", 1))
     if asked == "auto":
         return ANY_NODES
@@ -73,7 +73,7 @@ def nodes_of(trainer: Any) -> Nodes:
 
 
 def num_nodes(trainer: object) -> int:
-    """The nodes there are, in a rank; elsewhere the fewest that the config asks for."""
+    """Returns the nodes there are, in a rank; elsewhere the fewest that the config asks for."""
     here = member()
     return here.num_nodes if here is not None else nodes_of(trainer).least
 
@@ -107,7 +107,7 @@ def refuse_sweep_of_ranks(arguments: list[str]) -> None:
 
 
 def slurm_job() -> str | None:
-    """The id of this process's SLURM job, as `scontrol` takes it."""
+    """Returns the id of this process's SLURM job, as `scontrol` takes it."""
     if "SLURM_ARRAY_JOB_ID" in os.environ:
         return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
     return os.environ.get("SLURM_JOB_ID")
@@ -185,7 +185,7 @@ def first_node_address(here: Member) -> str:
 
 
 def agent_store() -> Any:
-    """The store of torchrun's agents, where its ranks may use it; else None."""
+    """Returns the store of torchrun's agents, where its ranks may use it; else None."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
     from torch.distributed import TCPStore
@@ -200,7 +200,7 @@ def _resolves(name: str) -> bool:
 
 
 def processes_per_node(trainer: Any) -> int:
-    """The ranks on one node that a trainer config asks for."""
+    """Returns the ranks on one node that a trainer config asks for."""
     devices = trainer.get("devices", 1)
     if devices not in ("auto", -1, "-1"):
         count = len(devices) if isinstance(devices, Sequence) else devices

@@ -47,14 +47,14 @@ def environment() -> dict[str, str | bool | None]:
 
 @cache
 def checkout() -> Path | None:
-    """The git checkout that the program runs from; None where it is installed, also inside another checkout."""
+    """Returns the git checkout that the program runs from; None where it is installed, also inside another checkout."""
     here = Path(__file__).resolve().parents[2]
     top = output_of("git", "-C", str(here), "rev-parse", "--show-toplevel")
     return here if top and Path(top).resolve() == here else None
 
 
 def version_of(package: str) -> str | None:
-    """The version of a package; None where it is not installed."""
+    """Returns the version of a package; None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -78,7 +78,7 @@ def as_word(name: str, value: str) -> str:
 
 
 def output_of(*command: str, **variables: str) -> str | None:
-    """The output of a command, with further environment `variables`; None if it is missing, fails or takes a minute."""
+    """Returns the output of a command, with more environment `variables`; None if missing, failing or over a minute."""
     try:
         how: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": 60}
         return str(subprocess.run(command, env={**os.environ, **variables}, **how).stdout).strip()

@@ -63,7 +63,7 @@ def without_samples(message: str) -> str:
 
 
 def explain(error: BaseException) -> str | None:
-    """The message for the user, without secrets; None for a defect of the program, where only a traceback helps."""
+    """Returns the message for the user, without secrets; None for a defect of the program, which needs a traceback."""
     message = _explained(error)
     return None if message is None else redacted(message)
 
@@ -85,7 +85,7 @@ def _explained(error: BaseException) -> str | None:
 
 
 def _out_of_memory(error: Exception) -> str | None:
-    """The message for memory that ran out, of the processor or a GPU; None for any other error."""
+    """Returns the message for memory that ran out, of the processor or a GPU; None for any other error."""
     text = str(error)
     if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(text):
         return None
@@ -98,7 +98,7 @@ def _out_of_memory(error: Exception) -> str | None:
 
 
 def unexpected(error: BaseException, file: Path) -> str:
-    """The message for an error that `explain` does not know, whose traceback stands in a file: one line, no secrets."""
+    """Returns the message for an error unknown to `explain`, with its traceback in a file; one line, no secrets."""
     lines = str(error).strip().splitlines() or [""]
     frames = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" ({Path(f.filename).name}, line {f.lineno})" for f in frames)

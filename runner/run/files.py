@@ -47,7 +47,7 @@ OF_SWEEPS = (JUDGE, LADDER, SWEEP)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; empty where there is none or it cannot be read."""
+    """Returns the text of a file; empty where there is none or it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -55,7 +55,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path, empty: Json) -> Json:
-    """The value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
+    """Returns the value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
     try:
         value = json.loads(read_text(path))
     except (ValueError, RecursionError):
@@ -64,7 +64,7 @@ def read_json(path: Path, empty: Json) -> Json:
 
 
 def read_status(file: Path) -> dict[str, Any]:
-    """The fields of a `status.json`, without those of wrong types; empty where there is none or it cannot be read."""
+    """Returns the fields of a `status.json`, without those of wrong types; empty if none can be read."""
     return {n: v for n, v in read_json(file, {}).items() if isinstance(v, OF_STATUS.get(n, object))}
 
 
@@ -74,7 +74,7 @@ def read_sweep(folder: Path) -> dict[str, Any]:
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """The object in a file of JSON; raises OSError where it cannot be read, ValueError where it holds none."""
+    """Returns the object in a file of JSON; raises OSError where it cannot be read, ValueError where it holds none."""
     try:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -85,7 +85,7 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
-    """The folder under `outputs` that was started last, of those for whose file `name` `fits` holds."""
+    """Returns the folder under `outputs` that was started last, of those for whose file `name` `fits` holds."""
     read = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
     found = [(noted.get("started") or "", folder) for folder, noted in read if fits(folder, noted)]
     return max(found)[1] if found else None
@@ -190,7 +190,7 @@ def _state_of(file: Path) -> str:
 
 @contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
-    """The screen, or a file that appears when all is written."""
+    """Yields the screen, or a file that appears when all is written."""
     if path is None:
         yield sys.stdout
         return
@@ -241,7 +241,7 @@ def takes_lock(file: IO[str], wait: bool = False) -> bool:
 
 
 def own_cache(named: str | None = None) -> Path:
-    """The folder of what later runs use again: the one that a setting names, else TIRYNS_CACHE, else ~/.cache/tiryns."""
+    """Returns the folder of what later runs use again: that of a setting, else TIRYNS_CACHE, else ~/.cache/tiryns."""
     return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
@@ -264,7 +264,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def named_path(name: str) -> Path:
-    """The path in a name of data: without its split, and for a folder with a card, its configuration.
+    """Returns the path in a name of data: without its split, and for a folder with a card, its configuration.
 
     Example:
         >>> named_path("birds@train").name
@@ -276,6 +276,6 @@ def named_path(name: str) -> Path:
 
 
 def typed_path(folder: Path) -> Path:
-    """The folder as one would type it: relative where it lies below the working directory."""
+    """Returns the folder as one would type it: relative where it lies below the working directory."""
     whole = folder.resolve()
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole

@@ -107,7 +107,7 @@ class Run(Recording):
         return found is not None and _plain(found) == _plain(value)
 
     def metrics(self) -> "dict[str, NDArray[Any]]":
-        """The logged figures as columns: `step`, `time` (seconds since 1970), and each figure, NaN where it is missing.
+        """Returns the logged figures as columns: `step`, `time` (seconds since 1970), and figures, NaN if missing.
 
         `pandas.DataFrame(run.metrics())` and `pyarrow.table(run.metrics())` make a table of it.
         """
@@ -192,7 +192,7 @@ def load_run(folder: Path) -> Run:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """The run folders inside a folder of runs (a sweep's), in the order of their names; none for a run."""
+    """Returns the run folders inside a folder of runs (a sweep's), in the order of their names; none for a run."""
     if any((folder / mark).is_file() for mark in MARKS):
         return []
     found = {file.parent for mark in MARKS for file in folder.glob(f"*/{mark}")}
@@ -200,7 +200,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """The run in a folder, or the runs in a folder of runs; raises as `load_run` where there is none."""
+    """Returns the run in a folder, or the runs in a folder of runs; raises as `load_run` where there is none."""
     return [load_run(path) for path in find_runs(folder) or [folder]]
 
 

@@ -36,7 +36,7 @@ def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
 
 
 def _blocks(path: Path) -> Iterator[Any]:
-    """The columns of a metrics file, then the cells of its whole rows by column, a block of them at a time."""
+    """Yields the columns of a metrics file, then the cells of its whole rows by column, a block of them at a time."""
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -51,7 +51,7 @@ def _blocks(path: Path) -> Iterator[Any]:
 
 
 def _cells(text: str, count: int) -> list[list[str]]:
-    """The cells of the whole rows of a text, in `count` columns."""
+    """Returns the cells of the whole rows of a text, in `count` columns."""
     plain = not any(mark in text for mark in '"\0')
     if plain and all(line.count(",") == count - 1 for line in text.split("\n")[:-1]):
         cells = text.replace("\n", ",").split(",")  # half of the time of the csv module
@@ -65,7 +65,7 @@ def _cells(text: str, count: int) -> list[list[str]]:
 
 
 def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
-    """The metrics of a row that were logged, by their keys."""
+    """Returns the metrics of a row that were logged, by their keys."""
     return {key: cell for key, cell in zip(columns, row, strict=True) if cell and key not in FIXED_COLUMNS}
 
 
@@ -89,13 +89,13 @@ def read_metrics(path: Path) -> dict[str, Series]:
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of the file by name: `step` of integers, others NaN where there is no number; empty without a file."""
+    """Returns the columns of the file by name: `step` of integers, others NaN for no number; empty without a file."""
     columns, numbers, _ = _numbers(path)
     return dict(zip(columns, numbers, strict=True))
 
 
 def _numbers(path: Path) -> tuple[list[str], list[NDArray[Any]], list[NDArray[np.bool_]]]:
-    """The columns of a metrics file, their numbers, NaN where a cell has none, and whether a cell has one."""
+    """Returns the columns of a metrics file, their numbers, NaN where a cell has none, and whether a cell has one."""
     blocks = _blocks(path)
     columns = next(blocks, FIXED_COLUMNS)
     parsed = [[_parsed([]) for _ in columns], *([_parsed(cells) for cells in block] for block in blocks)]

@@ -104,7 +104,7 @@ def check_free(folder: Path) -> None:
 
 
 def model_folder(name_or_path: str) -> str:
-    """The exported `model/` of a run folder (NoModel without one); any other name or path as it is."""
+    """Returns the exported `model/` of a run folder (NoModel without one); any other name or path as it is."""
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")

@@ -54,7 +54,7 @@ def config_hash(config: DictConfig) -> str:
 
 
 def _without_modules(value: object) -> Any:
-    """The config with each target cut to its last name."""
+    """Returns the config with each target cut to its last name."""
     if isinstance(value, list):
         return [_without_modules(item) for item in value]
     if not isinstance(value, dict):
@@ -118,7 +118,7 @@ class Recording:
         write_atomically(self.path / "status.json", json.dumps({**self.status, **values}, indent=1))
 
     def identity(self) -> str | None:
-        """The hash of the run's config, by `status.json` or else by `config.yaml`; None where neither has it."""
+        """Returns the hash of the run's config, by `status.json` or else by `config.yaml`; None where neither has it."""
         first, _, _ = read_text(self.path / "config.yaml").partition("\n")
         return self.status.get("config_hash") or first.partition(HASH_LINE)[2] or None
 
@@ -127,7 +127,7 @@ class Recording:
         return identity in (self.identity(), *self.status.get("identities", []))
 
     def overrides(self) -> list[str]:
-        """The overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
+        """Returns the overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
         if (noted := self.noted_overrides()) is not None:
             return noted
         if not (words := self.command_words()):
@@ -138,13 +138,13 @@ class Recording:
         return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
 
     def command_words(self) -> list[str]:
-        """The words of the command that started the run; none where it is lost or cut off within quotes."""
+        """Returns the words of the command that started the run; none where it is lost or cut off within quotes."""
         with contextlib.suppress(ValueError):
             return shlex.split(read_text(self.path / "command.txt"))
         return []
 
     def noted_overrides(self) -> list[str] | None:
-        """The list in `overrides.json`; None where there is none or it cannot be read."""
+        """Returns the list in `overrides.json`; None where there is none or it cannot be read."""
         file = self.path / "overrides.json"
         return read_json(file, []) or ([] if read_text(file).strip() == "[]" else None)
 
@@ -154,7 +154,7 @@ class Recording:
         self.update_status(state="waiting", config_hash=identity)
 
     def sealed_words(self) -> list[str] | None:
-        """The user's own among the noted overrides; None where no seal tells that the user has begun the run."""
+        """Returns the user's own among the noted overrides; None where no seal tells that the user has begun the run."""
         return sealed_words(self.status, self.noted_overrides() or [])
 
     def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:

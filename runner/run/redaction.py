@@ -115,7 +115,7 @@ def is_secret(name: str) -> bool:
 
 
 def redacted(text: str) -> str:
-    """The text with `***` for each known secret, and `${oc.env:NAME}` for a value from the environment."""
+    """Returns the text with `***` for each known secret, and `${oc.env:NAME}` for a value from the environment."""
     secrets = {value: f"${{oc.env:{name}}}" for value, name in _of_environment.items() if _is_telling(value)}
     secrets |= dict.fromkeys(_known(), HIDDEN)
     for secret in sorted(secrets, key=len, reverse=True):

@@ -160,7 +160,7 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
 
 
 def noted() -> int | None:
-    """The first stopping signal received, or None."""
+    """Returns the first stopping signal received, or None."""
     return _noted
 
 
@@ -173,7 +173,7 @@ def defer(deferred: bool) -> None:
 
 
 def handler_before(number: int) -> Any:
-    """The handler of a signal before this module's, such as submitit's."""
+    """Returns the handler of a signal before this module's, such as submitit's."""
     return _before.get(number)
 
 

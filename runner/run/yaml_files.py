@@ -36,7 +36,7 @@ parsed = lru_cache(4)(partial(yaml.load, Loader=LOADER))
 
 
 def read_config(file: Path) -> DictConfig:
-    """The settings in a `config.yaml`; ValueError names a file that is missing or damaged."""
+    """Returns the settings in a `config.yaml`; ValueError names a file that is missing or damaged."""
     try:
         with _named(file):
             _check(file.read_text(encoding="utf-8"), file)
@@ -49,7 +49,7 @@ def read_config(file: Path) -> DictConfig:
 
 
 def settings_in(config: DictConfig, resolve: bool = False) -> Settings:
-    """The settings of a config in plain values, references to others resolved or as they stand."""
+    """Returns the settings of a config in plain values, references to others resolved or as they stand."""
     return cast(Settings, OmegaConf.to_container(config, resolve=resolve))
 
 
@@ -69,7 +69,7 @@ def read_group(file: Path, name: str) -> Settings:
 
 
 def file_on_search_path(loader: ConfigLoader, config: str) -> Traversable | None:
-    """The file of a config such as `suite/glue`, the first on the search path; None where there is none."""
+    """Returns the file of a config such as `suite/glue`, the first on the search path; None where there is none."""
     for entry in loader.get_search_path().get_path():
         kind, _, place = (entry.path or "").partition("://")
         if kind in ("pkg", "file") and place:
@@ -80,7 +80,7 @@ def file_on_search_path(loader: ConfigLoader, config: str) -> Traversable | None
 
 
 def names_on_search_path(loader: ConfigLoader, group: str) -> list[str]:
-    """The names of a group's configs."""
+    """Returns the names of a group's configs."""
     return sorted(loader.get_group_options(group))
 
 
@@ -157,7 +157,7 @@ def _size(node: yaml.Node, file: Path, known: dict[int, int], depth: int) -> int
 
 
 def leaves(values: object, key: str = "") -> Iterator[tuple[str, Any]]:
-    """The values at any depth of mappings and lists by their keys, such as `data.train[0]`."""
+    """Yields the values at any depth of mappings and lists by their keys, such as `data.train[0]`."""
     if isinstance(values, dict):
         for name, value in values.items():
             yield from leaves(value, f"{key}.{name}".lstrip("."))

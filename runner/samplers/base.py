@@ -73,7 +73,7 @@ class ResumableSampler(ABC, Generic[T_co]):
 
     @abstractmethod
     def items(self, start: int) -> Iterator[T_co]:
-        """The items of a pass of the present epoch, from number `start` on."""
+        """Returns the items of a pass of the present epoch, from number `start` on."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -90,11 +90,11 @@ class ResumableSampler(ABC, Generic[T_co]):
             yield item
 
     def start_at(self, position: int) -> None:
-        """The next iterator alone begins at `position`; at the end it begins anew."""
+        """Lets the next iterator alone begin at `position`; at the end it begins anew."""
         self.position = self._start = position
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on, compared at a resume; a subclass adds its own."""
+        """Returns the settings that the order depends on, compared at a resume; a subclass adds its own."""
         return {
             "sampler": type(self).__name__,
             "seed": self.seed,
@@ -166,7 +166,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return step * self.global_batch_size
 
     def batch_number(self, step: int) -> int:
-        """The number of the global batch of a step in the order that nothing is left out of, both counted from 0."""
+        """Returns the number of the global batch of a step in the order without gaps, both counted from 0."""
         return step
 
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -218,7 +218,7 @@ class SeamlessSampler(GlobalBatchSampler):
 
     @abstractmethod
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """The samples at places [start, stop) of an epoch, int64 [stop - start]; each has one place."""
+        """Returns the samples at places [start, stop) of an epoch, int64 [stop - start]; each has one place."""
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
         self.check_step(step)
@@ -251,7 +251,7 @@ class SeamlessSampler(GlobalBatchSampler):
         return self.global_batch_size
 
     def steps_within(self, samples: int) -> int:
-        """The most global batches that have no more samples together."""
+        """Returns the most global batches that have no more samples together."""
         return samples // self.global_batch_size
 
     def epochs_of_pass(self) -> int:

@@ -120,12 +120,12 @@ class Mixed(_Shared):
         return self.sampler.num_samples()
 
     def steps_within(self, samples: int) -> int:
-        """The most global batches that have no more samples together."""
+        """Returns the most global batches that have no more samples together."""
         return self.sampler.steps_within(samples)
 
 
 def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> SeamlessSampler:
-    """The order of one of several sets of samples: that of `sampler` under a seed of the set's name."""
+    """Returns the order of one of several sets of samples: that of `sampler` under a seed of the set's name."""
     order = copy(sampler)
     order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
     return order
@@ -169,7 +169,7 @@ SKIPPED = "skip_batches"
 
 
 def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
-    """The order that nothing is left out of."""
+    """Returns the order that nothing is left out of."""
     while isinstance(sampler, DerivedSampler) and sampler.leaves_out:
         sampler = sampler.sampler
     return sampler

@@ -33,7 +33,7 @@ def words_of(indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[
 
 
 def lengths_of(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The lengths in words."""
+    """Returns the lengths in words."""
     return _LONGEST - (words >> 32)
 
 
@@ -57,7 +57,7 @@ class Modality(NamedTuple):
     """Words and numbers of the longest members, longest first."""
 
     def members(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The indices of the members of some numbers, int64 [D] both."""
+        """Returns the indices of the members of some numbers, int64 [D] both."""
         lines = np.searchsorted(self.before, numbers.astype(np.uint32), side="right") - 1
         bits, rest = self.bits[lines] ^ np.uint8(self.inverted), numbers - self.before[lines]
         counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.uint8)
@@ -69,7 +69,7 @@ class Modality(NamedTuple):
 
 
 def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[Modality]:
-    """The examples with images and those without, with the `keep` longest of each; looks at each example once.
+    """Returns the examples with images and those without, with the `keep` longest of each; looks at each example once.
 
     Example:
         >>> images, texts = scan(lambda i: i % 3 == 0, lambda i: 10 * i, num_examples=9, keep=1)
@@ -107,7 +107,7 @@ def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[M
 def _smallest(
     found: NDArray[np.int64], words: NDArray[np.int64], number: int, keep: int
 ) -> NDArray[np.int64]:
-    """The `keep` smallest of the words found so far and of more, with their numbers, int64 [2, keep], ascending."""
+    """Returns the `keep` smallest of the words so far and of more, with their numbers, int64 [2, keep], ascending."""
     if found.shape[1] == keep:
         places = np.flatnonzero(words < found[0, -1])
     elif keep < len(words):
@@ -195,14 +195,14 @@ class ModalityBatches:
     def dealt(
         self, indices: NDArray[np.int64], num_ranks: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The examples of batches [M, B], longest first in each, and the rank that each is dealt to, int64 [M, B]."""
+        """Returns the examples of batches [M, B], longest first in each, and each one's rank, int64 [M, B]."""
         lengths = self.lengths(indices.ravel()).astype(np.int64).reshape(indices.shape)
         words = np.sort(words_of(indices, lengths), axis=1)
         return words & INDEX, deal_evenly(lengths_of(words), num_ranks).T
 
 
 def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:
-    """The rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
+    """Returns the rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
 
     Each example goes to the rank with the smallest sum so far, of equals to the first; a rank with B / R examples is
     full.

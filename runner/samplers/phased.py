@@ -102,7 +102,7 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return self._samples[place] + self._within(place, self.timeline.inside(step))
 
     def steps_within(self, samples: int) -> int:
-        """The most global batches that have no more samples together."""
+        """Returns the most global batches that have no more samples together."""
         place = min(bisect_right(self._samples, samples), len(self.phases)) - 1
         start, rest = self.timeline.starts[place], samples - self._samples[place]
         own = self.phases[place].sampler

@@ -157,7 +157,7 @@ class LengthGrouped(SeamlessSampler):
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """The samples at places [start, stop) of an epoch, int64 [stop - start].
+        """Returns the samples at places [start, stop) of an epoch, int64 [stop - start].
 
         An epoch is what completes the batch before, whole batches, and the rest.
         """

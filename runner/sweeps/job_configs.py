@@ -34,13 +34,13 @@ class JobConfigs:
         return {"loader": self.loader, "_composed": {}, "_groups": {}}  # others compose for themselves
 
     def check(self, master: DictConfig, overrides: list[str]) -> str:
-        """The hash of the config that the overrides make; a wrong one raises."""
+        """Returns the hash of the config that the overrides make; a wrong one raises."""
         config = self.compose(master, overrides)
         check_config(config)
         return config_hash(config)
 
     def compose(self, master: DictConfig, overrides: list[str]) -> DictConfig:
-        """The config of a job, equal to Hydra's own."""
+        """Returns the config of a job, equal to Hydra's own."""
         parsed = OverridesParser.create(config_loader=self.loader).parse_overrides(overrides)
         values = [override for override in parsed if self._is_value(override)]
         options = tuple(str(override.input_line) for override in parsed if override not in values)

@@ -67,7 +67,7 @@ class Search(JobSweeper):
         return self._say_best()
 
     def _open_study(self) -> Any:
-        """The study in the journal, made there if it is new; raises ValueError if it searches another space."""
+        """Returns the study in the journal, made there if it is new; raises ValueError if it searches another space."""
         optuna = study.import_optuna()
         self.storage = study.storage_of(self.settings.storage, self.folder)
         study.repair(self.storage)
@@ -239,7 +239,7 @@ def first_value(distribution: Any) -> Any:
 
 
 def suggested(trial: Any, name: str, distribution: Any) -> Any:
-    """The value of a setting in a trial, chosen by the sampler of its study unless the trial has one."""
+    """Returns the value of a setting in a trial, chosen by the sampler of its study unless the trial has one."""
     if hasattr(distribution, "choices"):
         return trial.suggest_categorical(name, distribution.choices)
     whole = isinstance(distribution.low, int)

@@ -13,7 +13,7 @@ from tiryns.runner.sweeps.study import STUDY, TRIAL, import_optuna, noted_storag
 
 
 def pruning_of(folder: Run, saver: Checkpoint) -> "list[Pruning]":
-    """The callback, where the folder is that of a trial."""
+    """Returns the callback, where the folder is that of a trial."""
     told = read_json(folder.path / TRIAL, {})
     return [Pruning({**told, "journal": noted_storage(told["journal"], folder.path)}, saver)] if told else []
 

@@ -73,7 +73,7 @@ class Launcher(HydraLauncher):
         ]
 
     def _config(self, words: Sequence[str], sweep: Path, number: int) -> DictConfig:
-        """The config of a job, whose folder is the same wherever its process is started."""
+        """Returns the config of a job, whose folder is the same wherever its process is started."""
         config = self.hydra_context.config_loader.load_sweep_config(self.config, list(words))
         with open_dict(config):
             config.hydra.sweep.dir = str(sweep)

@@ -198,7 +198,7 @@ def states_of(ids: Sequence[str]) -> dict[str, str]:
 
 
 def living(states: dict[str, str]) -> set[str]:
-    """The ids of jobs that are queued or running."""
+    """Returns the ids of jobs that are queued or running."""
     return {job_id for job_id, state in states.items() if state in LIVING}
 
 

@@ -34,7 +34,7 @@ FEWEST_TRIALS, ENOUGH_TRIALS = 20, 50
 
 
 def import_optuna() -> Any:
-    """The package, quiet; raises ImportError with what to install."""
+    """Returns the package, quiet; raises ImportError with what to install."""
     try:
         import optuna
     except ImportError as error:
@@ -45,7 +45,7 @@ def import_optuna() -> Any:
 
 
 def storage_of(setting: str | None, sweep: Path) -> str:
-    """The storage that a search uses: what is set, else the journal in the sweep's folder."""
+    """Returns the storage that a search uses: what is set, else the journal in the sweep's folder."""
     if setting and setting.startswith(PROXY):
         return setting
     return str(Path(setting or sweep / JOURNAL).absolute())
@@ -57,7 +57,7 @@ def relative_storage(storage: str, folder: Path) -> str:
 
 
 def noted_storage(noted: str, folder: Path) -> str:
-    """The storage that a run folder has noted."""
+    """Returns the storage that a run folder has noted."""
     return noted if noted.startswith(PROXY) else str(folder / noted)
 
 
@@ -133,7 +133,7 @@ class Claims:
 
 
 def study_importance(sweep: Path) -> "Importance | None":
-    """The importance of each setting of a search for reaching the best tenth of its trials, by PED-ANOVA.
+    """Returns the importance of each setting of a search for reaching the best tenth of its trials, by PED-ANOVA.
 
     None for a sweep without a journal here, fewer than two settings or `FEWEST_TRIALS`, or without Optuna.
     Source: Watanabe, Bansal and Hutter 2023 (arXiv 2304.10255).

@@ -65,7 +65,7 @@ def runs_one_by_one(config: DictConfig) -> bool:
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
-    """The folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
+    """Returns the folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
         raise ValueError(
             f"mode={_root_.mode} is for one config: leave out -m, and give each setting one value"
@@ -88,12 +88,12 @@ def identity(config: DictConfig) -> dict[str, Any]:
 
 
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
-    """The newest sweep under `outputs` of this identity."""
+    """Returns the newest sweep under `outputs` of this identity."""
     return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
-    """The overrides of each job of a grid; of two for one setting the later counts. Raises ValueError for an interval."""
+    """Returns the overrides of each job of a grid; the later of two for a setting counts; ValueError for an interval."""
     values: dict[str, list[str]] = {}
     for override in overrides:
         key = override.get_key_element()
@@ -196,7 +196,7 @@ class Grid(JobSweeper):
         return results
 
     def _checked(self, words: list[str], apart: str) -> str:
-        """The hash of a job's config; ValueError with what tells the job apart for one that is wrong by itself."""
+        """Returns the hash of a job's config; ValueError names what only a wrong job has."""
         try:
             return self.configs.check(self.config, words)
         except Exception as error:
@@ -206,7 +206,7 @@ class Grid(JobSweeper):
 
 
 def same_failure(failed: Sequence[Run]) -> str | None:
-    """The message by which all of these jobs failed before their first step; None where any fared otherwise."""
+    """Returns the message by which all of these jobs failed before their first step; None where any fared otherwise."""
     messages = set()
     for status in (run.status for run in failed):
         at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
@@ -216,7 +216,7 @@ def same_failure(failed: Sequence[Run]) -> str | None:
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
-    """The jobs with their folders: that with the same overrides and config hash, else a new one of the next number."""
+    """Returns the jobs with their folders: by overrides and config hash, else a new one."""
     runs = [Run(run) for run in find_runs(sweep)]
     # version 0.3 left colons escaped
     known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
@@ -233,7 +233,7 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
 
 
 def waiting_of(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs that are neither done nor trained by another process now; how many are is logged."""
+    """Returns the jobs that are neither done nor trained by another process now; how many are is logged."""
     undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
     if len(undone) < len(jobs):
         log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))

@@ -30,7 +30,7 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def with_replicates(words: Sequence[str]) -> list[str]:
-    """The words of a command, in which `seeds=N` is `-m seed=1,...,N`, and `folds=N` `-m data.folds=N data.fold=1,...,N`.
+    """Returns the words of a command, `seeds=N` as `-m seed=1,...,N`, `folds=N` as `-m data.folds=N data.fold=1,...,N`.
 
     Raises ValueError where N is no such number, what the word stands for is given too, or a search chooses the values.
 
@@ -65,7 +65,7 @@ def with_replicates(words: Sequence[str]) -> list[str]:
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
-    """The words of a command, flags first; those of a suite as settings of its sweeper, `-m` among them.
+    """Returns the words of a command, flags first; those of a suite as settings of its sweeper, `-m` among them.
 
     `suite=NAME` chooses the sweeper, `model=A,B` names its models, `suite.X=...` are its other settings, and what else is
     typed goes to its jobs: it need not fit the default config. The words of other commands stay as they are.
@@ -110,7 +110,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
 
 
 def last_of_each(words: Iterable[str]) -> list[str]:
-    """The words without those whose setting a later one gives again.
+    """Returns the words without those whose setting a later one gives again.
 
     Example:
         >>> last_of_each(["a=1", "b=2", "a=3"])
@@ -125,7 +125,7 @@ def last_of_each(words: Iterable[str]) -> list[str]:
 
 
 def values_of(word: str) -> list[str]:
-    """The value of an override, or its values.
+    """Returns the value of an override, or its values.
 
     Example:
         >>> values_of("model=outputs/2026-11-23/12-00-00-ab12,bert_tiny")
@@ -139,7 +139,7 @@ def values_of(word: str) -> list[str]:
 
 
 def models_of(names: Sequence[str] | None, loader: ConfigLoader) -> dict[str, list[str]]:
-    """The overrides that choose each model; raises ValueError or FileNotFoundError for a name that is none of one."""
+    """Returns the overrides that choose each model; raises ValueError or FileNotFoundError for an unknown name."""
     given = list(names or [default_options()["model"]])
     if twice := [name for name in given if given.count(name) > 1]:
         raise ValueError(f"model: {twice[0]} is named twice; one row for each model")
@@ -148,7 +148,7 @@ def models_of(names: Sequence[str] | None, loader: ConfigLoader) -> dict[str, li
 
 
 def pretrained(name_or_path: str) -> list[str]:
-    """The overrides of a model with its weights."""
+    """Returns the overrides of a model with its weights."""
     return ["model=pretrained", f"model.name_or_path={quoted(name_or_path)}"]
 
 
@@ -181,7 +181,7 @@ def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]
 
 
 def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
-    """The words of a job that not all jobs have.
+    """Returns the words of a job that not all jobs have.
 
     Example:
         >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])

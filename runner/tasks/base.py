@@ -59,7 +59,7 @@ class Task:
         return self.objective.auto
 
     def make_reader(self, settings: Mapping[str, object]) -> ExampleReader:
-        """The reader, with the settings it has parameters for. Raises ValueError if the task reads no labelled rows."""
+        """Returns the reader, with the settings it has parameters for; ValueError if the task reads no labelled rows."""
         if self.reader is None:
             raise ValueError(f"data.task={self.name}: this task has its own data modules, no labelled rows")
         wanted = inspect.signature(self.reader).parameters
@@ -70,21 +70,21 @@ class Task:
         return self.evaluation(sequences)
 
     def predictions(self, sequences: object, objective: Collator) -> Predictions:
-        """The same, with the metrics registered for its kind."""
+        """Returns the same, with the metrics registered for its kind."""
         made = self.collect(sequences, objective)
         made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
         return made
 
     def typed(self, text: str) -> object:
-        """The value of the text column for a text of the command line."""
+        """Returns the value of the text column for a text of the command line."""
         return text
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """The state of the reader for a model trained elsewhere, from its config; ValueError if that is not enough."""
+        """Returns the state of the reader for a model trained elsewhere by its config; ValueError if that lacks it."""
         raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
     def load(self, path: str) -> PreTrainedModel:
-        """The trained model of a folder, without the task's own loss."""
+        """Returns the trained model of a folder, without the task's own loss."""
         return load_trained(getattr(transformers, str(self.head)), path)
 
 
@@ -103,23 +103,23 @@ class TrainerTask(Task):
     reader: ClassVar[type[ExampleReader]]
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None") -> TaskModel:
-        """The model with the task's head, with new weights if `num_labels` is not the number it was trained for."""
+        """Returns the model with the task's head, with new weights if `num_labels` is not what it was trained for."""
         head = self.trained_head(name_or_path, num_labels)
         return self.task_model(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
 
     def trained_head(self, name_or_path: str, num_labels: int | None) -> Head:
-        """The head that the model was trained with, or a new one for `num_labels` labels without names."""
+        """Returns the head that the model was trained with, or a new one for `num_labels` labels without names."""
         auto = getattr(transformers, str(self.head))
         if num_labels is None or trained_labels(name_or_path) == num_labels:
             return Head(auto)
         return Head(auto, label_config(list(unnamed_labels(num_labels).values())), fresh=True)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The module that maps micro-batches to the sum of their losses."""
+        """Returns the module that maps micro-batches to the sum of their losses."""
         raise NotImplementedError
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
-        """The batch with the fields that the task's model reads, and the number of its targets as `weight`."""
+        """Returns the batch with the fields that the task's model reads, and the number of its targets as `weight`."""
         raise NotImplementedError
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
@@ -132,7 +132,7 @@ class TrainerTask(Task):
 
 
 def unnamed_labels(num_labels: int) -> dict[int, str]:
-    """The names that transformers gives to labels without names."""
+    """Returns the names that transformers gives to labels without names."""
     return {number: f"LABEL_{number}" for number in range(num_labels)}
 
 
@@ -140,7 +140,7 @@ T = TypeVar("T", bound=Task)
 
 
 def get_task(name: str) -> Task:
-    """The task that is registered under a name. Raises ValueError if there is none, with those there are.
+    """Returns the task that is registered under a name. Raises ValueError if there is none, with those there are.
 
     Example:
         >>> get_task("classification").second
@@ -150,7 +150,7 @@ def get_task(name: str) -> Task:
 
 
 def get_trainer_task(name: str) -> TrainerTask:
-    """The task of that name for `FinetuningModule`; raises ValueError as `get_task` does."""
+    """Returns the task of that name for `FinetuningModule`; raises ValueError as `get_task` does."""
     return _found(name, TrainerTask, "task")
 
 

@@ -50,11 +50,11 @@ class Classification(TrainerTask):
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> SequenceClassifier:
-        """The model, for the kind of problem that it was trained on."""
+        """Returns the model, for the kind of problem that it was trained on."""
         return SequenceClassifier(pretrained, pretrained.config.problem_type or SINGLE)
 
     def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
-        """The labels as they are; the kind of problem follows from them."""
+        """Returns the labels as they are; the kind of problem follows from them."""
         labels = batch["labels"]
         kind = (REGRESSION if labels.ndim == 1 else MULTI) if labels.is_floating_point() else SINGLE
         model.problem_type = model.pretrained.config.problem_type = kind

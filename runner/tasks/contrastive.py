@@ -25,7 +25,7 @@ class Contrastive(Task):
     """Whether a text has one vector, which its folder says how to make; others are `shown` by the task."""
 
     def load(self, path: str) -> PreTrainedModel:
-        """The encoder of a folder; a pooler, which vectors are not made with, may be missing."""
+        """Returns the encoder of a folder; a pooler, which vectors are not made with, may be missing."""
         return load_weights(AutoModel, path)[0]
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> object:

@@ -85,7 +85,7 @@ class LateInteractionModel(PairsModel):
         self.projection.load_state_dict({"weight": weight})
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """The vectors of the tokens of each text [X, L, E]."""
+        """Returns the vectors of the tokens of each text [X, L, E]."""
         hidden, ids = self.pretrained.base_model(**self.arguments(micro_batch))[0], micro_batch["input_ids"]
         if "cu_seqlens" in micro_batch:
             there = unpacked(torch.ones_like(ids), micro_batch, 0).bool()
@@ -221,7 +221,7 @@ class LateInteractionCollator(PairsCollator):
         return {mark: vocabulary[mark] for mark in string.punctuation if mark in vocabulary}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The encoder with its projection and the loss, and with what its folder says of texts."""
+        """Returns the encoder with its projection and the loss, and with what its folder says of texts."""
         return LateInteractionModel(pretrained, *self.parts, skipped=self.skipped)
 
 
@@ -233,6 +233,6 @@ class LateInteraction(Contrastive):
     single = False
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> list[list[float]]:
-        """The vectors of the tokens of a text [L, E], without those that are left out."""
+        """Returns the vectors of the tokens of a text [L, E], without those that are left out."""
         kept: list[list[float]] = vector[(vector != 0).any(-1)].tolist()
         return kept

@@ -44,7 +44,7 @@ class QuestionAnswering(TrainerTask):
         return Head(AutoModelForQuestionAnswering, {"num_labels": 2})
 
     def task_model(self, pretrained: PreTrainedModel) -> QuestionAnswerer:
-        """The model, which finds answers of up to `MAX_ANSWER_TOKENS` tokens."""
+        """Returns the model, which finds answers of up to `MAX_ANSWER_TOKENS` tokens."""
         return QuestionAnswerer(pretrained, MAX_ANSWER_TOKENS)
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:

@@ -66,7 +66,7 @@ class SparseModel(PairsModel):
     penalty_scale = 1.0
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """The vectors [X, V]. No more than `LOGITS_AT_ONCE` logits, or those of one text, are held at a time."""
+        """Returns the vectors [X, V]. No more than `LOGITS_AT_ONCE` logits, or those of one text, are held at a time."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
         if "cu_seqlens" in micro_batch:
             lengths = micro_batch["cu_seqlens"].diff().tolist()
@@ -83,7 +83,7 @@ class SparseModel(PairsModel):
         return torch.cat([checkpoint(self._activations, *chunk, use_reentrant=False) for chunk in chunks])
 
     def _activations(self, states: Tensor, places: Tensor, lengths: Sequence[int]) -> Tensor:
-        """The vectors of some texts [len(lengths), V], from the hidden states [N, H] of their tokens at places [N]."""
+        """Returns the vectors of some texts [len(lengths), V], from the hidden states [N, H] of tokens at places [N]."""
         keys = current_keys()
         with (
             nullcontext() if keys is None else keys.piece(places),
@@ -100,7 +100,7 @@ class SparseModel(PairsModel):
         return super().rows_of(vectors, micro_batches, whole_batch)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """The sum of the losses of the rows, in training with the regulariser once for each row that counts."""
+        """Returns the sum of the losses of the rows, in training with the regulariser once for each row that counts."""
         found = super().loss(pairs, temperature)
         if not self.training:
             return found
@@ -162,7 +162,7 @@ class SparseCollator(PairsCollator):
     __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
 
     def penalty_scale(self, progress: float) -> float:
-        """The factor of both FLOPS weights when so much of the run, 0 to 1, is done; it grows quadratically."""
+        """Returns the factor of both FLOPS weights when so much of the run, 0 to 1, is done; it grows quadratically."""
         warmup = self.options.flops_warmup
         return min(progress / warmup, 1.0) ** 2 if warmup else 1.0
 
@@ -172,7 +172,7 @@ class SparseCollator(PairsCollator):
         return {**super().extra_fields(labelled, places, shape), "penalty_scale": scale}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The masked language model with its loss, and with what its folder says of texts."""
+        """Returns the masked language model with its loss, and with what its folder says of texts."""
         return SparseModel(pretrained, *self.parts)
 
 
@@ -188,11 +188,11 @@ class Sparse(Contrastive):
     head = None  # a masked language model without the settings of a run fills in masks
 
     def load(self, path: str) -> PreTrainedModel:
-        """The masked language model of a folder, with its head."""
+        """Returns the masked language model of a folder, with its head."""
         return load_trained(AutoModelForMaskedLM, path)
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """The weights of the tokens that have one, the largest first."""
+        """Returns the weights of the tokens that have one, the largest first."""
         weights, ids = vector.sort(descending=True, stable=True)
         count = int((weights > 0).sum())
         tokens = tokenizer.convert_ids_to_tokens(ids[:count].tolist())

@@ -35,12 +35,12 @@ class TokenClassification(TrainerTask):
         return TokenPredictions(sequences, objective.options.constrained_decoding)
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """The labels; words without a token get `O`."""
+        """Returns the labels; words without a token get `O`."""
         labels = labels_of(config)
         return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
 
     def task_model(self, pretrained: PreTrainedModel) -> TokenClassifier:
-        """The model with a head on every token."""
+        """Returns the model with a head on every token."""
         return TokenClassifier(pretrained)
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
@@ -52,7 +52,7 @@ class TokenClassification(TrainerTask):
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """The accuracy of the targets; F1 of entities if labels are their tags, else the mean of F1 over the labels."""
+        """Yields the accuracy of the targets; F1 of entities of tagged ones, else the mean of F1 over the labels."""
         micro_batch, names = batch.micro_batch, batch.names
         predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
         yield Compared(self.name, predicted, targets, only=["accuracy"])

@@ -68,7 +68,7 @@ async def serve(write: bool) -> None:
 
 
 def tools_of(write: bool) -> dict[str, Schema]:
-    """The tools by name, an underscore between two words; unless `write`, without commands and arguments that write."""
+    """Returns the tools by name, an underscore between two words; unless `write`, without those that write."""
     known = (name for name in COMMANDS if write or name in READERS)
     tools = [_tool(name, () if write else READERS[name]) for name in known if has_document(name)]
     return {tool["name"]: tool for tool in tools}
@@ -88,7 +88,7 @@ def _tool(name: str, left_out: tuple[str, ...]) -> Schema:
 
 
 def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[str]:
-    """The words of a call of a tool; raises ValueError for what the server does not offer."""
+    """Returns the words of a call of a tool; raises ValueError for what the server does not offer."""
     name = tool.replace("_", " ")
     if name not in COMMANDS or not has_document(name):
         raise coded("no_such_command", f"there is no tool {tool!r}; there are: {', '.join(tools_of(write))}")
@@ -109,7 +109,7 @@ def _writes(name: str, given: Mapping[str, object]) -> str:
 
 
 async def run(words: list[str]) -> tuple[object, bool]:
-    """The document of a command and False, or its failure and True; the process ends when the call is cancelled."""
+    """Returns the document of a command and False, or its failure and True; a cancelled call ends the process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *same_modules(), "-m", "tiryns", *words, "--json",
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

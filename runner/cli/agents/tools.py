@@ -113,7 +113,7 @@ def command_schema(name: str) -> Schema:
 
 
 def words_of(name: str, given: Mapping[str, object]) -> list[str]:
-    """The words of a command with these arguments; raises ValueError for an argument that it does not have.
+    """Returns the words of a command with these arguments; raises ValueError for an argument that it does not have.
 
     Example:
         >>> words_of("runs", {"what": "show", "runs": ["outputs/a"], "state": "done"})
@@ -136,7 +136,7 @@ def words_of(name: str, given: Mapping[str, object]) -> list[str]:
 
 
 def argument(action: Action) -> str:
-    """The name of an argument: of a flag without its dashes, as `label_column`."""
+    """Returns the name of an argument: of a flag without its dashes, as `label_column`."""
     return action.option_strings[-1].lstrip("-").replace("-", "_") if action.option_strings else action.dest
 
 
@@ -182,7 +182,7 @@ def _flag(action: Action, value: object) -> list[str]:
 
 
 def _plain_words(value: object) -> list[str]:
-    """The words of an argument without a flag; raises ValueError for one that would be read as a flag."""
+    """Returns the words of an argument without a flag; raises ValueError for one that would be read as a flag."""
     words = [str(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
     if wrong := next((word for word in words if word.startswith("-")), None):
         raise coded("bad_arguments", f"{wrong!r} begins with a dash: flags are arguments of their own")

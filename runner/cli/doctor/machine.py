@@ -89,27 +89,27 @@ def disk(folder: Path) -> Facts:
 
 
 def slurm() -> Facts:
-    """The job of this process with its nodes and tasks, and whether jobs can be submitted from here."""
+    """Returns the job of this process with its nodes and tasks, and whether jobs can be submitted from here."""
     names = {"nodes": "SLURM_JOB_NUM_NODES", "tasks": "SLURM_NTASKS"}
     counts = {name: int(os.environ[variable]) for name, variable in names.items() if variable in os.environ}
     return {"job": slurm_job(), "nodes": None, "tasks": None, **counts, "sbatch": shutil.which("sbatch")}
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch.compile would call."""
+    """Returns the C++ compiler that torch.compile would call."""
     named = os.environ.get("CXX")
     return next((name for name in ([named] if named else COMPILERS) if shutil.which(name)), None)
 
 
 def driver() -> Facts:
-    """The version of NVIDIA's driver, and the GPUs that it lists."""
+    """Returns the version of NVIDIA's driver, and the GPUs that it lists."""
     found = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     gpus = [line for line in (machine()["gpus"] or "").splitlines() if line]
     return {"version": found.splitlines()[0] if found else None, "gpus": gpus}
 
 
 def gpus_of_torch() -> list[Facts]:
-    """The GPUs that torch can use: name, bytes, compute capability, and whether they have flash attention."""
+    """Returns the GPUs that torch can use: name, bytes, compute capability, and whether they have flash attention."""
     import torch
 
     from tiryns.runner.models.packed.kernels import gpu_has_flash

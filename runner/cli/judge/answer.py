@@ -31,16 +31,16 @@ class Compared(NamedTuple):
     pairs: list[Pair]
 
     def figures(self, key: str) -> list[tuple[float, float]]:
-        """The figure of both runs of each pair, that compared with first."""
+        """Returns the figure of both runs of each pair, that compared with first."""
         return [(value(pair.against, key), value(pair.change, key)) for pair in self.pairs]
 
     def differences(self, key: str) -> list[float]:
-        """The figure of the change less that of the setting compared with, pair by pair."""
+        """Returns the figure of the change less that of the setting compared with, pair by pair."""
         return [change - against for against, change in self.figures(key)]
 
 
 def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float) -> Numbers:
-    """The answer as `--json` prints it, without page and folder; all changes and figures are corrected together."""
+    """Returns the answer as `--json` prints it, without page and folder; all of them corrected together."""
     asked = [(each, measure) for measure in measures for each in compared]
     differences = [each.differences(measure.key) for each, measure in asked]
     levels = paired.clear_among(differences, error)
@@ -64,7 +64,7 @@ def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float)
 
 
 def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
-    """The numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
+    """Returns the numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
     figures, differences = compared.figures(measure.key), compared.differences(measure.key)
     mean, several = float(np.mean(differences)), len(differences) > 1
     needed, first = paired.pairs_needed(differences, at), paired.first_look(at)
@@ -125,7 +125,7 @@ def _held(pairs: Sequence[Pair], key: str, budget: str, mean: float, level: floa
 
 
 def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
-    """The answer in words, corrected for so `many`; one more sentence on equal budgets where the difference is clear."""
+    """Returns the answer in words, corrected for so `many`; if clear, with a sentence on equal budgets."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
     pairs = f"{count_of(count, 'pair')} of equal seeds{folds}"

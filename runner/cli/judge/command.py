@@ -155,7 +155,7 @@ def compare_settings(settings: Sequence[Setting], runs_of: Callable[[Setting], l
 
 
 def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Setting]) -> tuple[list[str], Path]:
-    """The overrides that both settings share, and the folder of their runs: of a sweep, those that its runs share."""
+    """Returns the overrides that both settings share, and the folder of their runs: of a sweep, the shared ones."""
     if not folders:
         sides.canonical(words)
         return words, sides.comparison_folder(words)

@@ -32,7 +32,7 @@ ALIKE = 0.005
 
 
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
-    """The figure to compare pairs by: `metric`, or the one that both settings monitor.
+    """Returns the figure to compare pairs by: `metric`, or the one that both settings monitor.
 
     Losses of other vocabularies are compared as bits per byte. Raises ValueError where the
     settings monitor different figures, have none of this name, or do not measure the same.
@@ -95,7 +95,7 @@ def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
 
 
 def _logged(runs: Sequence[Run], measure: comparable.Goal) -> comparable.Goal:
-    """The measure; raises ValueError for a run that has no such figure."""
+    """Returns the measure; raises ValueError for a run that has no such figure."""
     for run in runs:
         check_figure(run, measure.key)
         if not math.isfinite(run.final(measure.key) or 0.0):
@@ -143,7 +143,7 @@ class AtEqual(NamedTuple):
 
 
 def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
-    """The differences when the run of each pair that used less had ended: a better one may only have used more."""
+    """Returns the differences when the run of each pair that used less had ended, at equal budgets."""
     used = [(_used(pair.against, key, budget), _used(pair.change, key, budget)) for pair in pairs]
     known = [(against, change) for against, change in used if against and change]
     if len(known) < len(pairs):
@@ -180,7 +180,7 @@ def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] 
 
 
 def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget: float) -> float | None:
-    """The figure at a budget: at the end, else on the line between the points around it; None before the first."""
+    """Returns the figure at a budget: at the end, else interpolated between two points; None before the first."""
     if budget >= total * (1 - 1e-9):
         return value(run, key)
     if not len(used) or budget < used[0]:
@@ -189,7 +189,7 @@ def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget
 
 
 def _curve(run: Run, key: str) -> Series:
-    """The figure's curve by step; of a step that was logged twice, the later point."""
+    """Returns the figure's curve by step; of a step that was logged twice, the later point."""
     if key not in run.series:
         return Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     series = run.series[key]

@@ -20,14 +20,14 @@ KIND = "Tiryns judge"
 
 
 def title_of(found: Numbers, words: Sequence[str], metrics: Sequence[str]) -> str:
-    """The question of an answer: its settings, the overrides that choose runs, and the metrics that are asked for."""
+    """Returns the question of an answer: its settings, the overrides that choose runs, and the metrics asked for."""
     changes = dict.fromkeys(each["change"] for each in found["comparisons"])
     asked = [f" with {' '.join(words)}"] * bool(words) + [f" by {', '.join(metrics)}"] * bool(metrics)
     return "".join([f"{', '.join(changes)} against {found['against']}", *asked])
 
 
 def page_in(folder: Path, title: str) -> Path:
-    """The page of a question: `judge.html`, or `judge-2.html` and so on where the others have other titles."""
+    """Returns the page of a question: `judge.html`, or `judge-2.html` and so on where the others have other titles."""
     paths = (folder / f"judge{number}.html" for number in chain([""], (f"-{n}" for n in count(2))))
     head = f"<title>{escape(f'{title}: {KIND}')}</title>"
     return next(path for path in paths if not path.exists() or head in path.read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def write_page(path: Path, found: Numbers, title: str) -> Path:
 
 
 def chart(numbers: Numbers, metric: str) -> Chart:
-    """The differences pair by pair, their mean so far, and the interval that the pairs so far leave."""
+    """Returns the differences pair by pair, their mean so far, and the interval that the pairs so far leave."""
     differences = np.array([pair["difference"] for pair in numbers["pairs"]])
     counts = np.arange(1, len(differences) + 1)
     intervals = [paired.interval(differences[:count], numbers["interval_error"]) for count in counts.tolist()]

@@ -61,14 +61,14 @@ class Pair(NamedTuple):
 
 
 def value(run: Run, key: str) -> float:
-    """The figure of a run that has one."""
+    """Returns the figure of a run that has one."""
     found = run.final(key)
     assert found is not None, f"{run.path} has no {key}"
     return found
 
 
 def setting_of(given: str) -> Setting:
-    """The setting that an argument names: overrides with spaces between them, or none."""
+    """Returns the setting that an argument names: overrides with spaces between them, or none."""
     return Setting(given or AS_IT_IS, canonical(shlex.split(given)))
 
 
@@ -90,18 +90,18 @@ def canonical(words: Iterable[str]) -> list[str]:
 
 
 def noted(run: Run) -> set[str]:
-    """The overrides that a run was started with, but for its seed."""
+    """Returns the overrides that a run was started with, but for its seed."""
     return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
 
 
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
-    """The runs with these settings, by their overrides or else by their configs."""
+    """Returns the runs with these settings, by their overrides or else by their configs."""
     given = [word.lstrip("+").partition("=")[::2] for word in words]
     return [run for run in runs if all(run.has(*setting) for setting in given)]
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
-    """The finished runs of a setting by seed and fold; raises ValueError without one, or if they differ in more."""
+    """Returns the finished runs of a setting by seed and fold; raises ValueError without one, or if more differs."""
     found: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
@@ -122,7 +122,7 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
 
 
 def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names: Sequence[str]) -> list[Pair]:
-    """The pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none."""
+    """Returns the pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none."""
     pairs = [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]
     if not pairs:
         sides = zip(names, (against, change), strict=True)
@@ -139,12 +139,12 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """The settings in which runs differ, but for seeds, folds and how they are executed."""
+    """Returns the settings in which runs differ, but for seeds, folds and how they are executed."""
     return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]
 
 
 def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
-    """The newest folder of comparisons with these common overrides, by the file that marks it, else a new one."""
+    """Returns the newest folder of comparisons with these common overrides, by the file that marks it, else a new one."""
     words = sorted(public_overrides(canonical(common)))
     outputs = Path(next((word.partition("=")[2] for word in words if word.startswith("outputs=")), "outputs"))
     found = newest(outputs, marked, lambda _, noted: [*map(as_typed, noted.get("common", []))] == words)
@@ -185,13 +185,13 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
 
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """The finished runs of these seeds in a folder that were started with just these overrides, but for the seed."""
+    """Returns the finished runs of these seeds in a folder started with just these overrides beside the seed."""
     runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
     return [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
 
 
 def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:
-    """The seeds of which these overrides have no finished run in a folder."""
+    """Returns the seeds of which these overrides have no finished run in a folder."""
     there = {seed_of(run) for run in finished_runs(folder, words, seeds)}
     return [seed for seed in seeds if seed not in there]
 

@@ -95,7 +95,7 @@ def _trained(given: Namespace) -> Path:
 def _sweep(
     words: list[str], model: DictConfig, widths: list[int], rates: list[float], seeds: int
 ) -> list[str]:
-    """The overrides of a sweep, in which heads and feed-forward layers grow with the width."""
+    """Returns the overrides of a sweep, in which heads and feed-forward layers grow with the width."""
     return [
         *words,
         f"model.hidden_size={','.join(map(str, widths))}",

@@ -152,7 +152,7 @@ def average(
 
 
 def _paths(source: str, last: int | None) -> list[Path]:
-    """The checkpoints or the model folder that words name; raises ValueError where there are none."""
+    """Returns the checkpoints or the model folder that words name; raises ValueError where there are none."""
     from tiryns.runner.checkpoints.callback import file_name, newest_checkpoint, step_of
 
     name, _, steps = source.partition("@") if not Path(source).exists() else (source, "", "")

@@ -76,7 +76,7 @@ def consolidate(
 
 
 def _checkpoint_path(checkpoint: Path) -> Path:
-    """The path of a checkpoint, or of the newest complete one of a run folder; raises ValueError without one."""
+    """Returns the path of a checkpoint, or of the newest complete one of a run folder; raises ValueError without one."""
     if checkpoint.suffix == ".ckpt" and checkpoint.exists():
         return checkpoint.resolve()
     from tiryns.runner.checkpoints.callback import newest_checkpoint

@@ -72,7 +72,7 @@ def conversion(arguments: Namespace) -> Convert | None:
 
 
 def exported(run: str) -> Path:
-    """The folder of a run's exported model; raises ValueError for a missing or incomplete model."""
+    """Returns the folder of a run's exported model; raises ValueError for a missing or incomplete model."""
     folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
     for name in ("config.json", "README.md"):
         if not (folder / name).is_file():

@@ -64,12 +64,12 @@ def add_reading_arguments(parser: ArgumentParser) -> None:
 
 
 def reading_flags() -> list[str]:
-    """The names of the flags, in the order of the table: those of the settings, but for the format of the input."""
+    """Returns the names of the flags, in the order of the table: settings without the format of the input."""
     return ["input_format" if name == "format" else name for name in READ_BY]
 
 
 def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settings, list[str]]:
-    """The settings of data that flags and words give, and the other words. Raises ValueError for one given twice."""
+    """Returns the settings of data that flags and words give, and the other words; ValueError for repeated ones."""
     typed, settings = [word for word in words if is_setting(word)], Settings()
     for word in typed:
         name, _, value = word.removeprefix("data.").partition("=")
@@ -91,7 +91,7 @@ def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settin
 
 
 def names_of(given: str) -> list[str]:
-    """The names of columns, with commas between them, also in brackets as those of `data.header`.
+    """Returns the names of columns, with commas between them, also in brackets as those of `data.header`.
 
     Example:
         >>> names_of("text,label") == names_of("[text, label]") == ["text", "label"]
@@ -109,7 +109,7 @@ def is_setting(word: str, group: str = "data") -> bool:
 def row_of(
     values: Mapping[str, object], prediction: PredictionRow, replaced: dict[str, None], kind: str = "jsonl"
 ) -> PredictionRow:
-    """The columns of a row with those of its prediction, which are added to `replaced` where the row had other values.
+    """Returns the columns of a row with those of its prediction, added to `replaced` where the row had other values.
 
     Tables, of any `kind` but jsonl, leave out what the input says itself; parquet lists the weights of tokens.
 
@@ -140,12 +140,12 @@ def check_apart(out: Path | None, given: str) -> None:
 
 
 def figures_file(out: Path) -> Path:
-    """The file of the metrics beside that of the predictions."""
+    """Returns the file of the metrics beside that of the predictions."""
     return out.with_suffix(".figures.json")
 
 
 def format_of(out: Path | None) -> str | None:
-    """The format that the ending of a file names; None where it names none of these."""
+    """Returns the format that the ending of a file names; None where it names none of these."""
     return None if out is None else {**ENDINGS, ".npy": "npy"}.get(out.suffix.lower())
 
 
@@ -172,7 +172,7 @@ def line_of(row: PredictionRow) -> str:
 
 
 def line_of_vector(vector: Any) -> str:
-    """The numbers of a vector, the weights of tokens, or the vectors of tokens as a line.
+    """Returns the numbers of a vector, the weights of tokens, or the vectors of tokens as a line.
 
     Example:
         >>> line_of_vector([0.5, 2.0]), line_of_vector({"heron": 1.25}), line_of_vector([[0.5, 1.0], [2.0, 3.0]])
@@ -204,7 +204,7 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
 
 
 def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
-    """The batches, with a bar on standard error that counts their rows, if that is a terminal with nothing else on it."""
+    """Yields the batches, with a bar on standard error that counts their rows, if that is an otherwise free terminal."""
     if not sys.stderr.isatty() or not (to_file or not sys.stdout.isatty()):
         yield from batches
         return

@@ -86,7 +86,7 @@ class _Measuring:
         """Those of the task that each soup is used with, such as its thresholds."""
 
     def measure(self) -> tuple[dict[str, Figures], list[int]]:
-        """The figures of members and soups, and the numbers of the members of the greedy one."""
+        """Returns the figures of members and soups, and the numbers of the members of the greedy one."""
         every = list(range(len(self.members)))
         alone = {run: self.figures(run, [[i]]) for i, run in enumerate(self.runs)}
         scores = [self.score(found) for found in alone.values()]
@@ -105,7 +105,7 @@ class _Measuring:
         return measured, sorted(chosen)
 
     def score(self, figures: Figures) -> float:
-        """The figure that chooses, the larger the better."""
+        """Returns the figure that chooses, the larger the better."""
         if self.monitor not in figures:
             known = ", ".join(figures)
             raise ValueError(
@@ -114,7 +114,7 @@ class _Measuring:
         return self.sign * figures[self.monitor]
 
     def figures(self, name: str, soups: Sequence[Sequence[int]]) -> Figures:
-        """The figures of the mean of the logits of soups, each the numbers of its members."""
+        """Returns the figures of the mean of the logits of soups, each the numbers of its members."""
         model, states = self.model, [self.state(numbers) for numbers in soups]
         if self.thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)
@@ -134,7 +134,7 @@ class _Measuring:
         return found
 
     def state(self, numbers: Sequence[int]) -> dict[str, Tensor]:
-        """The parameters of a soup by their names in the task's model."""
+        """Returns the parameters of a soup by their names in the task's model."""
         sources = [self.members[i] for i in numbers]
         made = combined(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
         return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in made}

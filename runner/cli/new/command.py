@@ -45,7 +45,7 @@ def main(arguments: Namespace) -> None:
 
 
 def package_of(folder: Path) -> str:
-    """The name of a project's package; raises ValueError for a name that none can have, or that another has."""
+    """Returns the name of a project's package; raises ValueError for a name that none can have, or that another has."""
     name = folder.name
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*", name) or iskeyword(package):

@@ -77,7 +77,7 @@ def main(arguments: Namespace) -> None:
 
 
 def steps_of(given: str, num_steps: int) -> list[int]:
-    """The steps that `A:B` names, both included; raises ValueError for none or for steps that the run has not."""
+    """Returns the steps that `A:B` names, both included; raises ValueError for none or for steps that the run has not."""
     found = re.fullmatch(r"(\d*)(:?)(\d*)", given)
     if not found or not given.strip(":"):
         raise ValueError(f"--steps {given}: expected a step or a range, such as 5, 1:10, 90: or :10")

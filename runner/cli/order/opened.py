@@ -57,18 +57,18 @@ class SampleOrder:
         return self.in_places(step)[1]
 
     def in_places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of these samples in the global batch, from 1 [B], and the samples."""
+        """Returns the places of these samples in the global batch, from 1 [B], and the samples."""
         samples = self.data.sampler.global_batch(step - 1)
         places = np.flatnonzero(self.data.sampler.is_trained(samples))
         return places + 1, samples[places]
 
     def phase_at(self, step: int) -> str | None:
-        """The name of the phase that the global batch of a step is of; None for a run without phases."""
+        """Returns the name of the phase that the global batch of a step is of; None for a run without phases."""
         place = self.data.sampler.batch_number(step - 1)
         return self._timeline.names[self._timeline.at(place)] if len(self._timeline) else None
 
     def changed(self, steps: Iterable[int]) -> Iterator[int]:
-        """The steps among these whose samples, collated anew, have another hash than in `order.txt`."""
+        """Yields the steps among these whose samples, collated anew, have another hash than in `order.txt`."""
         for step in steps:
             if step in self.noted:
                 share = self._batches[step - 1]
@@ -86,7 +86,7 @@ class SampleOrder:
         return found
 
     def find(self, text: str) -> list[tuple[str, list[Holder]]]:
-        """The holders of each document of a file, or of a text, with their places in the run; one pass over the data."""
+        """Returns the holders of each document of a file or text, with places in the run; one pass over the data."""
         found = holders_of(self.data, text, "--find")
         holders = [one for _, of_text in found for one in of_text]
         indices = np.unique([index for one in holders for index in one.sequences])
@@ -104,7 +104,7 @@ class SampleOrder:
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
-    """The steps whose samples differ, and how many are shared: by their numbers, of other data by their tokens."""
+    """Returns the steps whose samples differ, and how many are shared: by number, or for other data by tokens."""
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []

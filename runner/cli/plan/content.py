@@ -36,7 +36,7 @@ Part = tuple[str, Any]
 
 
 def plan_of(config: DictConfig) -> Iterator[Part]:
-    """The parts of a run's plan by name, each as soon as it is known; None for what the run does not tell."""
+    """Yields the parts of a run's plan by name, each as soon as it is known; None for what the run does not tell."""
     quiet_threads()
     with many_imports():
         from tiryns.runner.data.module import GlobalBatchDataModule
@@ -72,7 +72,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
 
 
 def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
-    """The phases of a config whose lengths are settled, given its connected data; tokens are about as many."""
+    """Returns the phases of a config whose lengths are settled, given its connected data; tokens are about as many."""
     phases = phases_in(config)
     timeline, rows = timeline_of(phases), []
     for place, phase in enumerate(phases):
@@ -88,7 +88,7 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
 
 
 def _drawn(data: RunData, phase: Phase, start: int, end: int) -> Facts:
-    """The tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
+    """Returns the tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
     order, stores = data.phased_order, data.stores
     if order is None:
         return {"tokens": None, "max_length": None, "batch": None, "shares": {}}
@@ -139,7 +139,7 @@ def _samples(data: Any, share: Share) -> list[Facts]:
 
 
 def _lengths(data: RunData) -> Facts:
-    """The lengths of sequences in tokens, with their histogram."""
+    """Returns the lengths of sequences in tokens, with their histogram."""
     step = max(1, len(data.train) // MOST_MEASURED)
     lengths = data.train.lengths(np.arange(0, len(data.train), step))
     width = -(-(int(np.ptp(lengths)) + 1) // HISTOGRAM_LINES)
@@ -155,7 +155,7 @@ def _lengths(data: RunData) -> Facts:
 
 
 def _fill(shares: Sequence[Share], batches: Any) -> Facts:
-    """The share of tokens that are not padding, and the number of micro-batches of a rank and step."""
+    """Returns the share of tokens that are not padding, and the number of micro-batches of a rank and step."""
     tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
     micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)
     return {"fill": tokens / places, "packed": batches.packed, "micro_batches": micro}

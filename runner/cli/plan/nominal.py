@@ -98,7 +98,7 @@ class NominalPhase:
         return made
 
     def steps_within(self, tokens: float) -> int:
-        """The most steps, from the first of the phase, that train on no more tokens."""
+        """Returns the most steps, from the first of the phase, that train on no more tokens."""
         return self.sampler.steps_within(int(tokens / self.length + 1e-9))
 
     def tokens_before(self, step: int) -> int:
@@ -149,7 +149,7 @@ class NominalRun:
         return found
 
     def steps_within(self, tokens: float) -> int:
-        """The most steps that train on no more tokens."""
+        """Returns the most steps that train on no more tokens."""
         place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
         inside = self.phases[place].steps_within(tokens - self._tokens[place])
         return min(self.timeline.starts[place] + inside, self.steps - 1)
@@ -175,7 +175,7 @@ class NominalRun:
 
 
 def nominal_objective(settings: Settings) -> Collator:
-    """The objective of a run, told of no tokenizer."""
+    """Returns the objective of a run, told of no tokenizer."""
     node = OmegaConf.create({"objective": settings}).objective
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
@@ -184,7 +184,7 @@ def nominal_objective(settings: Settings) -> Collator:
 
 
 def _phases(config: DictConfig) -> list[Phase]:
-    """The phases of a config, each with steps or tokens; one of the name `training` where it has none."""
+    """Returns the phases of a config, each with steps or tokens; one of the name `training` where it has none."""
     trainer = config.trainer
     if given := phases_in(config):
         lengths = lengths_of(given, trainer)
@@ -238,7 +238,7 @@ def points_of(run: NominalRun) -> list[int]:
 
 
 def published_hours() -> str | None:
-    """The hours of the published run that the chosen recipe tells; None without one."""
+    """Returns the hours of the published run that the chosen recipe tells; None without one."""
     hydra = GlobalHydra.instance()
     if not (hydra.is_initialized() and HydraConfig.initialized()):
         return None
@@ -257,12 +257,12 @@ class _Tokens(SimpleNamespace):
         return int(self.size)
 
     def convert_tokens_to_ids(self, token: str) -> int:
-        """The id of a special token."""
+        """Returns the id of a special token."""
         return 0
 
 
 def meta_model(config: DictConfig) -> Any:
-    """The network of a config, a model of transformers without memory for its weights."""
+    """Returns the network of a config, a model of transformers without memory for its weights."""
     import torch
 
     from tiryns.runner.loop.plain import make_model_of

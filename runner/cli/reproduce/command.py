@@ -122,7 +122,7 @@ def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manif
 
 
 def steps_to_train(original: rebuilding.Recorded, asked: int | None) -> int | None:
-    """The steps after which the rebuilt run ends; None for all of a finished run."""
+    """Returns the steps after which the rebuilt run ends; None for all of a finished run."""
     first, last = original.steps[0].step, original.steps[-1].step
     if asked is None:
         return None if original.manifest.get("complete") else last

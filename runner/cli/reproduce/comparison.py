@@ -37,7 +37,7 @@ Report = dict[str, Any]
 
 
 def compare(then: Recorded, now: Recorded) -> Report:
-    """The verdict on a rebuilt run (`now`) with what it rests on; raises ValueError where no step was noted by both."""
+    """Returns the verdict on a rebuilt run (`now`) with what it rests on; raises ValueError where both share no step."""
     (before, noted, old), (after, found, new) = then, now
     ours = {step.step: step for step in found}
     pairs = [(step, ours[step.step]) for step in noted if step.step in ours]
@@ -66,7 +66,7 @@ def compare(then: Recorded, now: Recorded) -> Report:
 
 
 def described(report: Report) -> list[str]:
-    """The lines of a report, the verdict first."""
+    """Returns the lines of a report, the verdict first."""
     steps, first, loss = report["steps"], report["first_difference"], report["largest_loss_difference"]
     number = f"{steps['compared']} {'step' if steps['compared'] == 1 else 'steps'}"
     lines = [f"{report['verdict']}: {number} compared, the last is {steps['last']:,}"]
@@ -93,7 +93,7 @@ def described(report: Report) -> list[str]:
 def _first_difference(
     pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None
 ) -> Report | None:
-    """The first step at which two runs differ, and the last noted one before it; 0 for none."""
+    """Returns the first step at which two runs differ, and the last noted one before it; 0 for none."""
     after = 0
     for then, now in pairs:
         if then != now:
@@ -131,7 +131,7 @@ def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
 
 
 def _weights(old: Path | None, new: Path | None) -> float | None:
-    """The largest difference of a weight of two exported models, where both are there."""
+    """Returns the largest difference of a weight of two exported models, where both are there."""
     files = [folder / MODEL for folder in (old, new) if folder is not None]
     if len(files) < 2 or not all(file.is_file() for file in files):
         return None

@@ -43,7 +43,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(path: Path) -> Recorded:
-    """The run of a folder, an exported model, or a `manifest.json` alone; ValueError where nothing can be rebuilt."""
+    """Returns the run of a folder, an exported model, or a `manifest.json` alone; ValueError if none can be rebuilt."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         known = (
@@ -70,7 +70,7 @@ def recorded(path: Path) -> Recorded:
 def words_of(
     manifest: Manifest, given: Sequence[str], stop_after: int | None, folder: Path | None = None
 ) -> list[str]:
-    """The overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
+    """Returns the overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
 
     Raises ValueError for settings that let code of others run and are not among those given, for secrets that were left
     out, and for a missing checkpoint of a branch.
@@ -132,7 +132,7 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
 
 
 def _hidden(value: object, name: str) -> list[str]:
-    """The settings whose values were secrets, and so are not in the manifest."""
+    """Returns the settings whose values were secrets, and so are not in the manifest."""
     if isinstance(value, dict):
         return [found for key in value for found in _hidden(value[key], f"{name}.{key}".lstrip("."))]
     if isinstance(value, list):
@@ -156,7 +156,7 @@ def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[s
 
 
 def worktree_of(code: Manifest, folder: Path | None) -> Path:
-    """The recorded code in the cache: a worktree of the commit, with the patch; made where it is not there yet."""
+    """Returns the recorded code in the cache: a worktree of the commit, with the patch; made unless it exists."""
     commit, here = code.get("commit"), checkout()
     if not commit:
         raise ValueError("--code: the run was trained by an installed program, which has no commit")
@@ -192,7 +192,7 @@ def _make(here: Path, commit: str, patch: bytes, place: Path) -> None:
 
 
 def _git(folder: Path, *words: str, content: bytes = b"") -> str:
-    """The message of a git command that fails; empty where it does not."""
+    """Returns the message of a git command that fails; empty where it does not."""
     done = subprocess.run(["git", "-C", str(folder), *words], input=content, capture_output=True, check=False)
     lines = done.stderr.decode(errors="replace").strip().splitlines()
     return (lines or ["git failed"])[-1] if done.returncode else ""

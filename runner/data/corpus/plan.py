@@ -70,7 +70,7 @@ class CorpusPlan:
         return [number for number, owner in enumerate(owners) if owner == task]
 
     def texts(self, number: int) -> Iterator[str]:
-        """The documents of a file; raises ValueError for one that is tokenised already, or cannot be read."""
+        """Yields the documents of a file; raises ValueError for one that is tokenised already, or cannot be read."""
         file = self.files[number]
         with _nearby(file.path) as path:
             try:
@@ -103,7 +103,7 @@ class CorpusPlan:
 
 
 def find_files(source: str, any_format: bool) -> list[InputFile]:
-    """The files of a path, a folder, a glob or a URL (`s3://`, `hf://`, ...), in the order of their names.
+    """Returns the files of a path, a folder, a glob or a URL (`s3://`, `hf://`, ...), in the order of their names.
 
     Raises:
         FileNotFoundError: nothing is there.

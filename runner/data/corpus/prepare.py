@@ -73,7 +73,7 @@ EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineE
 
 
 def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: int) -> list[PipelineExecutor]:
-    """The executors of the stages, of which on SLURM each waits for the one before.
+    """Returns the executors of the stages, of which on SLURM each waits for the one before.
 
     Raises ValueError for an unknown one, or a setting that datatrove's does not take.
     """

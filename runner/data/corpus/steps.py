@@ -45,7 +45,7 @@ class ReadFiles(PipelineStep):
         self.plan = plan
 
     def run(self, data: Documents | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """The documents; `rank` is the number of the task."""
+        """Yields the documents; `rank` is the number of the task."""
         for number in self.plan.files_of(rank):
             for place, text in enumerate(self.plan.texts(number)):
                 self.stat_update("documents")
@@ -64,7 +64,7 @@ class ForEachFile(PipelineStep):
         self.type, self.name = step.type, step.name
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """The documents that the step gives, of one file after the other."""
+        """Yields the documents that the step gives, of one file after the other."""
         for number, documents in groupby(data, key=lambda document: document.metadata[FILE]):
             yield from self.step.run(documents, number, self.num_files) or ()
 
@@ -198,7 +198,7 @@ def make(option: str, target: Callable[..., T], settings: Mapping[str, object], 
 
 
 def make_filters(steps: list[Step]) -> list[PipelineStep]:
-    """The filters; ValueError for an unknown one or a wrong setting, ImportError for one whose package is missing."""
+    """Returns the filters; ValueError for an unknown one or a wrong setting, ImportError for a missing package."""
     for step in steps:
         check_choice("--filter", step.name, FILTERS)
     return [make(f"--filter {step.name}", getattr(filters, step.name), step.settings) for step in steps]
@@ -207,7 +207,7 @@ def make_filters(steps: list[Step]) -> list[PipelineStep]:
 def deduplication(
     plan: CorpusPlan, store: Folder, before: list[PipelineStep]
 ) -> tuple[list[Stage], list[PipelineStep]]:
-    """The stages that find repeated documents of the steps `before`, and the steps that drop them.
+    """Returns the stages that find repeated documents of the steps `before`, and the steps that drop them.
 
     Of repeated documents one is kept, the same for any number of tasks.
     """

@@ -69,7 +69,7 @@ class Scenes:
         return f"drawn scenes with captions and questions, {self.part}"
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The drawing of a reference. Raises FileNotFoundError for one that no row of this part has."""
+        """Returns the drawing of a reference. Raises FileNotFoundError for one that no row of this part has."""
         part, _, number = reference.removesuffix(".png").rpartition("-")
         if part != self.part or not number.isdecimal() or int(number) >= self.size:
             raise FileNotFoundError(f"{where}: there is no scene {reference!r} among those of {self.part}")
@@ -94,7 +94,7 @@ class Scenes:
         return path
 
     def _scene(self, number: int) -> tuple[list[Thing], Values]:
-        """The shapes in the scene of a row, and the columns of what is asked or said about it."""
+        """Returns the shapes in the scene of a row, and the columns of what is asked or said about it."""
         draws = random.Random(f"{self.part} {number}")
         kind = KINDS[number % len(KINDS)]
         asked = draws.choice(ASKED) if kind == "text" else kind

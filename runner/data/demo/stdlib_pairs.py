@@ -76,7 +76,7 @@ def grade(one: Parted, other: Parted) -> int:
 
 
 def parted(part: str) -> list[Parted]:
-    """The docstrings of a part, by file and line."""
+    """Returns the docstrings of a part, by file and line."""
     return [one for one in _all_parted() if part_of(one.body) == part]
 
 

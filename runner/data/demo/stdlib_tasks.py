@@ -55,7 +55,7 @@ class StdlibTask:
         self.part = part
 
     def rows(self) -> list[Values]:
-        """The examples of the part. Raises FileNotFoundError for a Python without sources of its library."""
+        """Returns the examples of the part. Raises FileNotFoundError for a Python without sources of its library."""
         rows = list(self.examples())
         if not rows:
             raise FileNotFoundError(
@@ -65,7 +65,7 @@ class StdlibTask:
         return rows
 
     def examples(self) -> Iterator[Values]:
-        """The rows, in a fixed order."""
+        """Returns the rows, in a fixed order."""
         raise NotImplementedError
 
     def describe(self) -> str:
@@ -144,7 +144,7 @@ class StdlibQuestions(StdlibTask):
 
 
 def part_of(text: str) -> str:
-    """The part a text belongs to: one in ten for validation, one in ten for test."""
+    """Returns the part a text belongs to: one in ten for validation, one in ten for test."""
     return {0: "validation", 1: "test"}.get(digest(text) % 10, "train")
 
 
@@ -195,7 +195,7 @@ def documentation() -> Iterator[tuple[str, Documented, str]]:
 
 
 def package_of(module: str) -> str:
-    """The top-level package or module of a module."""
+    """Returns the top-level package or module of a module."""
     return module.partition("/")[0].lstrip("_")
 
 
@@ -224,7 +224,7 @@ def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
 
 
 def _signature(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, list[Part]]:
-    """The first line of a function or class, and its parts."""
+    """Returns the first line of a function or class, and its parts."""
     pieces: list[tuple[str, str]] = []
     if isinstance(node, ast.ClassDef):
         head = f"class {node.name}("

@@ -41,7 +41,7 @@ class Stdlib:
     what: str
 
     def texts(self) -> Iterator[str]:
-        """The texts, of which some may be repeated or too short to be documents."""
+        """Returns the texts, of which some may be repeated or too short to be documents."""
         raise NotImplementedError
 
     @cached_property
@@ -49,7 +49,7 @@ class Stdlib:
         return [text for text in dict.fromkeys(self.texts()) if len(text) >= SHORTEST]
 
     def documents(self) -> Iterator[str]:
-        """The documents. Raises FileNotFoundError for a Python without sources."""
+        """Returns the documents. Raises FileNotFoundError for a Python without sources."""
         if not self._documents:
             raise FileNotFoundError(
                 f"no {self.what} in {library()}: this Python ships without the sources of its standard library; choose "
@@ -91,12 +91,12 @@ class StdlibText(Stdlib):
 
 @cache
 def library() -> Path:
-    """The folder of the standard library's sources."""
+    """Returns the folder of the standard library's sources."""
     return Path(sysconfig.get_paths()["stdlib"])
 
 
 def source_files() -> list[Path]:
-    """The Python files of the standard library without its tests, sorted by path."""
+    """Returns the Python files of the standard library without its tests, sorted by path."""
     files = []
     for folder, folders, names in os.walk(library()):
         folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
@@ -123,7 +123,7 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
-    """The module, classes and functions that have a docstring, with it, by line; none if the source cannot be parsed."""
+    """Yields the module, classes and functions that have a docstring, with it, by line; none of a broken source."""
     tree = parsed(source)
     nodes: list[ast.AST] = [] if tree is None else [tree]
     found: list[Documented] = []
@@ -150,12 +150,12 @@ class StdlibCode(Stdlib):
     source, what = "stdlib_code", "source code"
 
     def texts(self) -> Iterator[str]:
-        """The functions of all files."""
+        """Returns the functions of all files."""
         return (text for path in source_files() for text in functions(path.read_bytes()))
 
 
 def functions(source: bytes) -> Iterator[str]:
-    """The functions and methods of a module's source without their docstrings, by line; none if it cannot be parsed.
+    """Yields the functions and methods of a module's source without their docstrings, by line; none if it is broken.
 
     Example:
         >>> list(functions(b'def one():\\n    "What it does."\\n    return 1\\n'))

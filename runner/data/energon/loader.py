@@ -56,7 +56,7 @@ def to_plain(value: object) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """The inverse of `to_plain`."""
+    """Returns the inverse of `to_plain`."""
     if isinstance(value, dict):
         if _KIND not in value:
             return {n: from_plain(v) for n, v in value.items()}
@@ -146,7 +146,7 @@ class EnergonDataloader:
         return self
 
     def __next__(self) -> Any:
-        """The next batch. Raises ValueError for a loader without any."""
+        """Returns the next batch. Raises ValueError for a loader without any."""
         try:
             batch = self._fetched()
         except workers.WorkerDeath as death:
@@ -195,7 +195,7 @@ class EnergonDataloader:
         return len(self.dataloader)
 
     def save_state(self) -> Any:
-        """The loader's `save_state_rank()` as plain values.
+        """Returns the loader's `save_state_rank()` as plain values.
 
         With a `skip_budget`, or with batches to skip from there, a dict of it as `state`, `skip` and `stock`.
         """

@@ -172,7 +172,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return dataset
 
     def make_task_encoder(self, split: str, errors: source.ErrorCollector) -> TaskEncoder:
-        """The task encoder of a split: the one given, or that for conversations about images."""
+        """Returns the task encoder of a split: the one given, or that for conversations about images."""
         given = self.task_encoder if split == "train" else self.validation_task_encoder
         if given is not None:
             return given
@@ -185,7 +185,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         )
 
     def make_encoder(self) -> ConversationEncoder:
-        """The encoder of conversations. Raises ValueError for a `multimodal_sample_config` of another kind."""
+        """Returns the encoder of conversations. Raises ValueError for a `multimodal_sample_config` of another kind."""
         given = self.multimodal_sample_config
         samples = MultiModalSampleConfig() if given is None else given
         if not isinstance(samples, MultiModalSampleConfig):
@@ -199,7 +199,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader(), self.val_dataloader()
 
     def train_dataloader(self) -> Any:
-        """The endless stream of micro-batches, resumed from the checkpoint; created on first use."""
+        """Returns the endless stream of micro-batches, resumed from the checkpoint; created on first use."""
         if self.train_dataloader_object is None:
 
             def make() -> SavableDataLoader:
@@ -254,7 +254,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         logger.warning("%s; it begins again", message)
 
     def layout_of_stream(self) -> dict[str, object]:
-        """The settings that the state of a stream depends on."""
+        """Returns the settings that the state of a stream depends on."""
         own = ("num_workers", "shuffle_buffer_size", "max_samples_per_sequence", "micro_batch_size")
         return {
             "data": source.fingerprint(self.path),

@@ -134,7 +134,7 @@ def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversatio
 def _files(
     row: Row, conversation: Conversation, pictures: ImageFolder, columns: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """The files of a sample: json with the usual names of columns, and its images as they are."""
+    """Returns the files of a sample: json with the usual names of columns, and its images as they are."""
     given = {name: row.values[other] for name, other in columns.items() if other in row.values}
     files = {}
     for number, reference in enumerate(conversation.images):

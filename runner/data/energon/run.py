@@ -90,7 +90,7 @@ class ReadConversations(ConversationTaskEncoder):
 
     @stateless
     def encode_sample(self, sample: Sample) -> FoundConversation:
-        """The conversation. Raises ValueError for a sample without one."""
+        """Returns the conversation. Raises ValueError for a sample without one."""
         conversation, _ = read_conversation(sample, self.reader)
         named = conversation._replace(images=[_file(sample, name) for name in conversation.images])
         return FoundConversation.derive_from(sample, conversation=named, identity=identity(sample))
@@ -100,7 +100,7 @@ class ShardImages:
     """Images from shards, by data set and file."""
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The image in RGB. Raises UndecodableImage for a broken one."""
+        """Returns the image in RGB. Raises UndecodableImage for a broken one."""
         path, _, name = reference.rpartition("#")
         content, _ = WebdatasetFileStore(EPath(path))[name]
         return decode_image(content, f"{where}: the image {name!r}")
@@ -120,7 +120,7 @@ class Examples:
 
 
 def _file(sample: Sample, name: str) -> str:
-    """The file of an image: that of its ending, or, for energon's own types, the one that is no text."""
+    """Returns the file of an image: that of its ending, or, for energon's own types, the one that is no text."""
     assert sample.__sources__
     source = sample.__sources__[0]
     named = f"{sample.__key__}.{name}"
@@ -178,7 +178,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         self.prepared = True
 
     def make_task_encoder(self, split: str, errors: ErrorCollector) -> ConversationTaskEncoder:
-        """The encoder of samples to micro-batches of the objective."""
+        """Returns the encoder of samples to micro-batches of the objective."""
         return ConversationTaskEncoder(
             encoder=self.make_encoder(),
             reader=self.read_row,
@@ -248,12 +248,12 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         self.start = state["global_batches"]
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of global batches so far, and the state of the stream; a collective operation."""
+        """Returns the number of global batches so far, and the state of the stream; a collective operation."""
         assert self.trainer is not None
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
 
     def lineage(self) -> dict[str, object]:
-        """The fingerprint of the data set, and what else the order depends on, for the run's manifest."""
+        """Returns the fingerprint of the data set, and what else the order depends on, for the run's manifest."""
         return {"data": fingerprint(self.path), "order": {"workers": self.settings.num_workers}}
 
     def describe(self) -> dict[str, str]:

@@ -56,13 +56,13 @@ class ErrorCollector:
         self.add(f"{where}: {type(error).__name__}: {error}")
 
     def drain(self) -> list[str]:
-        """The messages since the last call."""
+        """Returns the messages since the last call."""
         found, self.pending = self.pending, []
         return found
 
 
 def one_too_many(message: str, allowed: int) -> str:
-    """The message for a sample that exceeds the `allowed` number of skipped ones."""
+    """Returns the message for a sample that exceeds the `allowed` number of skipped ones."""
     if allowed:
         return f"{message}. More than data.max_bad_samples={allowed} samples cannot be used"
     return f"{message}. To leave out such samples, set data.max_bad_samples to how many there may be"
@@ -96,7 +96,7 @@ class SkipBudget:
                 log.warning("left out: %s", message)
 
     def state(self) -> dict[str, Any]:
-        """The counts."""
+        """Returns the counts."""
         return {"samples": self.samples, "too_long": self.too_long, "bad": list(self.bad)}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -223,7 +223,7 @@ def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterat
 
 
 def _descriptions(path: EPath) -> Iterator[EPath]:
-    """The files that describe a data set, or a metadataset and all its parts. Raises ValueError for another folder."""
+    """Yields the files that describe a data set, or a metadataset and all its parts. ValueError for another folder."""
     kind = get_dataset_type(path)
     if kind == EnergonDatasetType.WEBDATASET:
         yield path / META / "dataset.yaml"

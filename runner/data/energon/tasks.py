@@ -85,7 +85,7 @@ class PlainDecoder:
         return {name: self.decode(name, value) for name, value in sample.items()}
 
     def decode(self, name: str, value: object) -> object:
-        """The content of a file by its name, or the error if it cannot be decoded."""
+        """Returns the content of a file by its name, or the error if it cannot be decoded."""
         ending = name.rpartition(".")[2].lower()
         try:
             if isinstance(value, bytes) and ending in ("json", "txt", "text", "caption"):
@@ -153,7 +153,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
     @stateless
     def pack_selected_samples(self, samples: list[EncodedSample]) -> PackedSamples:
-        """The samples of a row."""
+        """Returns the samples of a row."""
         return PackedSamples.derive_from(samples[0], samples=samples)
 
     @stateless
@@ -196,7 +196,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
 
 def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conversation, Mapping[str, bytes]]:
-    """The conversation of a sample, and the files of its images by name. Raises ValueError, which names the sample."""
+    """Returns the conversation of a sample, and the files of its images by name. ValueError names the sample."""
     where = place(sample)
     if isinstance(sample, RawConversation):
         row, files = sample.row, sample.files

@@ -180,7 +180,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
 
     def target(self, example: Labelled) -> Any:
-        """The label's number, a number, or 0 and 1 for each label; BadRow for a label that the training data lacks."""
+        """Returns the label's number, a number, or 0 and 1 for each label; BadRow for a label the training data lacks."""
         return self.labels.target(example.label)
 
     def conflicts(self, examples: list[Labelled]) -> list[str]:
@@ -201,7 +201,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         ]
 
     def strata(self, examples: list[Labelled]) -> list[str]:
-        """The name of the label, those of several, or nothing for numbers."""
+        """Returns the name of the label, those of several, or nothing for numbers."""
         if self.labels.problem_type == REGRESSION:
             return super().strata(examples)
         targets = map(self.target, examples)
@@ -221,7 +221,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         self.labels.restore(state["labels"], state["problem_type"], state.get("numbered"))
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of always predicting the most frequent label; of numbers the squared error of their mean."""
+        """Returns the accuracy of always predicting the most frequent label; of numbers their mean's squared error."""
         assert isinstance(sequences, LabelledSequences)
         if sequences.problem_type == REGRESSION and len(known := known_labels(sequences.labels)):
             return {"constant_mse": float(known.var())}
@@ -251,7 +251,7 @@ def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
 
 
 def _vector(label: object) -> list[object]:
-    """The numbers of a vector of 0 and 1, or of one as text; empty for another label."""
+    """Returns the numbers of a vector of 0 and 1, or of one as text; empty for another label."""
     if isinstance(label, str):
         return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []
     items = label if isinstance(label, list) else []

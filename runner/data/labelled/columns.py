@@ -47,7 +47,7 @@ def meant_error(
     labels: Collection[str] | None = None,
     reader: Any = None,
 ) -> ValueError:
-    """The error for a missing column with the settings that will have been meant, where the columns tell.
+    """Returns the error for a missing column with the settings that will have been meant, where the columns tell.
 
     With the `labels` of a trained model no label is needed, and only a column that holds these is taken for one. The
     `reader` of the task tells whether words with their labels are looked for, or answers in a context.
@@ -117,7 +117,7 @@ Meant = dict[str, list[Any]]
 def meant_columns(
     rows: Rows, text_column: str, label_column: str, labels: Collection[str] | None = None
 ) -> Meant:
-    """The settings that name texts and a label column by what is in them; empty where no column stands out.
+    """Returns the settings that name texts and a label column by what is in them; empty where no column stands out.
 
     Example:
         >>> from tiryns.runner.data.read.rows import read_rows
@@ -160,7 +160,7 @@ def meant_columns(
 def _meant_words(
     columns: Columns, text_column: str, label_column: str, labels: Collection[str] | None
 ) -> Meant:
-    """The settings that name words and their labels: lists, of which those of text with most values are the words."""
+    """Returns the settings that name words and their labels: lists; those of most different texts are the words."""
     lists = {name: columns[name] for name in _all_of(columns, list)}
     items = {n: [one for v in values for one in v] for n, values in lists.items()}
     texts = {n: {*some} for n, some in items.items() if some and all(isinstance(one, str) for one in some)}
@@ -177,7 +177,7 @@ def _meant_words(
 
 
 def _meant_pairs(columns: Columns, text_column: str) -> Meant:
-    """The settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
+    """Returns the settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
     texts = _all_of(columns, str)
     if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= {*texts}), None)) is None:
         return {}
@@ -191,7 +191,7 @@ def _meant_pairs(columns: Columns, text_column: str) -> Meant:
 
 
 def _scores(columns: Columns) -> list[str]:
-    """The columns of several values that say how far two texts belong together: by their names, then all of 0 and 1."""
+    """Returns the columns of several values that say how far two texts belong together: by name, then all of 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
     several = [n for n in plain if len({*columns[n]}) > 1]
     found = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
@@ -199,7 +199,7 @@ def _scores(columns: Columns) -> list[str]:
 
 
 def _meant_answers(columns: Columns, text_column: str, context_column: str, label_column: str) -> Meant:
-    """The settings that name answers with their places, and of the texts the longest as the context."""
+    """Returns the settings that name answers with their places, and of the texts the longest as the context."""
     first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
     needed = {"text", "answer_start"}
     answers = [n for n in _all_of(first, Mapping) if all(needed <= value.keys() for value in first[n])]
@@ -218,7 +218,7 @@ def _meant_answers(columns: Columns, text_column: str, context_column: str, labe
 
 
 def _all_of(columns: Columns, kind: type) -> list[str]:
-    """The columns all of whose values are of a kind."""
+    """Returns the columns all of whose values are of a kind."""
     return [name for name, values in columns.items() if all(isinstance(one, kind) for one in values)]
 
 
@@ -228,7 +228,7 @@ def _longest(columns: Columns, names: Iterable[str]) -> str:
 
 
 def _columns(rows: Rows) -> Columns:
-    """The values of the first rows by column."""
+    """Returns the values of the first rows by column."""
     names = [name for name in rows.rows[0].values if isinstance(name, str)]
     return {name: [row.values.get(name) for row in rows.rows[:_ROWS]] for name in names}
 

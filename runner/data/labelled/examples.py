@@ -55,7 +55,7 @@ class TaskSequences:
         return len(self.ids)
 
     def owners(self) -> NDArray[np.int64]:
-        """The number of each sample's example [D]."""
+        """Returns the number of each sample's example [D]."""
         if self.example_of:
             return np.asarray(getattr(self, self.example_of))
         if len(self) != len(self.examples):
@@ -78,12 +78,12 @@ class TaskSequences:
         return found
 
     def places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The places of the samples' tokens in `ids`, end to end [N]."""
+        """Returns the places of the samples' tokens in `ids`, end to end [N]."""
         return ranges(self._starts[indices], self._lengths[indices].astype(np.int64))
 
     @staticmethod
     def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the parts of some samples, where samples have so many `counts` [D] of them, one after the other.
+        """Returns the numbers of the parts of some samples, where samples have so many `counts` [D] of them, in a row.
 
         Example:
             >>> TaskSequences.parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
@@ -97,7 +97,7 @@ class TaskSequences:
         return hashlib.blake2b(b"".join(a.tobytes() for a in self.arrays()), digest_size=12).hexdigest()
 
     def arrays(self) -> list[NDArray[np.generic]]:
-        """The arrays of the fingerprint: tokens, and `targets`."""
+        """Returns the arrays of the fingerprint: tokens, and `targets`."""
         return [self.ids, self._lengths, *(getattr(self, name) for name in self.targets)]
 
 
@@ -125,11 +125,11 @@ class ExampleReader(ABC, Generic[Example]):
     """By which labels are read."""
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that every row must have, by which a file without a line of names is known; none need be told."""
+        """Returns the columns that every row must have, by which a file without a header is known; may be empty."""
         return ()
 
     def label_names(self) -> tuple[str, ...]:
-        """The columns that labels may be in, which predictions do without."""
+        """Returns the columns that labels may be in, which predictions do without."""
         return (str(getattr(self, "label_column", "")),)
 
     def source(self, source: RowSource, part: str) -> RowSource:
@@ -142,7 +142,7 @@ class ExampleReader(ABC, Generic[Example]):
 
     @abstractmethod
     def examples(self, rows: Rows, labelled: bool) -> list[Example]:
-        """The examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value.
+        """Returns the examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value.
 
         What is done for a row stands in a block `with rows.bad.row():`, which a BadRow leaves.
         """
@@ -154,7 +154,7 @@ class ExampleReader(ABC, Generic[Example]):
     def tokenize(
         self, examples: list[Example], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> TaskSequences:
-        """The samples of the examples, with their targets."""
+        """Returns the samples of the examples, with their targets."""
 
     @abstractmethod
     def texts(self, examples: list[Example]) -> Iterator[str]:
@@ -173,7 +173,7 @@ class ExampleReader(ABC, Generic[Example]):
         self.target(example)
 
     def usable(self, examples: list[Example], bad: BadRows) -> list[Example]:
-        """The examples that pass `check`; the others are an error, or counted by `bad`."""
+        """Returns the examples that pass `check`; the others are an error, or counted by `bad`."""
         found = []
         for example in examples:
             with bad.row():
@@ -194,7 +194,7 @@ class ExampleReader(ABC, Generic[Example]):
         return {}
 
     def state_dict(self) -> Learnt:
-        """The results of `learn` in plain values, which are exported with the model."""
+        """Returns the results of `learn` in plain values, which are exported with the model."""
         return {name: getattr(self, name) for name in self.learnt}
 
     def restore(self, state: Learnt) -> None:
@@ -230,7 +230,7 @@ def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scal
 def tokenized(
     tokenizer: Tokenizer, *columns: Sequence[object], **options: object
 ) -> Iterator[tuple[int, Any]]:
-    """The number of each example of the columns, and the tokenizer's `Encoding` of it, or of each of its windows."""
+    """Yields the number of each example of the columns, and the tokenizer's `Encoding` of it or of its windows."""
     for start in range(0, len(columns[0]), TOKENISED_AT_ONCE):
         some = [column[start : start + TOKENISED_AT_ONCE] for column in columns]
         encoded = tokenizer(*some, return_attention_mask=False, **options)

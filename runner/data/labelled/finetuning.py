@@ -88,7 +88,7 @@ class FinetuningData(EvaluatedDataModule):
         self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
 
     def read_examples(self) -> tuple[Rows, dict[str, list[Any]]]:
-        """The rows of training, and the examples of every set that can be used; raises as `prepare_data` does."""
+        """Returns the rows of training, and the examples of every set that can be used; raises as `prepare_data` does."""
         rows, train = self._read("train", "train", self.sources["train"])
         self.reader.learn(train, rows)  # before other files, whose class names count as these classes tell
         examples = {"train": train}
@@ -110,7 +110,7 @@ class FinetuningData(EvaluatedDataModule):
         return rows, examples
 
     def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
-        """The rows of a source, and its examples; notes how tables are written, and what is left out."""
+        """Returns the rows of a source, and its examples; notes how tables are written, and what is left out."""
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
         how = HowRead(bad, self.reader.columns(), self.decided_tables, rule=self.reader.rule)
@@ -239,7 +239,7 @@ class FinetuningData(EvaluatedDataModule):
 def tokenizer_of(
     given: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer that the settings name, or one trained on the texts. ValueError if it reads no texts so long."""
+    """Returns the tokenizer that the settings name, or one trained on the texts. ValueError for texts too long for it."""
     if given.tokenizer is None and not isinstance(given, Mteb):
         return train_tokenizer(list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase)
     tokenizer = load_tokenizer(model_folder(given.tokenizer), needed=("pad",))

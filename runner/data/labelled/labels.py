@@ -71,11 +71,11 @@ class Labels:
         return None if label == "" else label
 
     def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
-        """The class names of a file with labels, as far as they count."""
+        """Returns the class names of a file with labels, as far as they count."""
         return spelling.ClassNames(self._counting(class_names), labels, self._numbers)
 
     def _counting(self, class_names: Sequence[str] | None) -> Sequence[str]:
-        """The class names of a file that count (see `counting_names`); none where numbers are regressed."""
+        """Returns the class names of a file that count (see `counting_names`); none where numbers are regressed."""
         names = None if self.problem_type == REGRESSION else class_names
         return spelling.counting_names(names, self.names, self._are_given)
 
@@ -100,7 +100,7 @@ class Labels:
         self._index_names()
 
     def target(self, found: spelling.LocatedLabel) -> Any:
-        """The target of a label: a class number, a number, or 0 and 1 for each label; ValueError for an unknown one."""
+        """Returns the target of a label: a class number, a number, or 0 and 1 for each label; ValueError if unknown."""
         label = found.label
         if self.problem_type == REGRESSION:
             if label is None:
@@ -170,7 +170,7 @@ class Labels:
         self._names_are_numbers = any(isinstance(spelling.number_of(name), int) for name in self.names)
 
     def _class(self, label: object, where: str) -> int:
-        """The number of a class: its name as it is written, else as other files write it, else its number."""
+        """Returns the number of a class: its name as it is written, else as other files write it, else its number."""
         if (name := spelling.name_among(label, self._numbers)) is not None:
             return self._numbers[name]
         number = int(label) if isinstance(label, bool) else spelling.number_of(label)
@@ -210,18 +210,18 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
 
 
 def each_label(some: Sequence[spelling.LocatedLabel]) -> list[spelling.LocatedLabel]:
-    """The labels, of lists each of their items."""
+    """Returns the labels, of lists each of their items."""
     lists = ((one if isinstance(one, list) else [one], where) for one, where in some)
     return [spelling.LocatedLabel(label, where) for items, where in lists for label in items]
 
 
 def kinds_of(some: Sequence[spelling.LocatedLabel]) -> dict[str, spelling.LocatedLabel]:
-    """The kinds of labels in words, each with its first label."""
+    """Returns the kinds of labels in words, each with its first label."""
     return {_KINDS.get(type(one.label), type(one.label).__name__): one for one in reversed(some)}
 
 
 def problem_type(kinds: Mapping[str, spelling.LocatedLabel]) -> str:
-    """The kind of problem that labels of some kinds make; ValueError if there is none."""
+    """Returns the kind of problem that labels of some kinds make; ValueError if there is none."""
     if set(kinds) == {"list"}:
         return MULTI
     if "number" in kinds and set(kinds) <= {"number", "integer"}:
@@ -232,7 +232,7 @@ def problem_type(kinds: Mapping[str, spelling.LocatedLabel]) -> str:
 
 
 def type_error(kinds: Mapping[str, spelling.LocatedLabel]) -> ValueError:
-    """The error for labels of kinds that make no classes."""
+    """Returns the error for labels of kinds that make no classes."""
     seen = "; ".join(f"{kind} in {where} ({label!r:.40})" for kind, (label, where) in kinds.items())
     return ValueError(
         f"the labels are of mixed types: {seen}. Expected all text, all integers, all numbers or all lists"
@@ -242,13 +242,13 @@ def type_error(kinds: Mapping[str, spelling.LocatedLabel]) -> ValueError:
 
 
 def majority_accuracy(labels: NDArray[np.number]) -> dict[str, float]:
-    """The accuracy of always predicting the most frequent label; nothing where no label is known."""
+    """Returns the accuracy of always predicting the most frequent label; nothing where no label is known."""
     known = labels[labels != UNLABELLED]
     return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
 
 
 def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
-    """The labels of items that have one, of integers [N] (negative for none) or floats [N] or [N, C] (NaN for none)."""
+    """Returns the known labels of items: integers [N] (negative for none) or floats [N] or [N, C] (NaN for none)."""
     if labels.dtype.kind == "i":
         return np.asarray(labels[labels >= 0])
     return np.asarray(labels[~np.isnan(labels.reshape(len(labels), -1)).any(1)])

@@ -33,7 +33,7 @@ class LabelsFromZero(Labels):
     _is_restored = False
 
     def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
-        """The class names of a file where a model that was restored knows all of them, else none."""
+        """Returns the class names of a file where a model that was restored knows all of them, else none."""
         known = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
         return super().named_by(class_names if known else None, labels)
 
@@ -43,7 +43,7 @@ class LabelsFromZero(Labels):
         self._parse = _whole if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
-        """The target of a label, which is parsed as those of training."""
+        """Returns the target of a label, which is parsed as those of training."""
         return super().target(found._replace(label=self._parsed(found.label)))
 
     def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:

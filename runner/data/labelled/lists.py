@@ -74,11 +74,11 @@ class ListReader(ExampleReader[Candidates]):
 
     @abstractmethod
     def label(self, row: Row, count: int, labelled: bool) -> object:
-        """The label of a row with so many candidates; None where it is missing, which it may be unless `labelled`."""
+        """Returns the label of a row with so many candidates; None where it is missing, allowed unless `labelled`."""
 
     @abstractmethod
     def labels(self, examples: list[Candidates]) -> NDArray[np.number]:
-        """The labels of the examples [E], or of their candidates [X]."""
+        """Returns the labels of the examples [E], or of their candidates [X]."""
 
     def columns(self) -> tuple[str, ...]:
         context = (self.context_column,) if self.context_column else ()
@@ -101,7 +101,7 @@ class ListReader(ExampleReader[Candidates]):
         return found
 
     def pairs(self, example: Candidates) -> list[tuple[str, str]]:
-        """The two texts that a model reads together, for each candidate: the query, or the context, and what follows."""
+        """Returns the two texts a model reads together for each candidate: query or context, and what follows."""
         between = "" if example.context is None else f"{example.text} "
         return [(example.context or example.text, between + candidate) for candidate in example.candidates]
 
@@ -146,7 +146,7 @@ class ListReader(ExampleReader[Candidates]):
         return found.split(self.label_separator) if isinstance(found, str) and self.label_separator else found
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:
-        """The texts of the candidates, and their names. Raises BadRow for too few, and for an empty one."""
+        """Returns the texts of the candidates, and their names. Raises BadRow for too few, and for an empty one."""
         given, names = self.given(row), list(ascii_uppercase)
         if isinstance(given, Mapping) and "text" in given:
             names = list(map(str, given.get("label", names)))

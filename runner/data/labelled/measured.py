@@ -69,7 +69,7 @@ class RetrievalPairs:
         return RetrievalSet(queries, passages, relevant, grades, excluded, left_out)
 
     def pairs(self, rows: Rows) -> RetrievalSet:
-        """The queries and passages of rows."""
+        """Returns the queries and passages of rows."""
         passages: dict[str, int] = {}
         relevant: dict[str, dict[int, None]] = {}  # the numbers of each query's passages, each once
         for row in rows.rows:
@@ -158,7 +158,7 @@ class MtebTasks:
 
 
 def _below(kind: Any) -> Iterator[Any]:
-    """The classes derived from one."""
+    """Yields the classes derived from one."""
     for derived in kind.__subclasses__():
         yield derived
         yield from _below(derived)

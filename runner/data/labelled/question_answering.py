@@ -144,7 +144,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         return (e.context for e in examples)
 
     def collator_arguments(self) -> TaskArguments:
-        """The column of the context, and the tokens that windows share."""
+        """Returns the column of the context, and the tokens that windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 
     def describe(self) -> dict[str, str]:
@@ -152,7 +152,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
 
 
 def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int] | None, str]:
-    """The span of an answer in characters, and `right`, `moved` (its text is elsewhere nearby) or `wrong` (nowhere)."""
+    """Returns the span of an answer in characters, and `right`, `moved` (its text is elsewhere nearby) or `wrong` (nowhere)."""
     text, place = answer.text or "", answer.place(context, unit)
     if place and context[slice(*place)] == text:
         return place, "right"
@@ -194,7 +194,7 @@ def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
 def _truncated_questions(
     examples: list[Question], tokenizer: Tokenizer, max_length: int, doc_stride: int
 ) -> list[str]:
-    """The questions, cut so that a window has more tokens of the context than it shares with the next one."""
+    """Returns the questions, cut so that a window has more tokens of the context than it shares with the next one."""
     both = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride
     room = max(both - 16, both // 3)  # the context has 16 of its own, in a short window two thirds
     if room < 1:

@@ -87,7 +87,7 @@ def is_negative(label: object) -> bool:
 
 
 def number_of(label: object) -> int | float | None:
-    """The number that a label is, or that its text spells as programs do; None for another label.
+    """Returns the number that a label is, or that its text spells as programs do; None for another label.
 
     Text with zeros in front, a plus before a whole number, other digits than 0 to 9, or more than 1,000 of them, is no
     number: 01 and 1 are two names.
@@ -147,7 +147,7 @@ def spelled(label: object) -> str:
 
 
 def name_among(label: object, names: Container[str]) -> str | None:
-    """The name of a label among others: as it is written, or a truth value as another program does; None without one.
+    """Returns the name of a label among others: as it is written, or a truth value spelt otherwise; None without one.
 
     Example:
         >>> name_among("TRUE", ["false", "true"]), name_among(False, ["False", "True"]), name_among("Yes", ["yes"])
@@ -180,7 +180,7 @@ class ClassNames:
         return text in self._numbers or text in self._known
 
     def of(self, where: str, label: Any) -> Any:
-        """The name of a label, or the names of a list; None for -1, a hidden label; BadRow for an unknown one."""
+        """Returns the name of a label, or the names of a list; None for -1, a hidden label; BadRow for an unknown one."""
         if not self.names or label is None:
             return label
         if isinstance(label, list):
@@ -198,7 +198,7 @@ class ClassNames:
 
 
 def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given: bool) -> Sequence[str]:
-    """The class names of a file where they count, beside the classes that are `known`.
+    """Returns the class names of a file where they count, beside the classes that are `known`.
 
     - No class is known, as in training without `data.labels`: they count, and are the classes.
     - All of them are known, or all that are known are among them: they count, in whatever order.
@@ -270,7 +270,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
 
 
 def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
-    """The first label as `1.250`, where every point has three digits behind it, and other labels are below 1,000."""
+    """Returns the first label as `1.250`, if every point has three digits behind it, and other labels are below 1,000."""
     if any(number_of(one.label) is None for one in spelt):
         return None
     points = [one for one in spelt if "." in one.label]

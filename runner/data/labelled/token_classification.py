@@ -157,7 +157,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self.words_as_text = False if rule is LabelRule.FROM_ZERO else self.words_as_text
 
     def class_names(self, rows: Rows) -> ClassNames:
-        """The labels that integers stand for: the file's, else `data.labels` or those of the training file."""
+        """Returns the labels that integers stand for: the file's, else `data.labels` or those of the training file."""
         given = [] if all(map(str.isdecimal, self.given)) else self.given
         names = counting_names(rows.class_names.get(self.label_column), self.names, bool(self.given))
         labels = (unwrapped(row.values.get(self.label_column)) for row in rows.rows)
@@ -190,7 +190,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return self.labelled(self.cut(examples, tokenizer, max_length), examples)
 
     def cut(self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int) -> SentenceSequences:
-        """The samples of sentences, without their labels."""
+        """Returns the samples of sentences, without their labels."""
         if read_words_as_text(tokenizer, self.words_as_text is not False):
             self.words_as_text = True
         starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
@@ -213,14 +213,14 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return sequences
 
     def labelled(self, sequences: SentenceSequences, examples: list[Sentence]) -> SentenceSequences:
-        """The samples of sentences with the labels of these."""
+        """Returns the samples of sentences with the labels of these."""
         sequences.examples, sequences.names = examples, self.names
         sequences.word_labels = np.array([n for e in examples for n in self.target(e)], dtype=np.int64)
         sequences.default_label, sequences.scheme = self.default_label, self.scheme
         return sequences
 
     def target(self, example: Sentence) -> list[int]:
-        """The number of each word's label; BadRow for a label that the training data lacks."""
+        """Returns the number of each word's label; BadRow for a label that the training data lacks."""
         if example.labels is None:
             return [UNLABELLED] * len(example.words)
         if unknown := next((label for label in example.labels if label not in self.numbers), None):

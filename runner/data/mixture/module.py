@@ -38,7 +38,7 @@ class MixedSequences(ShardedStore):
         self._owners = np.array([self.source_names.index(store.name) for store in stores])
 
     def sources_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The source of each of the sequences [D], by its place among the names."""
+        """Returns the source of each of the sequences [D], by its place among the names."""
         return self._owners[np.searchsorted(self.ends, indices, side="right")]
 
 
@@ -112,12 +112,12 @@ class MixtureData(PretrainingData):
         self.prepared = self._together()
 
     def sources_of(self, phase: Phase) -> list[str]:
-        """The sources that a phase draws from, in the order of the run's."""
+        """Returns the sources that a phase draws from, in the order of the run's."""
         named = phase.data.get("mixture")
         return [name for name in self.sources if name in (named or self.whole_mixture.source_names)]
 
     def _shares(self, phase: Phase) -> Shares:
-        """The shares of the sources of a phase, as its settings say, and where it has none those of the run."""
+        """Returns the shares of the sources of a phase, as its settings say, and where it has none those of the run."""
         names, unit, length = self.sources_of(phase), phase.data.get("mixture_by"), self.length_of(phase)
         weights, tau = phase.data.get("mixture"), phase.data.get("mixture_tau")
         if weights is None and tau is None:

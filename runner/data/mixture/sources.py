@@ -116,7 +116,7 @@ class Shares(NamedTuple):
 
 
 def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
-    """The shares of stores by weights, or by their sizes to the power `tau`; ValueError for one too small.
+    """Returns the shares of stores by weights, or by their sizes to the power `tau`; ValueError for one too small.
 
     A share of tokens becomes one of draws by the mean length of the source's sequences.
     """

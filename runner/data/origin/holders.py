@@ -38,7 +38,7 @@ class Holder:
 
 
 def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]]]:
-    """The holders of each document of a file, or of a text; one pass over prepared `data`. `asked` names it in errors.
+    """Returns the holders of each document of a file or text by one pass over `data`; `asked` names it in errors.
 
     A text is read as the run reads its data: white space at the ends of lines does not count, and with
     `data.text_unit=paragraph` blank lines divide it. Raises ValueError for blank text, and data that came as token ids.
@@ -65,7 +65,7 @@ def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]
 
 
 def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> list[list[Holder]]:
-    """The documents of each source that hold each text, with their sequences in all of its stores."""
+    """Returns the documents of each source that hold each text, with their sequences in all of its stores."""
     found: dict[str, list[list[Holder]]] = {}
     start = 0
     for store in data.stores:
@@ -133,7 +133,7 @@ def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str
 
 
 def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
-    """The rows of training, validation and test files that hold each text in a column other than label and id."""
+    """Returns the rows of training, validation and test files that hold each text in a column other than label and id."""
     found, settings = [list[Holder]() for _ in wanted], data.settings
     skipped = {getattr(settings, name, None) for name in ("label_column", "id_column")}
     sets = {"training": data.train_set}

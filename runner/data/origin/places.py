@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 
 def places_of(data: Any) -> "ExamplePlaces | StoredPlaces | DocumentPlaces":
-    """The places of a data module's training samples."""
+    """Returns the places of a data module's training samples."""
     if data.train_set is not None:
         return ExamplePlaces(data)
     return StoredPlaces(data) if data.stores else DocumentPlaces(data)
@@ -44,7 +44,7 @@ class ExamplePlaces:
         self.owners: NDArray[np.int64] = data.train_set.owners()
 
     def of(self, index: int) -> Place:
-        """The place of a sample."""
+        """Returns the place of a sample."""
         owner = int(self.owners[index])
         where = getattr(self.examples[owner], "where", f"example {owner}")
         part = index - int(np.searchsorted(self.owners, owner)) + 1
@@ -65,7 +65,7 @@ class StoredPlaces:
         self._found: dict[int, DocumentPlaces] = {}
 
     def of(self, index: int) -> Place:
-        """The place of a sequence."""
+        """Returns the place of a sequence."""
         number = int(np.searchsorted(self.ends, index, side="right"))
         store, own = self.stores[number], index - (int(self.ends[number - 1]) if number else 0)
         if isinstance(store.data, StoredPretrainingData):
@@ -101,29 +101,29 @@ class DocumentPlaces:
         """The number of the first document behind each file [L]."""
 
     def of(self, index: int) -> Place:
-        """The place of a sequence."""
+        """Returns the place of a sequence."""
         document = int(self.documents[index])
         return self.of_document(document, index - int(self.sequences_of(document)[0]) + 1)
 
     def of_document(self, document: int, part: int = 0) -> Place:
-        """The place of a document, from 1 in its file."""
+        """Returns the place of a document, from 1 in its file."""
         leaf = int(np.searchsorted(self.ends, document, side="right"))
         first = int(self.ends[leaf - 1]) if leaf else 0
         name, file, _ = self.leaves[leaf]
         return Place(name, file, f"document {document - first + 1}", part)
 
     def sequences_of(self, document: int) -> NDArray[np.int64]:
-        """The sequences of a document of the source; none where it is not trained on."""
+        """Returns the sequences of a document of the source; none where it is not trained on."""
         return np.arange(*np.searchsorted(self.documents, [document, document + 1]))
 
     def chunker(self) -> Chunker:
-        """The chunker that the store was made with."""
+        """Returns the chunker that the store was made with."""
         return Chunker(
             self.data.tokenizer.backend_tokenizer, self.data.max_length, self.data.settings.long_documents
         )
 
     def _read(self) -> list[NDArray[np.int64]]:
-        """The document of each sequence, and the number of documents of each file."""
+        """Returns the document of each sequence, and the number of documents of each file."""
         chunker = self.chunker()
         kept, tokenized = self.data.divided()[TRAIN].kept, self.data.source.tokenized
         documents, counts, sizes, number = [], [], [], 0
@@ -150,7 +150,7 @@ class DocumentPlaces:
 
 
 def leaves_of(source: Source) -> Iterator[tuple[str, str, Source]]:
-    """The sources in a source, one for each file, in their order; each with its description and its file, if any."""
+    """Yields the sources in a source, one for each file, in order; each with its description and its file, if any."""
     if isinstance(source, CombinedSource):
         for part in source.sources:
             yield from leaves_of(part)
@@ -163,7 +163,7 @@ def leaves_of(source: Source) -> Iterator[tuple[str, str, Source]]:
 
 
 def num_sequences(chunker: Chunker, documents: list[Any], tokenized: bool) -> NDArray[np.int64]:
-    """The number of sequences that each document is cut into [D]."""
+    """Returns the number of sequences that each document is cut into [D]."""
     room = chunker.max_length - chunker.num_special
     if tokenized:
         return np.array([len(chunker.tokens([document])[1]) for document in documents], np.int64)

@@ -82,11 +82,11 @@ class PairsData(FinetuningData):
         return OneSet(whole, sizes, parts_of(self.shares(sizes)))
 
     def set_sizes(self) -> dict[str, int]:
-        """The rows of each training set, in the order of the samples."""
+        """Returns the rows of each training set, in the order of the samples."""
         return Counter(pair.set for pair in self.train_set.examples)
 
     def shares(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """The share of each set in the global batches. Raises ValueError for weights that are not of the sets."""
+        """Returns the share of each set in the global batches. Raises ValueError for weights that are not of the sets."""
         if self.settings.weights is None:
             return dict(sizes)
         weights = dict(self.settings.weights)

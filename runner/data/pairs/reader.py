@@ -65,7 +65,7 @@ class PairSequences(TaskSequences):
         }
 
     def laid_out_ids(self, count: int) -> NDArray[np.int64]:
-        """The `text_ids` of each row [D, count], 0 behind its last text."""
+        """Returns the `text_ids` of each row [D, count], 0 behind its last text."""
         ids = np.zeros((len(self), count), np.int64)
         ids[np.arange(count) < self.text_counts[:, None]] = self.text_ids
         return ids
@@ -182,7 +182,7 @@ class PairsReader(ExampleReader[Pair]):
 
 
 def texts_in(row: Row, name: str, setting: str) -> list[str]:
-    """The texts of a column that holds none, one, or a list of them or its JSON. Raises BadRow for anything else."""
+    """Returns the texts of a column that holds none, one, or a list of them or its JSON. Raises BadRow for others."""
     cell = row.column(name, setting)
     value = of_json(cell)
     if isinstance(cell, str) and not (isinstance(value, list) and all(isinstance(t, str) for t in value)):
@@ -195,7 +195,7 @@ def texts_in(row: Row, name: str, setting: str) -> list[str]:
 
 
 def finite_number(value: object) -> float:
-    """The number of a score or a grade; NaN for anything else, and for infinity.
+    """Returns the number of a score or a grade; NaN for anything else, and for infinity.
 
     Example:
         >>> [finite_number(value) for value in ("0.5", 2, "good", "inf")]

@@ -139,7 +139,7 @@ def _readable(file: File) -> Iterator[None]:
 
 
 def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """The schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries."""
+    """Yields the schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file.path) as parquet:
@@ -166,7 +166,7 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.R
 
 
 def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """The schema of a file of either kind, which both are a stream of messages, then its batches."""
+    """Yields the schema of a file of either kind, which both are a stream of messages, then its batches."""
     import pyarrow as pa
 
     with pa.memory_map(str(file.path)) as mapped:
@@ -208,7 +208,7 @@ def _compressed(message: bytes, of_dictionary: bool) -> Iterator[tuple[int, int]
         return int(struct.unpack_from(kind, message, at)[0])
 
     def follow(table: int, field: int) -> int | None:
-        """The place that a field of a table points to; None where it is unset."""
+        """Returns the place that a field of a table points to; None where it is unset."""
         fields = table - number(table)
         slot = number(fields + 4 + 2 * field, "<H") if 4 + 2 * field < number(fields, "<H") else 0
         return table + slot + number(table + slot) if slot else None

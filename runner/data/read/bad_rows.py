@@ -74,7 +74,7 @@ class BadRows:
 
     @contextmanager
     def row(self) -> Iterator[None]:
-        """The context of a row."""
+        """Yields the context of a row."""
         try:
             yield
         except BadRow as error:
@@ -92,7 +92,7 @@ class BadRows:
         self.places.setdefault(error.reason, []).append(error.where)
 
     def filled(self, lines: Iterable[str], source: str = "") -> Iterator[tuple[str, str]]:
-        """The lines that are not empty, each with its place; the others are counted, and are no error.
+        """Yields the lines that are not empty, each with its place; the others are counted, and are no error.
 
         Example:
             >>> list(BadRows().filled(["herons\\n", "\\n", "gulls\\n"]))
@@ -111,11 +111,11 @@ class BadRows:
             self.places.setdefault(reason, []).append(where)
 
     def noted(self) -> Noted:
-        """The count and the first places of each reason; empty where every row could be used."""
+        """Returns the count and the first places of each reason; empty where every row could be used."""
         return {why: {"rows": len(at), "first": at[:SHOWN]} for why, at in self.places.items()}
 
     def described(self) -> str:
-        """The same in words; empty where every row could be used."""
+        """Returns the same in words; empty where every row could be used."""
         return described(self.noted())
 
 
@@ -146,12 +146,12 @@ def described(noted: Noted) -> str:
 
 
 def first_of(told: Sequence[str], number: int = 0) -> str:
-    """The first of some phrases, and dots for more, of which there may be a larger `number` than these."""
+    """Returns the first of some phrases, and dots for more, of which there may be a larger `number` than these."""
     return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
 
 
 def first_names(names: Collection[object]) -> str:
-    """The first few names, and how many there are; one with white space at an end in quotation marks.
+    """Returns the first few names, and how many there are; one with white space at an end in quotation marks.
 
     Example:
         >>> first_names(["no", " yes"])

@@ -32,7 +32,7 @@ class Beir(NamedTuple):
         return [{"query": self.queries[q], "passage": self.passages[p]} for q, p in pairs]
 
     def describe(self) -> str:
-        """The file of the grades."""
+        """Returns the file of the grades."""
         return str(self.qrels)
 
 

@@ -30,7 +30,7 @@ class Field(NamedTuple):
     feature: str = ""
 
     def of(self, fields: list[str]) -> str:
-        """The value in a line; `_` for a feature that it lacks."""
+        """Returns the value in a line; `_` for a feature that it lacks."""
         value = fields[self.number]
         if not self.feature:
             return value
@@ -118,7 +118,7 @@ def _sentences(
 
 
 def _field(file: File, setting: str, names: tuple[str, ...], default: int | str) -> Field:
-    """The column that a setting gives by number or name, or as one of several `default`."""
+    """Returns the column that a setting gives by number or name, or as one of several `default`."""
     given = getattr(file.reading, setting)
     field = default if given == getattr(AS_FOUND, setting) or setting == "tag_columns" else given
     if isinstance(field, int):

@@ -28,7 +28,7 @@ _OF_SOMETHING_ELSE = (
 
 
 def card_header(folder: Path) -> dict[str, Any]:
-    """The header of a folder's `README.md`, the card of a data set of the hub; empty where there is none."""
+    """Returns the header of a folder's `README.md`, the card of a data set of the hub; empty where there is none."""
     card = folder / "README.md"
     try:
         return _header(card, card.stat().st_mtime_ns)
@@ -46,7 +46,7 @@ def _header(card: Path, changed: int) -> dict[str, Any]:
 
 
 def card_files(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """The patterns of files in a folder that its card names, by configuration and split; empty where it names none.
+    """Returns the patterns of files in a folder that its card names, by configuration and split; empty if none.
 
     Raises ValueError for one that leads out of the folder.
     """
@@ -76,7 +76,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
-    """The class names of columns of integer classes, or of lists of them, by features of `datasets` in JSON or YAML."""
+    """Returns the class names of columns of integer classes, or lists of them, by features of `datasets` (JSON or YAML)."""
     if isinstance(features, list):
         features = {one["name"]: one for one in features}
     found = {str(name): _names(feature) for name, feature in (features or {}).items()}
@@ -84,14 +84,14 @@ def class_names(features: Any) -> dict[str, list[str]]:
 
 
 def schema_class_names(schema: Any) -> dict[str, list[str]]:
-    """The same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
+    """Returns the same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
     with suppress(*_OF_SOMETHING_ELSE):
         return class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
     return {}
 
 
 def card_class_names(file: Path) -> dict[str, list[str]]:
-    """The same by the header of `README.md` or by `dataset_info.json`, of the file's folder or of one of two above it.
+    """Returns the same by the header of `README.md` or by `dataset_info.json`, of the file's folder or the two above it.
 
     They count for the files that the configuration with these names has, by its patterns or by a folder of its name, and
     for all files beside a card without patterns. A column that several of these name differently has no names.
@@ -109,7 +109,7 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
 
 
 def _infos(folder: Path) -> list[Mapping[str, Any]]:
-    """The configurations of a data set, with features, by the files of its folder."""
+    """Returns the configurations of a data set, with features, by the files of its folder."""
     infos = _mappings(card_header(folder).get("dataset_info"))
     for name in ("dataset_info.json", "dataset_infos.json"):
         if not infos and (file := folder / name).is_file():
@@ -128,7 +128,7 @@ def _is_of(file: Path, config: str, patterns: Mapping[str, Mapping[str, Sequence
 
 
 def _names(feature: object) -> list[str]:
-    """The class names of a feature, or of the items of a list, however its version of `datasets` writes lists."""
+    """Returns the class names of a feature, or of the items of a list, however its version of `datasets` writes lists."""
     if isinstance(feature, list):
         return _names(feature[0]) if len(feature) == 1 else []
     if not isinstance(feature, Mapping):

@@ -30,7 +30,7 @@ def most_unpacked(path: Path) -> int:
 
 
 def unpacks_to_more(path: Path) -> ValueError:
-    """The error for a file beyond `most_unpacked`."""
+    """Returns the error for a file beyond `most_unpacked`."""
     return ValueError(
         f"{path} has {path.stat().st_size:,} bytes and unpacks to more than {most_unpacked(path):,}, as no real data "
         "does; where it is yours, write it as jsonl"
@@ -62,14 +62,14 @@ class _Unpacked(io.RawIOBase):
 
 
 def binary(path: Path) -> BinaryIO:
-    """The bytes of a file, unpacked if its ending is that of a compression."""
+    """Returns the bytes of a file, unpacked if its ending is that of a compression."""
     if path.suffix.lower() not in COMPRESSED:
         return open(path, "rb")
     return io.BufferedReader(_Unpacked(path, COMPRESSED[path.suffix.lower()]), 1 << 20)
 
 
 def start_of(path: Path, num_bytes: int = 3) -> bytes:
-    """The first bytes of a file, unpacked; ValueError names a damaged compression."""
+    """Returns the first bytes of a file, unpacked; ValueError names a damaged compression."""
     try:
         with binary(path) as content:
             return bytes(content.read(num_bytes))
@@ -168,7 +168,7 @@ def _headers(path: Path, chunk: Any) -> Iterator[dict[int, Any]]:
 
 
 def _struct(file: BinaryIO, depth: int) -> dict[int, Any]:
-    """The integers and structs of a struct, by the numbers of their fields."""
+    """Returns the integers and structs of a struct, by the numbers of their fields."""
     fields, number = dict[int, Any](), 0
     while (head := _byte(file)) and depth < 9:
         number = number + (head >> 4) if head >> 4 else _integer(file)

@@ -20,7 +20,7 @@ _ROWS = 1000  # rows of these that are compared
 
 
 def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """The rows below the line of column names, each with its place; ValueError names an empty file or a wrong line."""
+    """Yields the rows below the header, each with its place; ValueError for an empty file or a wrong line."""
     csv.field_size_limit(LONGEST)
     dialect = file.dialect or dialect_of(file)
     file = file._replace(dialect=dialect)
@@ -49,7 +49,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
-    """The rows that are not empty, of which those of delimiters alone are counted."""
+    """Yields the rows that are not empty, of which those of delimiters alone are counted."""
     while True:
         try:
             row = next(reader)
@@ -68,7 +68,7 @@ def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
 
 
 def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
-    """The dialect of a csv or tsv file, of which a task reads the columns `wanted`.
+    """Returns the dialect of a csv or tsv file, of which a task reads the columns `wanted`.
 
     Raises ValueError for a delimiter of several characters, and where encoding, delimiter or the names of the columns
     cannot be told.
@@ -140,7 +140,7 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
 
 
 def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
-    """The first rows of a sample that hold something, without one that its end may have cut."""
+    """Returns the first rows of a sample that hold something, without one that its end may have cut."""
     quotes: Literal[0, 3] = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     rows: list[list[str]] = []
     csv.field_size_limit(LONGEST)
@@ -170,7 +170,7 @@ def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> No
 
 
 def share_repeated(column: list[str]) -> float:
-    """The share of values that a column has several times."""
+    """Returns the share of values that a column has several times."""
     return sum(number for number in Counter(column).values() if number > 1) / max(len(column), 1)
 
 

@@ -76,12 +76,12 @@ class CombinedSource:
         return {path: dialect for one in self.sources for path, dialect in tables_of(one).items()}
 
     def pieces(self, num_bytes: int) -> list[Piece]:
-        """The pieces of the sources."""
+        """Returns the pieces of the sources."""
         found = [(s, piece) for s, one in enumerate(self.sources) for piece in Piece.all_of(one, num_bytes)]
         return [Piece((s, piece), piece.num_bytes) for s, piece in found]
 
     def documents_of(self, place: tuple[int, Piece]) -> Documents:
-        """The documents of a piece."""
+        """Returns the documents of a piece."""
         number, piece = place
         return piece.documents(self.sources[number])
 
@@ -124,14 +124,14 @@ class HubSource:
         return self._column == "input_ids"
 
     def documents(self) -> Documents:
-        """The documents of the split, without blank ones."""
+        """Returns the documents of the split, without blank ones."""
         masked = self.tokenized and "attention_mask" in self._columns
         rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * masked])
         pairs = ((row[self._column], row["attention_mask"] if masked else None) for row in rows)
         yield from real_documents(pairs, self._column, self.describe())
 
     def fingerprint(self) -> Mapping[str, object]:
-        """The settings, and the revision that was downloaded or, when streaming, that the hub has now."""
+        """Returns the settings, and the revision that was downloaded or, when streaming, that the hub has now."""
         own = {name: getattr(self, name) for name in ("name", "config_name", "split", "text_column")}
         options = {"options": {n: repr(v) for n, v in self._options.items()}} if self._options else {}
         if self.streaming:
@@ -168,7 +168,7 @@ def open_source(
     options: Mapping[str, Any] | None = None,
     reading: Reading = AS_FOUND,
 ) -> Source:
-    """The source of files or a hub data set (see `locate`), of a list of them, or `spec` if it is a source already.
+    """Returns the source of files or a hub data set (see `locate`), of a list of them, or `spec`, already a source.
 
     `split` is for saved and hub data sets whose name gives none. `streaming` reads a hub data set over the network each
     time, and `options` go to `datasets.load_dataset`. `text_unit`: a document of txt and md files is a `paragraph`, a

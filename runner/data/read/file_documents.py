@@ -120,7 +120,7 @@ class FileSource:
         return self._column(self.files[0]) == "input_ids"
 
     def documents(self) -> Documents:
-        """The documents of all files, without blank ones; ValueError names the file, byte or line that is wrong."""
+        """Returns the documents of all files, without blank ones; ValueError names the wrong file, byte or line."""
         for file in self.files:
             yield from self.documents_of(file)
 
@@ -129,7 +129,7 @@ class FileSource:
         return {str(file.path): file.dialect for file in map(self._settled, self.files) if file.dialect}
 
     def _settled(self, file: File) -> File:
-        """The file with its dialect, which is looked for once."""
+        """Returns the file with its dialect, which is looked for once."""
         if file.format not in ("csv", "tsv") or file.dialect:
             return file
         if file.path not in self._dialects:
@@ -137,7 +137,7 @@ class FileSource:
         return file._replace(dialect=self._dialects[file.path])
 
     def documents_of(self, file: File) -> Documents:
-        """The documents of a file, or of the span of one."""
+        """Returns the documents of a file, or of the span of one."""
         file = self._settled(file)
         if file.format in formats.TEXTS:
             yield from formats.read_text(file, self.text_unit)
@@ -186,7 +186,7 @@ class FileSource:
 
 
 def _values(file: File, column: str) -> Iterator[Any]:
-    """The values of a column, row by row; token ids of arrow and parquet files as slices of their memory."""
+    """Yields the values of a column, row by row; token ids of arrow and parquet files as slices of their memory."""
     if file.format not in formats.ARROW:
         for number, (_, record) in enumerate(formats.FORMATS[file.format](file)):
             if isinstance(record, str):
@@ -219,7 +219,7 @@ def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -
 
 
 def real_documents(values: Iterable[tuple[object, object]], column: str, where: str) -> Documents:
-    """The documents of a column, without blank ones; ValueError names the row of a value that is no document.
+    """Returns the documents of a column, without blank ones; ValueError names the row of a value that is no document.
 
     `values` are pairs with an attention mask, or None, for padding.
     """

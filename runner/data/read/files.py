@@ -81,7 +81,7 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
 def of_config(
     folder: Path, given: Mapping[str, Mapping[str, list[str]]], config: str
 ) -> Mapping[str, list[str]]:
-    """The splits of a configuration among those of a folder's card, its only one or the default if none is named."""
+    """Returns the splits of a configuration among those of a folder's card, or of its only or default one."""
     usual = next(iter(given)) if len(given) == 1 else "default"
     if (found := given.get(config or usual)) is None:
         has = f"no configuration {config!r}; it has" if config else "several configurations"
@@ -90,7 +90,7 @@ def of_config(
 
 
 def _card_split(folder: Path, splits: Mapping[str, list[str]], split: str) -> list[Path]:
-    """The files of a split by the patterns of a card."""
+    """Returns the files of a split by the patterns of a card."""
     chosen = next((name for name in SPLIT_NAMES.get(split, (split,)) if name in splits), None)
     if chosen is None:
         raise ValueError(
@@ -111,7 +111,7 @@ def _matches(name: str) -> list[Path]:
 
 
 def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
-    """The files of one path: itself, those of known formats in a folder, or those of a saved data set."""
+    """Returns the files of one path: itself, those of known formats in a folder, or those of a saved data set."""
     known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
         raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
@@ -146,7 +146,7 @@ def _has_splits(path: Path, formats: Sequence[str]) -> bool:
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
-    """The files of a split, or with None of all splits.
+    """Returns the files of a split, or with None of all splits.
 
     Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file,
     and a data set saved without splits, are the split `train`.
@@ -162,7 +162,7 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
 
 
 def _data_files(folder: Path) -> list[Path]:
-    """The files of a data set that `datasets` has saved; ValueError for others than names of files in its folder."""
+    """Returns the files of a data set that `datasets` has saved; ValueError for names outside its folder."""
     saved = json_object(folder / "state.json").get("_data_files")
     try:
         names = [Path(file["filename"]) for file in saved]  # type: ignore[union-attr]
@@ -174,7 +174,7 @@ def _data_files(folder: Path) -> list[Path]:
 
 
 def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
-    """The names of the splits that a path has."""
+    """Returns the names of the splits that a path has."""
     if (path / "dataset_dict.json").is_file():
         splits = json_object(path / "dataset_dict.json").get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
@@ -191,17 +191,17 @@ def is_saved(folder: Path) -> bool:
 
 
 def _words(folder: Path, file: Path) -> set[str]:
-    """The words that may name the split of a file: the first of its name, and the folders between."""
+    """Returns the words that may name the split of a file: the first of its name, and the folders between."""
     return {_first_word(file), *file.relative_to(folder).parts[:-1]}
 
 
 def _first_word(file: Path) -> str:
-    """The part of a file's name before the first dot, dash or underscore."""
+    """Returns the part of a file's name before the first dot, dash or underscore."""
     return re.split(r"[-_.]", file.name)[0]
 
 
 def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
-    """The files of known formats in a folder and below, by path; compressed files only if not there unpacked."""
+    """Returns the files of known formats in a folder and below, by path; compressed files only if not there unpacked."""
     inside = sorted(f for f in folder.rglob("*") if ending_format(f) in formats and f.is_file())
     found = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
     plain = {*found}
@@ -209,7 +209,7 @@ def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
 
 
 def load_hub(name: str, config: str | None, split: str | None, **options: object) -> Any:
-    """The split of a data set from `datasets.load_dataset`, or with None all splits by name.
+    """Returns the split of a data set from `datasets.load_dataset`, or with None all splits by name.
 
     Raises FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split.
     """

@@ -37,7 +37,7 @@ def read_text(file: File, unit: str) -> Iterator[str]:
 
 
 def _bounded(lines: Iterator[str], path: Path) -> Iterator[str]:
-    """The lines of a document, as long as it is not too long."""
+    """Yields the lines of a document, as long as it is not too long."""
     length = 0
     for line in lines:
         length += len(line)
@@ -96,7 +96,7 @@ def _one_record(content: dict[str, Any], path: Path) -> list[object]:
 
 
 def _items(content: list[object], path: Path) -> Records:
-    """The records of a list; the questions of SQuAD's articles."""
+    """Returns the records of a list; the questions of SQuAD's articles."""
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
         return questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
@@ -166,7 +166,7 @@ def questions(articles: list[object], path: Path) -> Records:
 
 
 def _listed(holder: object, name: str, place: str) -> list[Any]:
-    """The list that a part of the file has."""
+    """Returns the list that a part of the file has."""
     if not isinstance(listed := _part(holder, name, place), list):
         raise ValueError(f"{place}: {name!r} is no list, as in SQuAD's format, but {listed!r:.60}")
     return listed
@@ -230,7 +230,7 @@ _OTHER_ENDINGS = {
 
 
 def endings_of(formats: Iterable[str]) -> list[str]:
-    """The endings of files in these formats.
+    """Returns the endings of files in these formats.
 
     Example:
         >>> endings_of(["jsonl", "parquet"])
@@ -241,7 +241,7 @@ def endings_of(formats: Iterable[str]) -> list[str]:
 
 
 def ending_format(path: Path) -> str:
-    """The ending of a file's name, without that of a compression, as a format; it need not be a known one."""
+    """Returns the ending of a file's name, without that of a compression, as a format; it need not be a known one."""
     compressed = path.suffix.lower() in COMPRESSED
     ending = (path.with_suffix("") if compressed else path).suffix.lower()
     found = _OTHER_ENDINGS.get(ending, ending[1:])
@@ -261,7 +261,7 @@ def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_o
 
 
 def empty_texts(sizes: Mapping[str, int]) -> list[str]:
-    """The empty txt and md files among files with something in them; ValueError for every other empty file."""
+    """Returns the empty txt and md files among files with something in them; ValueError for every other empty file."""
     empty = [name for name, size in sizes.items() if not size]
     for name in empty:
         if len(empty) == len(sizes) or ending_format(Path(name)) not in TEXTS:
@@ -270,7 +270,7 @@ def empty_texts(sizes: Mapping[str, int]) -> list[str]:
 
 
 def no_column(where: str, name: str, columns: Iterable[object], setting: str) -> MissingColumn:
-    """The error for a missing column."""
+    """Returns the error for a missing column."""
     known = list(map(str, columns))
     advice = f"Set {setting}{suggest(name, known)}"
     return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(known) or 'none'}. {advice}")

@@ -52,7 +52,7 @@ class OfRun(str):
 
 
 def of_run(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a run's data as they count for later files."""
+    """Returns the settings of a run's data as they count for later files."""
     given = {name: settings.get(name) for name in ("encoding", "format")}
     return settings | {n: OfRun(value) for n, value in given.items() if value and isinstance(value, str)}
 
@@ -62,12 +62,12 @@ AS_FOUND = Reading()
 
 
 def reading_of(settings: Tables) -> Reading:
-    """The part of a data set's settings that says how files are read."""
+    """Returns the part of a data set's settings that says how files are read."""
     return Reading(**{name: getattr(settings, name) for name in Reading._fields if hasattr(settings, name)})
 
 
 def named_columns(given: TagColumns) -> dict[str, Any]:
-    """The columns by the names that the model gives them.
+    """Returns the columns by the names that the model gives them.
 
     Example:
         >>> named_columns(["upos", "ner"]), named_columns("upos,ner"), named_columns({"pos": "upos"})
@@ -155,7 +155,7 @@ class File(NamedTuple):
         return "utf-8-sig" if start == codecs.BOM_UTF8 else None
 
     def sample(self) -> bytes:
-        """The first lines, unpacked; ValueError names a damaged compression."""
+        """Returns the first lines, unpacked; ValueError names a damaged compression."""
         found = start_of(self.path, _SAMPLED)
         return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
 
@@ -167,7 +167,7 @@ class File(NamedTuple):
 
 @contextmanager
 def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
-    """The text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression.
+    """Yields the text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression.
 
     Where bad rows are left out, wrong bytes become the characters that `File.wrong_byte` finds.
     """
@@ -211,7 +211,7 @@ class _Lines(io.TextIOWrapper):
 
 
 def too_long(path: Path, what: str) -> ValueError:
-    """The error for a line or a document beyond `LONGEST`."""
+    """Returns the error for a line or a document beyond `LONGEST`."""
     return ValueError(
         f"{path} holds {what} of more than {LONGEST:,} characters: is it text, and has it ends of lines? Cut it"
     )
@@ -221,7 +221,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: int | None) -> AdvisedError:
-    """The error for a byte that cannot be decoded."""
+    """Returns the error for a byte that cannot be decoded."""
     name = "UTF-8" if encoding in ("utf-8-sig", "utf-8") else encoding
     place = "" if offset is None else f" at offset {offset}"
     if offset is not None and file.span is None:
@@ -245,7 +245,7 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
 
 
 def _bytes(file: File) -> IO[bytes]:
-    """The bytes of a file or of its span."""
+    """Returns the bytes of a file or of its span."""
     if file.span is None:
         return binary(file.path)
     first, stop = file.span
@@ -256,7 +256,7 @@ def _bytes(file: File) -> IO[bytes]:
 
 
 def with_encoding(file: File) -> File:
-    """The file with the first encoding of a list that fits its bytes, else the last one; UTF-8 as if none were set."""
+    """Returns the file with the first encoding of a list that fits its bytes, else the last one; UTF-8 as if unset."""
     given = file.reading.encoding
     if given is None or isinstance(given, str):
         return file

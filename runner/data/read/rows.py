@@ -28,13 +28,13 @@ class Row(NamedTuple):
     values: Values
 
     def column(self, name: str, setting: str) -> Any:
-        """The value of a column. Raises ValueError if there is none of that name, listing the columns."""
+        """Returns the value of a column. Raises ValueError if there is none of that name, listing the columns."""
         if name not in self.values:
             raise no_column(self.where, name, self.values, setting)
         return self.values[name]
 
     def text(self, name: str, setting: str) -> str:
-        """The text of a column. Raises ValueError if it is no text, or empty."""
+        """Returns the text of a column. Raises ValueError if it is no text, or empty."""
         value = self.column(name, setting)
         if value is None or value != value:  # pandas writes what is missing as NaN
             value = ""
@@ -47,7 +47,7 @@ class Row(NamedTuple):
         return value
 
     def id(self, id_column: str | None, number: int) -> str:
-        """The id of an example in the predictions: its id column, else what a column `id` holds, else its number."""
+        """Returns the id of an example in the predictions: its id column, else the column `id`, else its number."""
         if id_column is not None:
             return str(self.column(id_column, "data.id_column"))
         found = self.values.get("id")
@@ -112,7 +112,7 @@ class LabelRule(IntEnum):
 
     @classmethod
     def of(cls, record: Mapping[str, object]) -> "LabelRule":
-        """The rule of a record; 0.2 recorded none."""
+        """Returns the rule of a record; 0.2 recorded none."""
         return next((rule for rule in cls if rule.record.items() <= record.items()), cls.FROM_ZERO)
 
 
@@ -147,7 +147,7 @@ def read_rows(
     setting: str = "",
     how: HowRead = PLAINLY,
 ) -> Rows:
-    """The rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
+    """Returns the rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 
     Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` is for data
     sets with several whose name gives none; messages name the `setting`.
@@ -189,7 +189,7 @@ def _rows_in_code(source: Iterable[object]) -> Rows:
 
 
 def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY) -> Rows:
-    """The rows of a path (see `locate`), whose `rows` are an iterator: they are not held in memory, but those of json."""
+    """Returns the rows of a path (see `locate`), whose `rows` are an iterator: not held in memory, but for json."""
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
@@ -206,7 +206,7 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
 
 
 def settled(file: File, how: HowRead) -> File:
-    """The file with what becomes of its bad rows, and how it is written if it is a csv or tsv file."""
+    """Returns the file with what becomes of its bad rows, and how it is written if it is a csv or tsv file."""
     file = file._replace(bad=how.bad, reading=file.reading._replace(encoding=file.given_encoding))
     if file.format in ("csv", "tsv"):
         decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
@@ -218,7 +218,7 @@ def settled(file: File, how: HowRead) -> File:
 
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
-    """The rows of a `settled` file; pairs of spaCy are a text with further columns, texts are the column `lone_text`."""
+    """Yields the rows of a `settled` file; pairs of spaCy are a text with columns, a text is the column `lone_text`."""
     is_table = file.format in ("csv", "tsv")
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
@@ -252,7 +252,7 @@ def is_rejected(values: Mapping[str, object]) -> bool:
 
 
 def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
-    """The class names in the schema of an arrow or parquet file, else those of the data set that a file is of."""
+    """Returns the class names in the schema of an arrow or parquet file, else those of the data set that a file is of."""
     names = card_class_names(Path(file.path)) if how.rule is LabelRule.AS_NAMED else {}
     if file.format in ARROW and (how.rule is not LabelRule.FROM_ZERO or file.format != "parquet"):
         names |= schema_class_names(next(arrow_batches(file)).schema)
@@ -260,7 +260,7 @@ def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
 
 
 def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[str, list[str]]:
-    """The class names of all parts by column; ValueError where two parts number their classes differently."""
+    """Returns the class names of all parts by column; ValueError where two parts number their classes differently."""
     found: dict[str, tuple[str, list[str]]] = {}
     for where, columns in parts:
         for column, names in columns.items():

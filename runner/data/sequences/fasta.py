@@ -29,7 +29,7 @@ def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _records(text: Iterable[str], path: Path) -> Iterator[Lines]:
-    """The lines of each record."""
+    """Yields the lines of each record."""
     lines: Lines = []
     length = 0
     numbered = ((number, line.strip()) for number, line in enumerate(text, 1))
@@ -45,7 +45,7 @@ def _records(text: Iterable[str], path: Path) -> Iterator[Lines]:
 
 
 def _record(lines: Lines, path: Path) -> dict[str, str]:
-    """The record of some lines; BadRow names the line that is wrong."""
+    """Returns the record of some lines; BadRow names the line that is wrong."""
     (first, header), *rest = lines
     if not header.startswith(">"):
         problem = f"expected a header such as '>name', found {header!r:.40}"

@@ -21,7 +21,7 @@ class Proteins:
     tokenized = False
 
     def documents(self) -> Iterator[str]:
-        """The regions."""
+        """Returns the regions."""
         regions: dict[str, None] = {}
         for kind, species in GENES:
             genes = getattr(library(), kind)
@@ -31,7 +31,7 @@ class Proteins:
         return iter(regions)
 
     def fingerprint(self) -> dict[str, str]:
-        """The version of the package."""
+        """Returns the version of the package."""
         return {"source": "proteins", "version": library().VERSION}
 
     def describe(self) -> str:
@@ -40,7 +40,7 @@ class Proteins:
 
 
 def library() -> Any:
-    """The package of the extra `sequences`; raises ImportError with the command that installs it."""
+    """Returns the package of the extra `sequences`; raises ImportError with the command that installs it."""
     try:
         import tidytcells
     except ImportError as error:

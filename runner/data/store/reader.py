@@ -102,7 +102,7 @@ class TokenStore:
 
 
 def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """The numbers of sequences of a store of `count`; raises IndexError for others."""
+    """Returns the numbers of sequences of a store of `count`; raises IndexError for others."""
     indices = np.asarray(indices, np.int64)
     if len(indices) and (indices.min() < 0 or indices.max() >= count):
         raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {count}")
@@ -153,7 +153,7 @@ def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
 
 
 def _mapped(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[Integer]:
-    """The `count` numbers of a file for random access: the system does not read ahead."""
+    """Returns the `count` numbers of a file for random access: the system does not read ahead."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:

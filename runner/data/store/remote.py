@@ -47,7 +47,7 @@ class Folder:
         return Folder, (self.place,)
 
     def at(self, name: str) -> str:
-        """The path or URL of a file or folder in it."""
+        """Returns the path or URL of a file or folder in it."""
         return f"{self.local.absolute() if self.local else self}/{name}"
 
     def exists(self, name: str) -> bool:
@@ -59,7 +59,7 @@ class Folder:
         return not (self._ask("exists", self._root) and self._ask("ls", self._root, detail=False))
 
     def read(self, name: str) -> bytes:
-        """The content of a small file; raises FileNotFoundError if it is not there."""
+        """Returns the content of a small file; raises FileNotFoundError if it is not there."""
         content: bytes = self._ask("cat_file", self._at(name))
         return content
 

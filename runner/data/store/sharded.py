@@ -94,7 +94,7 @@ class OpenedStore(NamedTuple):
 
 
 def open_store(place: str, cache_dir: Path) -> OpenedStore:
-    """The store in a folder or under a URL, from where it is copied into `cache_dir` unless it is there.
+    """Returns the store in a folder or under a URL, from where it is copied into `cache_dir` unless it is there.
 
     Raises:
         FileNotFoundError: there is no finished store.
@@ -117,7 +117,7 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
 
 
 def read_index(folder: Folder) -> Index:
-    """The index of a finished store, whose shards do not leave their folder.
+    """Returns the index of a finished store, whose shards do not leave their folder.
 
     Raises FileNotFoundError without one, and ValueError for one that is damaged or of another version.
     """
@@ -180,7 +180,7 @@ def check_same_documents(place: str, other: str) -> None:
 
 
 def _copied(folder: Folder, index: Index, cache_dir: Path) -> Path:
-    """The copy of a remote store, made unless it is there; one process copies, others wait, a killed one is continued."""
+    """Returns the copy of a remote store, made if missing; one process copies, others wait; killed copies continue."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")
     with write_errors(local), locked(local):

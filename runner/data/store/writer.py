@@ -24,7 +24,7 @@ _NOT_ALLOWED = {
 
 
 def key_of(inputs: Mapping[str, object]) -> str:
-    """The name of a cache entry, a hash of the `inputs` (plain values) it is made from."""
+    """Returns the name of a cache entry, a hash of the `inputs` (plain values) it is made from."""
     text = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
@@ -201,7 +201,7 @@ class StoreWriter:
 def write_store(
     folder: Path, vocab_size: int, attributes: Mapping[str, object], batches: Callable[[int], Iterator[Batch]]
 ) -> TokenStore:
-    """The store in a folder, made of `batches(position)`, the input from that position on, unless it exists.
+    """Returns the store in a folder, made of `batches(position)`, the input from that position on, unless it exists.
 
     One process writes and others wait for it. An error leaves nothing behind; a killed writer is continued.
 
@@ -225,5 +225,5 @@ def write_store(
 
 
 def smallest_dtype(vocab_size: int) -> np.dtype[np.integer]:
-    """The smallest unsigned integer that holds ids below `vocab_size`."""
+    """Returns the smallest unsigned integer that holds ids below `vocab_size`."""
     return np.min_scalar_type(max(vocab_size - 1, 0))

@@ -27,7 +27,7 @@ def sentence_starts(text: str) -> list[int]:
 
 
 def encoder_for(backend: "Tokenizer") -> "TextEncoder | WordEncoder":
-    """The fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
+    """Returns the fastest encoder that gives the ids of this tokenizer (of the `tokenizers` library)."""
     parts = json.loads(backend.to_str())
     normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
     like_bert = normalizer.get("type") == "BertNormalizer" and splitter.get("type") == "BertPreTokenizer"
@@ -139,7 +139,7 @@ Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
-    """The first tokens of a document's chunks: each takes as many whole sentences as fit into `budget` tokens.
+    """Returns the first tokens of a document's chunks: each takes as many whole sentences as fit into `budget` tokens.
 
     If these have less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is full;
     a last chunk under `shortest` begins earlier. `boundaries`: token positions where sentences begin, ascending.

@@ -212,7 +212,7 @@ _FOLDS = 0x666F6C64  # "fold": separates this seed from other derived ones
 
 
 def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed: int) -> NDArray[np.int64]:
-    """The fold, 1 to `folds`, of each of E examples; those of one group are in one fold.
+    """Returns the fold, 1 to `folds`, of each of E examples; those of one group are in one fold.
 
     It depends on the seed, the groups and the strata alone, not on the order of the examples. Where no group has
     several examples, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum.

@@ -40,7 +40,7 @@ def workers(number: int, job: object, context: BaseContext | None = None) -> Ite
 
 
 def given() -> Any:
-    """The job of this process or thread."""
+    """Returns the job of this process or thread."""
     return _job
 
 

@@ -52,7 +52,7 @@ class NamedStore(NamedTuple):
 
 
 def joined(stores: Sequence[NamedStore]) -> Any:
-    """The training sequences of stores one after the other; those of a single one as they are."""
+    """Returns the training sequences of stores one after the other; those of a single one as they are."""
     if len(stores) == 1:
         return stores[0].data.train
     shards = [store.data.train for store in stores]
@@ -138,7 +138,7 @@ class PretrainingData(GlobalBatchDataModule):
         return int(phase.data.get("max_length") or self.max_length)
 
     def at_length(self, max_length: int) -> "PretrainingData":
-        """The same text, prepared in sequences of another length; its validation sets are not used."""
+        """Returns the same text, prepared in sequences of another length; its validation sets are not used."""
         other = copy(self)
         other.phases, other.stores = [], ()
         if max_length != self.max_length:
@@ -150,7 +150,7 @@ class PretrainingData(GlobalBatchDataModule):
     def prepare_sets(
         self, source: Source, validation_sources: dict[str, Source], validation_documents: float
     ) -> PreparedText:
-        """The stores of a source and its validation sets, made unless the cache has them."""
+        """Returns the stores of a source and its validation sets, made unless the cache has them."""
         given = replace(
             self.settings, tokenizer=self.tokenizer_name, validation_documents=validation_documents
         )
@@ -164,7 +164,7 @@ class PretrainingData(GlobalBatchDataModule):
         )
 
     def divided(self) -> dict[str, Part]:
-        """The documents of the training and validation sets, which are read once."""
+        """Returns the documents of the training and validation sets, which are read once."""
         held_out = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
         return divide(self.source, *held_out, left_out=self.left_out, told=self.told)
 
@@ -212,7 +212,7 @@ class PretrainingData(GlobalBatchDataModule):
         return warmup
 
     def collator_arguments(self) -> CollatorArguments:
-        """The arguments of the objective's collator that the data decides."""
+        """Returns the arguments of the objective's collator that the data decides."""
         return {
             **tokenizer_arguments(self.tokenizer),
             "text_column": "text",
@@ -226,7 +226,7 @@ class PretrainingData(GlobalBatchDataModule):
         return sampled_counts(self.train, len(self.tokenizer))
 
     def fingerprint(self) -> str:
-        """The fingerprint of the training store, which covers text, tokenizer and cutting; of phases see the order."""
+        """Returns the fingerprint of the training store, which covers text, tokenizer and cutting."""
         return self.whole.fingerprint
 
     def lineage(self) -> dict[str, object]:
@@ -263,7 +263,7 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def _describe_training(self) -> tuple[str, str]:
-        """The training data of a run without phases and a global batch in words."""
+        """Returns the training data of a run without phases and a global batch in words."""
         assert self.prepared is not None
         size, whole = self.sampler.global_batch_size, self.whole
         documents, mean = self.prepared.documents["train"], size * whole.num_tokens // len(whole)

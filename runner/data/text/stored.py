@@ -85,7 +85,7 @@ class StoredPretrainingData(PretrainingData):
         return _Place(str(source).removeprefix("store:"))
 
     def _opened(self) -> sharded.OpenedStore:
-        """The store, or the one beside it whose sequences have the length of the settings."""
+        """Returns the store, or the one beside it whose sequences have the length of the settings."""
         place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
         opened, length = sharded.open_store(place, cache), self.settings.max_length
         if (first := opened.meta["max_length"]) == length:

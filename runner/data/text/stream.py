@@ -31,7 +31,7 @@ class ShuffledStream:
     seed: int
 
     def epoch(self, epoch: int) -> Iterator[Numbered]:
-        """The documents of one pass."""
+        """Yields the documents of one pass."""
         documents = enumerate(self.source.documents())
         if not self.buffer_size:
             yield from documents
@@ -74,7 +74,7 @@ class SomeDocuments:
         return self.source.tokenized
 
     def documents(self) -> Documents:
-        """The documents that are chosen."""
+        """Returns the documents that are chosen."""
         if self.number is not None:
             return islice(self.source.documents(), self.number)
         return (document for document in self.source.documents() if digest(document) not in self.left_out)

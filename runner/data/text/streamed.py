@@ -48,7 +48,7 @@ class StreamOrder:
         return self.num_batches
 
     def fingerprint(self) -> Fingerprint:
-        """The settings that the order depends on, compared at a resume."""
+        """Returns the settings that the order depends on, compared at a resume."""
         settings = ("seed", "global_batch_size", "buffer_size")
         return {"sampler": "a stream", **{name: getattr(self, name) for name in settings}}
 

@@ -26,7 +26,7 @@ _Documents = list[tuple[int, Document]]
 def tokenise(
     part: Part, chunker: Chunker, vocab_size: int, folder: Path, attributes: Mapping[str, object]
 ) -> TokenStore:
-    """The store of a part's sequences, in the order of its documents.
+    """Returns the store of a part's sequences, in the order of its documents.
 
     Processes read and tokenise pieces of the source; this one writes what they give in its order. Documents of a source
     that cannot be cut are read here.
@@ -49,7 +49,7 @@ def tokenise(
 
 
 def _results(tasks: Iterator[Future[Batch]], ahead: int) -> Iterator[Batch]:
-    """The results of tasks in their order, of which so many are begun ahead."""
+    """Yields the results of tasks in their order, of which so many are begun ahead."""
     pending: deque[Future[Batch]] = deque()
     for task in tasks:
         pending.append(task)
@@ -60,7 +60,7 @@ def _results(tasks: Iterator[Future[Batch]], ahead: int) -> Iterator[Batch]:
 
 
 def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[Future[Batch]]:
-    """The work from a document on, in its order: pieces that processes read, or documents that were read here."""
+    """Yields the work from a document on, in its order: pieces that processes read, or documents that were read here."""
     for stretch in part.stretches:
         if not part.kept[max(stretch.start, position) : stretch.stop].any():
             continue
@@ -71,7 +71,7 @@ def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[
 
 
 def _tokenise(documents: _Documents) -> Batch:
-    """The sequences of some documents, ids in the integers of the store."""
+    """Returns the sequences of some documents, ids in the integers of the store."""
     part, chunker, vocab_size = given()
     contents, num_bytes = [document for _, document in documents], None
     if part.source.tokenized:

@@ -96,7 +96,7 @@ def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
 
 
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "PreTrainedTokenizerBase":
-    """The Hugging Face tokenizer of a name or folder.
+    """Returns the Hugging Face tokenizer of a name or folder.
 
     For padding that it lacks it gets the token that ends texts, as decoders have it. Raises FileNotFoundError if there is
     none, ValueError if it is not a fast one or lacks one of the tokens `needed`.

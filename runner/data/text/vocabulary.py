@@ -13,7 +13,7 @@ MANY = 0.05
 
 
 def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
-    """The size of the vocabulary, what it lacks of some samples, and whether texts get no special tokens at their ends.
+    """Returns the size of the vocabulary, what it lacks of some samples, and whether texts end without special tokens.
 
     Warns of a tokenizer that knows little of them.
     """
@@ -29,7 +29,7 @@ def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
 
 
 def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
-    """The share of the token for what a tokenizer does not know among the ordinary ones of samples.
+    """Returns the share of the token for what a tokenizer does not know among the ordinary ones of samples.
 
     It is that of 200 samples, spread evenly over all, and 0 without such a token, also where it is that of a text's end,
     as GPT-2 has it, and of fewer than 500 tokens, which tell nothing.

@@ -137,7 +137,7 @@ class ConversationEncoder:
         return EncodedText(ids, labels, prompt_length, truncated=False), images_end
 
     def written(self, ids: list[int]) -> str:
-        """The text of the token ids of an answer, up to the end token."""
+        """Returns the text of the token ids of an answer, up to the end token."""
         ids = ids[: ids.index(self.end_token_id)] if self.end_token_id in ids else ids
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
 
@@ -155,7 +155,7 @@ class ConversationEncoder:
         }
 
     def _rendered(self, conversation: Conversation) -> tuple[str, list[tuple[int, int]]]:
-        """The whole text, and the spans of the assistant's words in it."""
+        """Returns the whole text, and the spans of the assistant's words in it."""
         turns = conversation.turns
         whole = self._render(conversation, turns, generate=False)
         spans = []

@@ -44,11 +44,11 @@ class Conversation(NamedTuple):
     where: str
 
     def name(self) -> str:
-        """The sample, for messages."""
+        """Returns the sample, for messages."""
         return f"{self.where} (sample {self.id!r})"
 
     def image_key(self) -> str:
-        """The images, or the text without them: equal keys are all trained on or all held out."""
+        """Returns the images, or the text without them: equal keys are all trained on or all held out."""
         return "\n".join(self.images) or self.turns[0].text
 
 
@@ -72,7 +72,7 @@ class ConversationReader:
         self.caption_prompt = caption_prompt
 
     def __call__(self, row: Row, number: int) -> Conversation:
-        """The conversation of row `number`; raises ValueError, with the row's place, for one that cannot be used."""
+        """Returns the conversation of row `number`; raises ValueError, with its place, if it cannot be used."""
         values, names = row.values, self.columns
         accepted, given = [], values.get(names["image"])
         images = [] if given in (None, "") else [*given] if isinstance(given, list | tuple) else [given]

@@ -84,7 +84,7 @@ class ConversationSequences(TaskSequences):
         return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
 
     def _shown(self, index: int) -> tuple[list[ImageInputs], bool]:
-        """The model's inputs for a sample's images, and whether one of them is broken."""
+        """Returns the model's inputs for a sample's images, and whether one of them is broken."""
         conversation = self.examples[index]
         encoder, sizes = self.encoder.images, self.sizes[index]
         try:
@@ -152,7 +152,7 @@ class ConversationData:
         return self.vision.processor
 
     def make_encoder(self) -> ConversationEncoder:
-        """The encoder of the model's processor."""
+        """Returns the encoder of the model's processor."""
         return self.vision.encoder(self.settings.max_length, self.settings.too_long)
 
     def collator_arguments(self) -> CollatorArguments:
@@ -245,7 +245,7 @@ class FoundConversations(NamedTuple):
 def read_conversations(
     source: RowSource, reading: Reading, part: str, setting: str, reader: ConversationReader, folder: Any
 ) -> FoundConversations:
-    """The conversations of a source, whose images lie below `folder`, or below that of its file where it is None.
+    """Returns the conversations of a source, whose images lie below `folder`, or below that of its file where it is None.
 
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """

@@ -43,7 +43,7 @@ class Images(Protocol):
         """Raises ValueError or FileNotFoundError for a reference without an image; decodes nothing."""
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The image in RGB; raises UndecodableImage where it is broken."""
+        """Returns the image in RGB; raises UndecodableImage where it is broken."""
 
 
 @runtime_checkable
@@ -64,7 +64,7 @@ class ImageFolder:
             raise FileNotFoundError(f"there is no folder of images {str(folder)!r}")
 
     def path(self, reference: str, where: str) -> Path:
-        """The file of a reference. Raises FileNotFoundError, or ValueError for a path that leaves the folder."""
+        """Returns the file of a reference. Raises FileNotFoundError, or ValueError for a path that leaves the folder."""
         try:
             path = (self.folder / reference).resolve()
             is_file = path.is_file()
@@ -89,7 +89,7 @@ class ImageFolder:
         return size_of_image(self.path(reference, where), f"{where}: the image {reference!r}")
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """The image in RGB; raises as `path`, and UndecodableImage for a broken one."""
+        """Returns the image in RGB; raises as `path`, and UndecodableImage for a broken one."""
         return decode_image(self.path(reference, where), f"{where}: the image {reference!r}")
 
 
@@ -110,7 +110,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
 
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
-    """The size of the image of `decode_image`, from the beginning of the file; raises as that does."""
+    """Returns the size of the image of `decode_image`, from the beginning of the file; raises as that does."""
     with _opened(source, name) as image:
         has_exif = image.format != "PNG" or EXIF_IN_PNG.intersection(image.info)
         sideways = has_exif and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS
@@ -190,7 +190,7 @@ class ImageEncoder:
         self._known: dict[Size, NDArray[np.int32]] = {}
 
     def ids(self, size: Size) -> ImageTokens:
-        """The tokens [L] of an image of that size."""
+        """Returns the tokens [L] of an image of that size."""
         if self.fixed:
             return self.example.ids
         if size not in self._known:
@@ -198,7 +198,7 @@ class ImageEncoder:
         return self._known[size]
 
     def __call__(self, image: Image.Image) -> tuple[ImageTokens, ImageInputs]:
-        """The tokens [L] of an image in RGB, and the model's inputs."""
+        """Returns the tokens [L] of an image in RGB, and the model's inputs."""
         if self.fixed or image.size in self._known:
             return self.ids(image.size), self.inputs(image)
         encoded = self._encode(image)
@@ -206,7 +206,7 @@ class ImageEncoder:
         return encoded.ids, encoded.inputs
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """The model's inputs for an image in RGB, without text where that makes no difference, which is faster."""
+        """Returns the model's inputs for an image in RGB, without text if that makes no difference: faster."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
 
 
@@ -224,7 +224,7 @@ class EncodesWithProcessor:
         return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """The model's inputs for an image, by the image processor alone."""
+        """Returns the model's inputs for an image, by the image processor alone."""
         return _inputs(self.processor.image_processor(images=[image], return_tensors="pt"))
 
 
@@ -247,7 +247,7 @@ class EncodesInPlaces:
         return EncodedImage(self.ids, self.inputs(image))
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """The model's inputs for an image."""
+        """Returns the model's inputs for an image."""
         return _inputs(self.image_processor(images=[image], return_tensors="pt"))
 
 

@@ -23,7 +23,7 @@ from tiryns.runner.run.model_folder import model_folder
 
 
 def processor_of(name_or_path: str) -> Any:
-    """The processor of a model; without torchvision one that reads no videos, but saves their settings.
+    """Returns the processor of a model; without torchvision one that reads no videos, but saves their settings.
 
     Images go through Pillow either way: torchvision resizes to slightly other pixels.
     """
@@ -93,7 +93,7 @@ def _empty(base: object) -> Any:
 
 
 def _video_settings(name_or_path: str) -> dict[str, object] | None:
-    """The settings that older models have in a file of their own."""
+    """Returns the settings that older models have in a file of their own."""
     file = cached_file(
         name_or_path,
         "video_preprocessor_config.json",
@@ -128,7 +128,7 @@ class VisionProcessor(NamedTuple):
 
 
 def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
-    """The processor `given.processor`, or one for a model with random weights.
+    """Returns the processor `given.processor`, or one for a model with random weights.
 
     The latter has the tokenizer `given.tokenizer`, or one that is trained on `texts`. Raises ValueError for a model that
     reads no images, or fewer than `given.max_length` tokens.
@@ -160,7 +160,7 @@ def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> 
 
 
 def load_processor(name_or_path: str, options: Mapping[str, object] | None = None) -> VisionProcessor:
-    """The processor of a vision-language model, by a hub name, a folder, or the folder of a run.
+    """Returns the processor of a vision-language model, by a hub name, a folder, or the folder of a run.
 
     `options` replace settings of its image processor, such as `do_image_splitting` or `size`. Raises FileNotFoundError
     for a model without a processor of images, and ValueError for one that cannot be used here, or for unknown options.

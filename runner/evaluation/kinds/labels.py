@@ -34,7 +34,7 @@ class OfLabels(Predictions[L]):
         return np.asarray(self.seen & ~unknown.any(axis=tuple(range(1, labels.ndim))))
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The number of the label or choice with the highest score, from 0, and its probability."""
+        """Returns the number of the label or choice with the highest score, from 0, and its probability."""
         probability, predicted = output["logits"].softmax(-1).max(-1)
         return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
 
@@ -63,7 +63,7 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
     kind, monitor = "classification", "accuracy"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The most probable label and its probability; where further figures need them also those of the others."""
+        """Returns the most probable label and its probability; and all probabilities where figures need them."""
         every = {"probabilities": output["logits"].softmax(-1)} if self.registered or self.keeps_all else {}
         return super().read(micro_batch, output) | every
 
@@ -134,7 +134,7 @@ class Thresholds:
         self.chosen = self.mode is not None
 
     def settings(self) -> dict[str, object]:
-        """The objective's setting that gives these thresholds again; empty for the usual one."""
+        """Returns the objective's setting that gives these thresholds again; empty for the usual one."""
         if not self._is_given:
             return {}
         if self.mode and not self.chosen:
@@ -146,7 +146,7 @@ class Thresholds:
 
 
 def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> float:
-    """The threshold with the highest F1 for probabilities [M] of what is true or not [M]; of equal ones that nearest 0.5.
+    """Returns the threshold with the highest F1 for probabilities [M] of true items or not [M]; of ties the nearest to 0.5.
 
     It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 where nothing is true, or all
     probabilities are 0.

@@ -26,7 +26,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         self.null_threshold = null_threshold
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The best span of each window."""
+        """Returns the best span of each window."""
         names = ("score", "null_score", "probability", "first", "last")
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
 
@@ -98,7 +98,7 @@ def with_kinds(whole: Compared) -> list[Compared]:
 
 
 def surroundings(context: str, answer: str) -> str:
-    """The context for so many letters on both sides of the first place of an answer, or its beginning.
+    """Returns the context for so many letters on both sides of the first place of an answer, or its beginning.
 
     Example:
         >>> surroundings("a river " * 20, "river")

@@ -32,12 +32,12 @@ class PairVectors(Predictions[PairSequences]):
         self.objective = objective
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The `vectors` [D, K, H] of each row, and the temperature of the loss."""
+        """Returns the `vectors` [D, K, H] of each row, and the temperature of the loss."""
         own = {"vectors": output["rows"], "temperature": output["temperature"]}
         return {"places": micro_batch["samples"], **own}
 
     def measured_names(self) -> list[str]:
-        """The loss, those of its batches, those of each size of vectors, and the temperature where it is learnt."""
+        """Returns the loss, those of its batches, those of each size of vectors, and the temperature if learnt."""
         learnt = ["temperature"] if self.objective.learn_temperature else []
         own = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
         return [*own, *self.objective.batch_figure_names, *learnt]
@@ -46,7 +46,7 @@ class PairVectors(Predictions[PairSequences]):
     """The figures of one size of vectors."""
 
     def sizes(self) -> list[tuple[int | None, str]]:
-        """The sizes that vectors are cut to, None for none, and what figures of that size end in."""
+        """Returns the sizes that vectors are cut to, None for none, and what figures of that size end in."""
         return [(None, ""), *((size, f"_{size}d") for size in self.objective.dimensions)]
 
     def measure(self) -> dict[str, float]:
@@ -61,7 +61,7 @@ class PairVectors(Predictions[PairSequences]):
         return {**super().measure(), **found, **self.objective.batch_figures(*rows, temperature), **learnt}
 
     def vectors(self, size: int | None) -> Tensor:
-        """The first dimensions of the vectors [E, K, size]."""
+        """Returns the first dimensions of the vectors [E, K, size]."""
         return torch.from_numpy(self.values["vectors"][..., :size])
 
     def parts(self) -> list[Compared]:
@@ -125,7 +125,7 @@ class Retrieved(PairVectors):
         return self._texts.passages[self._ranking(None).first[:, 0]]
 
     def row(self, i: int) -> PredictionRow:
-        """The own passage, the one that ranks first, and that one's score under the name of the similarity."""
+        """Returns the own passage, the one that ranks first, and that one's score under the name of the similarity."""
         examples, vectors, similarity = self.sequences.examples, self.vectors(None), self.objective.similarity
         row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
         pair = (vectors[i, :1], vectors[row, 1 + place, None])
@@ -154,7 +154,7 @@ class PairScores(PairVectors):
     names = ("spearman", "pearson")
 
     def parts(self) -> list[Compared]:
-        """The correlations of rows that have a score, for each size of vectors."""
+        """Returns the correlations of rows that have a score, for each size of vectors."""
         known = np.flatnonzero(self.seen & ~np.isnan(self.sequences.scores))
         scores, sized = self.sequences.scores[known], ((self.vectors(n), end) for n, end in self.sizes())
         return [
@@ -165,7 +165,7 @@ class PairScores(PairVectors):
         ]
 
     def row(self, i: int) -> PredictionRow:
-        """The score and the cosine."""
+        """Returns the score and the cosine."""
         score, vectors = float(self.sequences.scores[i]), self.vectors(None)[i]
         predicted = round(float(cosines(vectors[0], vectors[1])), 6)
         return {"gold": None if np.isnan(score) else score, "predicted": predicted, "probability": None}

@@ -38,7 +38,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return len(self.sequences.word_labels)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The most probable label of each word, and its probability; or the log-probabilities of all labels."""
+        """Returns the most probable label of each word, and its probability; or the log-probabilities of all labels."""
         probabilities = output["logits"].softmax(-1)
         found = {"places": micro_batch["words"]}
         if self.registered or self.keeps_all:
@@ -75,7 +75,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return self.values["predicted"][known], self.sequences.word_labels[known]
 
     def owners(self) -> NDArray[np.int64]:
-        """The sentence of each word whose label is known."""
+        """Returns the sentence of each word whose label is known."""
         return self._sentences()[self._known()]
 
     def scored_owners(self) -> NDArray[np.int64]:
@@ -91,7 +91,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return parts
 
     def measured_names(self) -> list[str]:
-        """The names of its metrics; those of entities only where labels are their tags."""
+        """Returns the names of its metrics; those of entities only where labels are their tags."""
         return [name for name in super().measured_names() if self._tagging or name not in ENTITY_FIGURES]
 
     def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -128,7 +128,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return found
 
     def _sentences(self) -> NDArray[np.int64]:
-        """The sentence of each word [W]."""
+        """Returns the sentence of each word [W]."""
         lengths = np.diff(self.sequences.word_starts)
         return np.repeat(np.arange(len(lengths)), lengths)
 
@@ -189,16 +189,16 @@ class JointPredictions(Predictions[TaggedSequences]):
         ]
 
     def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """The mean of the columns' own figures."""
+        """Returns the mean of the columns' own figures."""
         return mean_score(figures, {name: one.monitor for name, one in self.columns.items()})
 
     def measured_names(self) -> list[str]:
-        """The names of the metrics of all columns, and of their mean."""
+        """Returns the names of the metrics of all columns, and of their mean."""
         of_columns = ((name, figure) for name, one in self.columns.items() for figure in one.measured_names())
         return [MEAN_SCORE, *(f"{figure}_{name}" for name, figure in of_columns)]
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """The mean loss of each column in which the set has labels, and as `loss` their sum by the columns' weights."""
+        """Returns the mean loss of each column in which the set has labels, and as `loss` their sum by column weights."""
         weights = {name: totals.get(f"{name}/weight") for name in self.columns}
         known = {name: totals[f"{name}/loss"] / weight for name, weight in weights.items() if weight}
         if not known:
@@ -218,13 +218,13 @@ class JointPredictions(Predictions[TaggedSequences]):
             yield row
 
     def tables(self) -> Entry:
-        """The tables of each column in which the set has labels, with its name behind theirs."""
+        """Returns the tables of each column in which the set has labels, with its name behind theirs."""
         known = [name for name, one in self.columns.items() if len(one.compared()[1])]
         return {f"{key}_{name}": rows for name in known for key, rows in self.columns[name].tables().items()}
 
 
 def mean_score(found: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
-    """The mean of the columns' own figures, whose names are given by column; nothing where there are none.
+    """Returns the mean of the columns' own figures, whose names are given by column; nothing where there are none.
 
     Example:
         >>> mean_score({"accuracy_pos": 0.5, "entity_f1_ner": 1.0}, {"pos": "accuracy", "ner": "entity_f1"})

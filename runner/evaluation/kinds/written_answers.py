@@ -61,7 +61,7 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return []
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """The exact match of each answer, of all and of each type of question."""
+        """Returns the exact match of each answer, of all and of each type of question."""
         asked = self.owners()
         right = np.array([self._is_right(i) for i in self.answers], dtype=np.float64)
         kinds = np.array([self.sequences.examples[i].kind or "other" for i in self.answers])
@@ -115,10 +115,10 @@ class AnswerPredictions(Predictions[ConversationSequences]):
 
 
 def _of_kind(figure: str, kind: str) -> str:
-    """The name of a figure over questions of one type."""
+    """Returns the name of a figure over questions of one type."""
     return f"{figure}_{re.sub('[^a-z0-9]+', '_', kind.lower())}"
 
 
 def question_of(example: Conversation) -> str:
-    """The text of a conversation's last question."""
+    """Returns the text of a conversation's last question."""
     return str(example.turns[-2].text).replace(IMAGE_PLACE, "").strip()

@@ -53,7 +53,7 @@ def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
 def bootstrap(
     statistic: Statistic, num_samples: int, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
 ) -> dict[str, NDArray[np.float64]]:
-    """The percentile interval of every figure, [2] or [..., 2]: its lower and its upper end.
+    """Returns the percentile interval of every figure, [2] or [..., 2]: its lower and its upper end.
 
     Resamples in which a figure is no number (a correlation of equal numbers) do not count; NaN if all are. Raises
     ValueError for no samples or no resamples.
@@ -80,6 +80,6 @@ def bootstrap(
 
 
 def each(weights: Weights, figures: Callable[[Weights], Mapping[str, float]]) -> dict[str, Weights]:
-    """The figures of each resample on its own, given its weights [D], as arrays [R]."""
+    """Returns the figures of each resample on its own, given its weights [D], as arrays [R]."""
     rows = [figures(row) for row in weights]
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

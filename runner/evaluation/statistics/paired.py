@@ -37,7 +37,7 @@ MOST = 10_000
 
 
 def first_look(error: float = ERROR) -> int:
-    """The fewest pairs that can be clear.
+    """Returns the fewest pairs that can be clear.
 
     Example:
         >>> first_look(0.05), first_look(0.01)
@@ -47,7 +47,7 @@ def first_look(error: float = ERROR) -> int:
 
 
 def spent(pairs: int, error: float = ERROR) -> float:
-    """The error that may be spent up to so many pairs.
+    """Returns the error that may be spent up to so many pairs.
 
     Example:
         >>> [round(spent(k), 5) for k in (5, 6, 8, 16)]
@@ -77,7 +77,7 @@ def clear_after(differences: Differences, error: float = ERROR) -> int | None:
 
 
 def interval(differences: Differences, error: float = ERROR) -> tuple[float, float] | None:
-    """The differences that the pairs [N] do not exclude: those that, taken from each, leave nothing that is clear.
+    """Returns the differences that the pairs [N] do not exclude: taken from each they leave nothing clear.
 
     It holds at any time: the chance that it ever leaves out the true difference is at most the error. None where it has
     no bounds (fewer pairs than `first_look`), and where the first pairs exclude all that the later ones suggest.
@@ -109,7 +109,7 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
 
 
 def sign_flip_p(differences: Differences) -> float:
-    """The share of sign flips of differences [N], at least one, with a mean as far from 0; exact up to 16.
+    """Returns the share of sign flips of differences [N], at least one, with a mean as far from 0; exact up to 16.
 
     Example:
         >>> sign_flip_p([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
@@ -120,7 +120,7 @@ def sign_flip_p(differences: Differences) -> float:
 
 
 def skewness(differences: Differences) -> float | None:
-    """The skewness of differences [N], corrected for their number; None for fewer than three, or equal ones.
+    """Returns the skewness of differences [N], corrected for their number; None for fewer than three, or equal ones.
 
     Joanes and Gill 1998, The Statistician 47, their G1.
 
@@ -170,7 +170,7 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """The p of several tests, corrected so that the chance of any false one is kept (Holm 1979).
+    """Returns the p of several tests, corrected so that the chance of any false one is kept (Holm 1979).
 
     Example:
         >>> holm([0.01, 0.04, 0.03])

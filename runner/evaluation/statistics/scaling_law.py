@@ -37,12 +37,12 @@ class Law(NamedTuple):
     exponent: float
 
     def at(self, size: float) -> float:
-        """The loss of a size."""
+        """Returns the loss of a size."""
         return float(self.floor + self.factor * size**-self.exponent)
 
 
 def optimum(losses: Mapping[float, float]) -> Optimum | None:
-    """The lowest point of the parabola, in the logarithm of the rate, through one seed's best rate and its neighbours.
+    """Returns the lowest point of the parabola, in the logarithm of the rate, by one seed's best rate and its neighbours.
 
     `losses` are finite, by rate. None where the best rate is the first or the last one: the lowest point may be beyond.
 
@@ -102,12 +102,12 @@ def transferred(widths: Sequence[int], values: Sequence[float]) -> Transfer:
 
 
 def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
-    """The rate to expect at a width, by the power of the width that fits those known."""
+    """Returns the rate to expect at a width, by the power of the width that fits those known."""
     return float(np.exp(np.polyval(np.polyfit(np.log(widths), np.log(rates), 1), np.log(width))))
 
 
 def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
-    """The law of least squares, with a floor of 0 for three sizes; raises ValueError where losses do not fall."""
+    """Returns the law of least squares, with a floor of 0 for three sizes; raises ValueError where losses do not fall."""
     x = np.asarray(sizes, float)
     _, fits, best = _fits(x, np.asarray(losses, float))
     (floor, factor), exponent = fits[best].tolist(), float(EXPONENTS[best])
@@ -117,7 +117,7 @@ def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
 def predicted(
     sizes: Sequence[float], losses: Sequence[float], deviation: float, size: float, error: float = ERROR
 ) -> Prediction:
-    """The loss to expect of a size, with its interval: of all laws that fit nearly as well as the best one.
+    """Returns the loss to expect of a size, with its interval: of all laws that fit nearly as well as the best one.
 
     Args:
         sizes: Three sizes or more [N]; from four on the floor is fitted as well.

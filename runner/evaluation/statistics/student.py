@@ -46,7 +46,7 @@ def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[floa
 
 
 def t_quantile(freedom: int, error: float = ERROR) -> float:
-    """The t that Student's distribution of so many degrees of freedom exceeds, to either side, with chance `error`.
+    """Returns the t that Student's distribution of `freedom` exceeds, to either side, with chance `error`.
 
     Example:
         >>> round(t_quantile(2), 3)
@@ -56,7 +56,7 @@ def t_quantile(freedom: int, error: float = ERROR) -> float:
 
 
 def within(t: float, freedom: int) -> float:
-    """The chance that Student's t of so many degrees of freedom is within -t and t."""
+    """Returns the chance that Student's t of so many degrees of freedom is within -t and t."""
     if math.isinf(t):
         return 1.0
     angle = math.atan(t / math.sqrt(freedom))
@@ -70,7 +70,7 @@ def within(t: float, freedom: int) -> float:
 
 
 def last_where(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """The last value on the way from `inside`, where something holds, to `outside`, where it does not."""
+    """Returns the last value on the way from `inside`, where something holds, to `outside`, where it does not."""
     for _ in range(60):
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if holds(middle) else (inside, middle)

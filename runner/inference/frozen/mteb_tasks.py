@@ -28,21 +28,21 @@ class MtebEncoder:
     def encode(
         self, inputs: Iterable[Mapping[str, list[str]]], *, prompt_type: Enum | None = None, **_: object
     ) -> Any:
-        """The features [D, H] of the texts of all batches, behind the model's own prompt for queries or documents."""
+        """Returns the features [D, H] of the texts of all batches, with the model's prompt for queries or documents."""
         texts = [text for batch in inputs for text in batch["text"]]
         return self.encoder.embed(texts, "mteb", prompt_type and prompt_type.value).numpy()
 
     def similarity(self, left: Any, right: Any) -> Tensor:
-        """The cosines [D, E] of features [D, H] and [E, H]."""
+        """Returns the cosines [D, E] of features [D, H] and [E, H]."""
         return unit(torch.as_tensor(left)) @ unit(torch.as_tensor(right)).T
 
     def similarity_pairwise(self, left: object, right: object) -> Tensor:
-        """The cosines [D] of features [D, H] and [D, H]."""
+        """Returns the cosines [D] of features [D, H] and [D, H]."""
         return cosines(torch.as_tensor(left), torch.as_tensor(right))
 
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
-    """The figures of each task, means over its splits and languages, the main one first, as in `evaluation.json`."""
+    """Returns the figures of each task, means over its splits and languages, main one first, as in `evaluation.json`."""
     adapted, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
         done = mteb.evaluate(adapted, task, co2_tracker=False, cache=None, show_progress_bar=False)

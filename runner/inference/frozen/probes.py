@@ -42,13 +42,13 @@ class Probed(NamedTuple):
     """What was chosen on the validation examples."""
 
     def figures(self) -> dict[str, float]:
-        """The figures of all sets, by set and name."""
+        """Returns the figures of all sets, by set and name."""
         return {
             f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()
         }
 
     def objective(self) -> str:
-        """The figure that stands for all, of a validation set if there is one: `val/validation/accuracy`."""
+        """Returns the figure that stands for all, of a validation set if there is one: `val/validation/accuracy`."""
         keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
         return next(key for key in keys if key in self.figures())
 
@@ -136,7 +136,7 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
 
 
 def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
-    """The cosine of the features of two texts, against a number."""
+    """Returns the cosine of the features of two texts, against a number."""
     predictions, entries = {}, {}
     for name, given in data.evaluated_sets.items():
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]

@@ -103,7 +103,7 @@ class LanguageModel:
         self.samples_at_once = int(size or option_defaults("sampler", "shuffled")["global_batch_size"])
 
     def read(self, place: object, name: str) -> DocumentSequences:
-        """The documents of a file, folder, glob or data set, cut as in training; ValueError where it holds no text."""
+        """Returns the documents of a file, folder, glob or data set, cut as in training; ValueError without a text."""
         given = self.settings
         how = (given["text_column"], given["split"], given["text_unit"])
         source = open_source(place, *how, reading=Reading(*(given[name] for name in Reading._fields)))

@@ -47,7 +47,7 @@ class MaskedOneByOne:
         return self.sequences.gather(self.numbers[indices])
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """The place in each copy that is masked."""
+        """Returns the place in each copy that is masked."""
         return {"masked_places": self.offsets[indices]}
 
 
@@ -105,7 +105,7 @@ def pseudo_losses(
     chosen: NDArray[np.int64],
     report: Report | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 for those not `chosen`.
+    """Returns the negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 for those not `chosen`.
 
     Raises ValueError for another model than one of masked tokens, and documents without a token.
     """

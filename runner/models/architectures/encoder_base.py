@@ -179,7 +179,7 @@ class Body(PublishedEncoder):
         return BaseModelOutput(last, (*kept[:-1], last) if keeps else None)
 
     def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
-        """The hidden states behind each layer."""
+        """Yields the hidden states behind each layer."""
         for layer in self.layers:
             hidden = layer(hidden, mask, **kwargs)
             yield hidden

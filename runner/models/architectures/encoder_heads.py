@@ -53,7 +53,7 @@ class ForMaskedLM(Headed):
         return nn.Identity()
 
     def get_output_embeddings(self) -> nn.Module:
-        """The decoder."""
+        """Returns the decoder."""
         return self.decoder
 
     def set_output_embeddings(self, value: nn.Module) -> None:

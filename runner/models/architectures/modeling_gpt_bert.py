@@ -66,12 +66,12 @@ class GptBertEmbeddings(nn.Module):
         return self.drop(self.norm(tokens))
 
     def buckets(self) -> Tensor:
-        """The embeddings [P, D] of the buckets."""
+        """Returns the embeddings [P, D] of the buckets."""
         return self.bucket_norm(self.bucket_embeddings.weight)
 
 
 def buckets_of(length: int, config: GptBertConfig, device: torch.device) -> Tensor:
-    """The bucket of the distance i - j of each two of T tokens, from 0 for far behind: [T, T]."""
+    """Returns the bucket of the distance i - j of each two of T tokens, from 0 for far behind: [T, T]."""
     half = config.position_bucket_size // 2
     longest = max(config.max_position_embeddings - 1, half + 1)
     places = torch.arange(length, device=device)
@@ -110,7 +110,7 @@ class GptBertAttention(SelfAttention):
         return self.drop(self.Wo(self.out_norm(out * nn.functional.gelu(gate))))
 
     def position_scores(self, of_query: Tensor, of_key: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The scores [B, N, T, T] by distance, from those of buckets [1, N, P, H] as queries and as keys."""
+        """Returns the scores [B, N, T, T] by distance, from those of buckets [1, N, P, H] as queries and as keys."""
         places = buckets_of(query.shape[2], self.config, query.device).expand(*query.shape[:2], -1, -1)
         by_query = (query @ of_key.transpose(-1, -2)).gather(-1, places)
         by_key = (key @ of_query.transpose(-1, -2)).gather(-1, places.transpose(-1, -2))
@@ -155,7 +155,7 @@ class GptBertLayer(GradientCheckpointingLayer):
 
 
 def weighted(weights: Tensor, outputs: list[Tensor]) -> Tensor:
-    """The sum of outputs [B, T, D] with a weight each."""
+    """Returns the sum of outputs [B, T, D] with a weight each."""
     total = weights[0] * outputs[0]
     for weight, output in zip(weights[1:], outputs[1:], strict=True):
         total = torch.addcmul(total, weight, output)
@@ -188,7 +188,7 @@ class GptBertModel(Body, GptBertPreTrainedModel):
         self.post_init()
 
     def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
-        """The hidden states behind each layer."""
+        """Yields the hidden states behind each layer."""
         outputs, buckets = [hidden], self.embeddings.buckets()
         for layer in self.layers:
             hidden, outputs = layer(hidden, outputs, mask, buckets, **kwargs)

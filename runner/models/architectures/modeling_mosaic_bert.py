@@ -56,7 +56,7 @@ class MosaicBertEmbeddings(nn.Module):
 
 
 def slopes(num_heads: int, device: torch.device) -> Tensor:
-    """The slope of each head [N]: 2^(-8 i / n) for i from 1 to n = N; if N is no power of two, then n is the one below,
+    """Returns the slope of each head [N]: 2^(-8 i / n) for i from 1 to n = N; n being the power of two at or below N,
     and those of 2 n with odd i follow.
     """
     power = 1 << num_heads.bit_length() - 1
@@ -119,7 +119,7 @@ class MosaicBertModel(Body, MosaicBertPreTrainedModel):
         self.post_init()
 
     def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
-        """The hidden states behind each layer."""
+        """Returns the hidden states behind each layer."""
         scores = partial(alibi, slopes(self.config.num_attention_heads, hidden.device))
         return super().states(hidden, mask, position_scores=scores, **kwargs)
 

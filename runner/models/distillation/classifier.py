@@ -47,7 +47,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
             self.known = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
 
     def taught(self, micro_batch: MicroBatch) -> Tensor:
-        """The teacher's logits [D, C] for the texts of a micro-batch, at least fp32."""
+        """Returns the teacher's logits [D, C] for the texts of a micro-batch, at least fp32."""
         if self.known is not None:
             return self.known[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
         with torch.no_grad():
@@ -120,7 +120,7 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
 
 @torch.no_grad()
 def _asked(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
-    """The outputs for samples of these numbers, in batches of `AT_ONCE`."""
+    """Returns the outputs for samples of these numbers, in batches of `AT_ONCE`."""
     log.info("asking the teacher about samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
     size = 1 if data.layout == "single" else AT_ONCE
     found = []

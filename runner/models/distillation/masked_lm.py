@@ -73,7 +73,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         return bool(self.options.teacher_weight) or self.options.label_weight != 1
 
     def token_losses(self, logits: Tensor, targets: Tensor, *taught: Tensor) -> Tensor:
-        """The weighted losses [N] of logits and targets, and of the teacher's last hidden states [N, H] if given."""
+        """Returns the weighted losses [N] of logits and targets, and the teacher's last hidden states [N, H] if given."""
         losses, options = super().token_losses(logits, targets), self.options
         if self.training:
             losses = options.label_weight * losses
@@ -85,7 +85,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         return losses
 
     def distance(self, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
-        """The mean over layers of the distances [N] of hidden states [N, H]."""
+        """Returns the mean over layers of the distances [N] of hidden states [N, H]."""
         widened = ours if self.widen is None else [self.widen(states) for states in ours]
         distances = [cosine_distance(*pair) for pair in zip(widened, theirs, strict=True)]
         return torch.stack(distances).mean(0)

@@ -27,7 +27,7 @@ def load_teacher(
     labels: Sequence[str] = (),
     max_length: int = 0,
 ) -> PreTrainedModel:
-    """The trained model of the class `auto` under a hub name, in a folder or in a run folder.
+    """Returns the trained model of the class `auto` under a hub name, in a folder or in a run folder.
 
     Raises:
         ValueError: it cannot be loaded with its head, has other tokens than `tokenizer` or other `labels`, or reads
@@ -80,7 +80,7 @@ class Taught(WrappedModel):
         return self
 
     def teacher_on(self, device: torch.device) -> Any:
-        """The teacher on a device, where it then stays."""
+        """Returns the teacher on a device, where it then stays."""
         if self.teacher.pretrained.device != device:
             self.teacher.to(device)
         return self.teacher

@@ -40,7 +40,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return self
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """The vectors [X, H], in training with the teacher's behind them, which are computed once."""
+        """Returns the vectors [X, H], in training with the teacher's behind them, which are computed once."""
         vectors = super().vectors_of(micro_batch)
         if not (self.training and self.options.teacher_weight):
             return vectors
@@ -52,7 +52,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return torch.cat([vectors, micro_batch["taught"]], 1)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """The weighted sum of both losses over the rows of a batch, 0-dim; in evaluation that of pairs alone."""
+        """Returns the weighted sum of both losses over the rows of a batch, 0-dim; in evaluation that of pairs alone."""
         ours, theirs = pairs.vectors[..., : self.width], pairs.vectors[..., self.width :]
         found = super().loss(pairs._replace(vectors=ours), temperature)
         if not self.training:

@@ -71,7 +71,7 @@ class PairsModel(WrappedModel):
         raise NotImplementedError
 
     def batch_loss(self, pairs: Pairs) -> Tensor:
-        """The sum of the losses of the rows that have a query, 0-dim."""
+        """Returns the sum of the losses of the rows that have a query, 0-dim."""
         there = pairs.text_ids[:, 0] != 0
         known = pairs if there.all() else pairs.some(there)
         if not len(known.scores):
@@ -79,11 +79,11 @@ class PairsModel(WrappedModel):
         return self.loss(known, self.temperature)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """The sum of the losses of the rows of a batch, 0-dim."""
+        """Returns the sum of the losses of the rows of a batch, 0-dim."""
         return self.pair_loss(pairs, temperature)
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
-        """The vectors [X, ...] of the texts of micro-batches as rows, those of fillers left out if of the `whole_batch`.
+        """Returns the vectors [X, ...] of the texts of micro-batches as rows, without fillers if of the `whole_batch`.
 
         Rows of the whole batch are in its order; those of other micro-batches, and those that the run leaves out, are 0.
         """
@@ -104,7 +104,7 @@ class PairsModel(WrappedModel):
         return Pairs(of_texts, of_ids, spread(matches, rows, 1), spread(scores, rows, 1))
 
     def places(self, micro_batch: MicroBatch, whole_batch: bool) -> Tensor:
-        """The places [X] of the texts of a micro-batch in its rows, or in those of the whole batch, text by text."""
+        """Returns the places [X] of the texts of a micro-batch in its rows, or of the whole batch, text by text."""
         rows = micro_batch["text_rows"]
         if whole_batch:
             rows = micro_batch["batch_places"][rows]
@@ -146,6 +146,6 @@ def leave_out_pooler(encoder: Any) -> None:
 
 
 def loaded_without_pooler(encoder: object) -> dict[str, bool]:
-    """The arguments that an encoder without its pooler is loaded with, so that none is drawn anew; else none."""
+    """Returns the arguments that an encoder without its pooler is loaded with, so that none is drawn anew; else none."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

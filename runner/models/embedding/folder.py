@@ -60,7 +60,7 @@ class Embedding(NamedTuple):
     """How vectors are compared."""
 
     def prompt(self, name: str | None) -> str:
-        """The prompt of that name, or the default one; a query or passage may have none. ValueError for another name."""
+        """Returns the prompt of that name, or the default; queries and passages may have none; ValueError for others."""
         if name is None:
             return self.prompts.get(self.default_prompt, "") if self.default_prompt else ""
         same_as = (name, *PASSAGE) if name in PASSAGE else (name,)
@@ -72,7 +72,7 @@ class Embedding(NamedTuple):
 
 
 def prompts_of(query: str, passage: str) -> dict[str, str]:
-    """The prompts by the names that sentence-transformers asks for; empty where there are none."""
+    """Returns the prompts by the names that sentence-transformers asks for; empty where there are none."""
     return {"query": query, "document": passage, "passage": passage} if query or passage else {}
 
 
@@ -189,7 +189,7 @@ def _read(path: str, modules: object) -> Embedding:
 
 
 def _pooling(config: Mapping[str, Any]) -> str:
-    """The name of a pooling in the config of either version."""
+    """Returns the name of a pooling in the config of either version."""
     given = config.get("pooling_mode") or [name for name, field in POOLINGS.items() if config.get(field)]
     modes = [given] if isinstance(given, str) else list(given) or ["mean"]
     if len(modes) > 1 or modes[0] not in OURS:

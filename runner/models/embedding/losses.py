@@ -30,7 +30,7 @@ class Pairs(NamedTuple):
     """[D], NaN where there is none."""
 
     def some(self, rows: slice | Tensor) -> "Pairs":
-        """The rows of a slice, or those that a bool tensor [D] marks."""
+        """Returns the rows of a slice, or those that a bool tensor [D] marks."""
         return Pairs(*(part[rows] for part in self))
 
 
@@ -58,7 +58,7 @@ class PairLoss(NamedTuple):
     similarity: DotProduct = COSINE
 
     def __call__(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """The sum of the losses of all rows, 0-dim; the mean of `cosent` counts for each row that has a score."""
+        """Returns the sum of the losses of all rows, 0-dim; the mean of `cosent` counts for each row that has a score."""
         if not self.dimensions:
             return self.of(pairs, temperature)
         weights = self.weights or [1.0] * len(self.dimensions)
@@ -69,7 +69,7 @@ class PairLoss(NamedTuple):
         return torch.stack(losses).sum()
 
     def of(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """The same of whole vectors."""
+        """Returns the same of whole vectors."""
         if self.kind == "infonce":
             return self.info_nce(pairs, temperature)
         if self.kind == "cosent":
@@ -82,7 +82,7 @@ class PairLoss(NamedTuple):
         return margin_divergences(margins, pairs.scores, temperature)
 
     def info_nce(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """The sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s being the similarity.
+        """Returns the sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s the similarity.
 
         The candidates c are all passages and hard negatives of the batch, but for those of `false_negatives`, and those
         whose score is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
@@ -99,7 +99,7 @@ class PairLoss(NamedTuple):
     def _chunked(
         self, anchors: Tensor, candidates: Tensor, pairs: Pairs, temperature: Tensor, backwards: bool
     ) -> Tensor:
-        """The sum over anchors, some at a time, which are computed again in the backward pass."""
+        """Returns the sum over anchors, some at a time, which are computed again in the backward pass."""
         size = max(1, COSINES_AT_ONCE // (len(candidates) * self.similarity.products(candidates)))
 
         def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
@@ -150,7 +150,7 @@ def ranks(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
 
 
 def pair_cosines(pairs: Pairs) -> Tensor:
-    """The cosine [D] of query and passage."""
+    """Returns the cosine [D] of query and passage."""
     return functional.cosine_similarity(pairs.vectors[:, 0], pairs.vectors[:, 1], dim=-1)
 
 
@@ -166,13 +166,13 @@ def cosent(pairs: Pairs, temperature: Tensor) -> Tensor:
 
 
 def squared_errors(found: Tensor, scores: Tensor) -> Tensor:
-    """The sum of (found_i - score_i)^2 over rows that have a score."""
+    """Returns the sum of (found_i - score_i)^2 over rows that have a score."""
     unknown = scores.isnan()
     return (found - scores.masked_fill(unknown, 0.0)).masked_fill(unknown, 0.0).square().sum()
 
 
 def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> Tensor:
-    """The sum of t^2 KL(teacher || student) over rows that have a score, of their passage and first hard negative.
+    """Returns the sum of t^2 KL(teacher || student) over rows that have a score, over passage and first hard negative.
 
     Either side has the softmax of its scores divided by t. A margin is enough for that: the score of a row is how
     far the teacher puts the passage above the negative.

@@ -83,7 +83,7 @@ def _head_size(config: PretrainedConfig) -> int:
 def _places(
     before: int, after: int, counts: tuple[int, ...], name: str, new: PretrainedConfig, old: PretrainedConfig
 ) -> Tensor:
-    """The old place of each new one along a side of one of so many parts; ValueError if it is no size of the config."""
+    """Returns the old place of each new one along a side of one of so many parts; ValueError if no size of the config."""
     for count in counts:
         for field in SIDES:
             ours, theirs = getattr(new, field, None), getattr(old, field, None)

@@ -77,7 +77,7 @@ def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> li
 
 
 def _tables(model: PreTrainedModel) -> list[torch.nn.Parameter]:
-    """The parameters with a row for each token: embeddings, what gives logits, and biases outside the layers."""
+    """Returns the parameters with a row for each token: embeddings, what gives logits, and biases outside the layers."""
     modules = [model.get_input_embeddings(), model.get_output_embeddings()]
     parameters = [p for module in modules if module is not None for p in module.parameters()]
     parameters += [p for p, role, place in parts(model).values() if role == "vector" and place.layer is None]

@@ -45,7 +45,7 @@ def causal_of(module: nn.Module) -> Causal | None:
 
 
 def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, bool]:
-    """The mask of padded rows [B, 1, T, T] for attention of queries [B, H, T, E], and whether it is causal besides.
+    """Returns the mask of padded rows [B, 1, T, T] for attention of queries [B, H, T, E], and whether it is causal, too.
 
     A bool `mask` is True where a key is seen, another one is added to the scores.
     """
@@ -91,7 +91,7 @@ def causal_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_], packed: 
 
 
 def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Causal:
-    """The first documents, of these `lengths`, of what is read causally."""
+    """Returns the first documents, of these `lengths`, of what is read causally."""
     if isinstance(causal, bool):
         return causal
     sizes = np.array(list(lengths), dtype=np.int64)

@@ -53,7 +53,7 @@ def choose(attention: nn.Module | None, positions: Tensor | None) -> Iterator[No
 
 
 def chosen_queries(attention: nn.Module) -> Chosen | None:
-    """The queries that the attention of this module is asked for; None for all, as in compiled code."""
+    """Returns the queries that the attention of this module is asked for; None for all, as in compiled code."""
     if torch.compiler.is_compiling():
         return None
     chosen: Chosen | None = vars(attention).get("chosen_queries")
@@ -68,7 +68,7 @@ Documents = list[tuple[int, int]]
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """The token of a flat row at each place of rows of `longest` [D, L], 0 in gaps; and which places are gaps."""
+    """Returns the token of a flat row at each place of rows of `longest` [D, L], 0 in gaps; and which places are gaps."""
     bounds = cu_seqlens.long()
     places = bounds[:-1, None] + torch.arange(longest, device=bounds.device)
     gaps = places >= bounds[1:, None]
@@ -76,7 +76,7 @@ def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
-    """The places [T] of the tokens of a packed row in rows of `longest`, counted row by row."""
+    """Returns the places [T] of the tokens of a packed row in rows of `longest`, counted row by row."""
     bounds, tokens = cu_seqlens.long(), torch.arange(num_tokens, device=cu_seqlens.device)
     owners = torch.searchsorted(bounds[1:].contiguous(), tokens, right=True)
     return tokens + owners * longest - bounds[owners]
@@ -167,7 +167,7 @@ class Bucket(NamedTuple):
     """The first of its places among the R of all buckets."""
 
     def padded(self, flat: Tensor) -> Tensor:
-        """The bucket's part of [T, N, H] as [D * N, L, H]; padding repeats tokens."""
+        """Returns the bucket's part of [T, N, H] as [D * N, L, H]; padding repeats tokens."""
         found = flat.reshape(-1, flat.shape[-1]).index_select(0, self.sources)
         return found.view(*self.shape, flat.shape[-1])
 
@@ -178,7 +178,7 @@ class Bucket(NamedTuple):
         return found
 
     def part(self, places: Tensor) -> Tensor:
-        """The bucket's part [D * N, L, H] of [R, H], a view."""
+        """Returns the bucket's part [D * N, L, H] of [R, H], a view."""
         mine = places.narrow(0, self.first, len(self.sources))
         return mine.view(*self.shape, places.shape[-1])
 
@@ -208,7 +208,7 @@ class Buckets(NamedTuple):
         return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
 
     def of_chosen(self, chosen: Chosen, num_heads: int) -> "Buckets":
-        """The chosen tokens of the documents, counted among the chosen ones, in the same buckets."""
+        """Returns the chosen tokens of the documents, counted among the chosen ones, in the same buckets."""
         groups = []
         for documents in self.groups:
             ends = torch.tensor([(start, start + length) for length, start in documents])
@@ -220,7 +220,7 @@ class Buckets(NamedTuple):
 @lru_cache(maxsize=8)  # asked for by every layer
 @torch.inference_mode(False)  # what an evaluation leaves here is used in training
 def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
-    """The documents between `bounds` in buckets with little padding, longest first.
+    """Returns the documents between `bounds` in buckets with little padding, longest first.
 
     Example:
         >>> row = torch.arange(6.0)[:, None, None]

@@ -135,7 +135,7 @@ def plain_attention(
 
 
 def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """The factor of each element by its int16 bits: 0 with probability `rate`, else the one that keeps the mean."""
+    """Returns the factor of each element by its int16 bits: 0 with probability `rate`, else that which keeps the mean."""
     gone = round(rate * _LEVELS)
     # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one
     exact = at_least_fp32(dtype)

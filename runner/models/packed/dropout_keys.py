@@ -165,7 +165,7 @@ _current: DropoutKeys | None = None
 
 
 def current_keys() -> DropoutKeys | None:
-    """The present keys of dropout; None if it draws from torch's generator."""
+    """Returns the present keys of dropout; None if it draws from torch's generator."""
     return _current
 
 

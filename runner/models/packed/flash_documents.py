@@ -44,7 +44,7 @@ def _extents(cu_seqlens: Tensor, chosen: Chosen | None = None) -> tuple[Extents,
 
 
 def _batches(flat: Tensor, extents: Extents) -> list[Tensor]:
-    """The documents of [T, N, H] as views [D, N, length, H]."""
+    """Returns the documents of [T, N, H] as views [D, N, length, H]."""
     parts = flat.transpose(0, 1)[None].split([number * length for number, length in extents], 2)
     return [
         part if number == 1 else part[0].unflatten(1, (number, length)).transpose(0, 1)
@@ -60,7 +60,7 @@ def _flat(batch: Tensor) -> Tensor:
 def _forward(
     states: Sequence[Tensor], extents: tuple[Extents, Extents], options: Options
 ) -> tuple[Tensor, list[Tensor]]:
-    """The attention [M, N, H], and for each batch the logarithms of the sums of its softmax [D, N, length]."""
+    """Returns the attention [M, N, H], and for each batch the logarithms of the sums of its softmax [D, N, length]."""
     outs, sums = [], []
     of_queries, of_keys = extents
     batches = [_batches(x, each) for x, each in zip(states, (of_queries, of_keys, of_keys), strict=True)]
@@ -128,7 +128,7 @@ class _Documents(torch.autograd.Function):
 def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """The attention [T, N, H] as an operator that torch.compile need not unroll, and the logarithms [T * N]."""
+    """Returns the attention [T, N, H] as an operator that torch.compile need not unroll, and the logarithms [T * N]."""
     options = Options((before, behind), scale)
     out, sums = _forward((query, key, value), _extents(cu_seqlens), options)
     return out, torch.cat([each.flatten() for each in sums])

@@ -33,7 +33,7 @@ def gpu_has_flash(device: torch.device | None = None) -> bool:
 def flash_kernel(
     sides: tuple[int, int], scale: float, size: int, dropout: float = 0.0
 ) -> Callable[..., Any] | None:
-    """The chosen flash attention for heads of a `size`; None where it lacks an argument, as torch's does dropout.
+    """Returns the chosen flash attention for heads of a `size`; None where it lacks an argument, as torch's does dropout.
 
     It takes queries, keys and values [T, N, H], the bounds of documents twice, and the longest length twice. Dropout is
     drawn from the generator of the device.

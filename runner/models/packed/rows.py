@@ -27,7 +27,7 @@ _TRIED: dict[tuple[type, str], tuple[int, float]] = {}
 
 
 def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, object]:
-    """The arguments of an encoder for a packed micro-batch."""
+    """Returns the arguments of an encoder for a packed micro-batch."""
     ends, longest = micro_batch["cu_seqlens"], micro_batch["max_length"]
     return {
         "input_ids": micro_batch["input_ids"],
@@ -73,21 +73,21 @@ def packed_row(documents: list[Tensor]) -> MicroBatch:
 
 
 def unpacked(row: Tensor, micro_batch: MicroBatch, fill: float) -> Tensor:
-    """The documents of a packed row [1, T, ...] as padded rows [D, longest, ...], with `fill` as padding."""
+    """Returns the documents of a packed row [1, T, ...] as padded rows [D, longest, ...], with `fill` as padding."""
     places, gaps = padded_places(micro_batch["cu_seqlens"], micro_batch["max_length"])
     rows = row[0][places]
     return rows.masked_fill(gaps.view(*gaps.shape, *[1] * (rows.dim() - 2)), fill)
 
 
 def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
-    """The inverse of `unpacked`: rows [D, longest, ...] as a packed row [1, T, ...]."""
+    """Returns the inverse of `unpacked`: rows [D, longest, ...] as a packed row [1, T, ...]."""
     num_tokens = micro_batch["position_ids"].shape[-1]
     places = flat_places(micro_batch["cu_seqlens"], rows.shape[1], num_tokens)
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
 def choose_layout(layout: str, collator: object, task_model: TaskModel, began: str | None = None) -> str:
-    """The layout for `auto`: that of the run's checkpoints (`began`), else the first of packed, padded and single for
+    """Returns the layout for `auto`: the run's own (`began`), else the first of packed, padded and single for
     which a trial succeeds; other layouts are returned as they are. The model is set up for the result.
 
     Raises:
@@ -125,7 +125,7 @@ def choose_layout(layout: str, collator: object, task_model: TaskModel, began: s
 
 
 def _why_not_packed(collator: Any, task_model: TaskModel) -> str | None:
-    """The reason against packed rows; None if the model is now set up for them."""
+    """Returns the reason against packed rows; None if the model is now set up for them."""
     advice = "set data.layout=padded"
     if not collator.packs:
         return f"{type(collator).__name__} does not train on packed rows; {advice}"
@@ -202,7 +202,7 @@ def padded_rows(
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
-    """The first position, 0 or the one after padding's, and the difference of the hidden states with it."""
+    """Returns the first position, 0 or the one after padding's, and the difference of the hidden states with it."""
     model: Any = copy.deepcopy(pretrained)
     model.to("cpu", at_least_fp32(pretrained.dtype)).eval()
     documents = trials.trial_documents(model.config)

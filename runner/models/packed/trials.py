@@ -24,7 +24,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
 
 
 def relative_difference(found: Tensor, expected: Tensor) -> float:
-    """The largest difference, relative to the largest number expected."""
+    """Returns the largest difference, relative to the largest number expected."""
     largest = expected.abs().max().clamp_min(torch.finfo(expected.dtype).tiny)
     return float((found - expected).abs().max() / largest)
 
@@ -61,7 +61,7 @@ def trial_documents(config: PretrainedConfig) -> list[Tensor]:
 
 
 def padding_id(config: PretrainedConfig) -> int:
-    """The id of the padding token; 0 where a config has none."""
+    """Returns the id of the padding token; 0 where a config has none."""
     return getattr(config, "pad_token_id", None) or 0
 
 

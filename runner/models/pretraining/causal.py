@@ -62,7 +62,7 @@ class CausalLM(sparse_head.SparseMaskedLM):
                 )
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
-        """The encoder's arguments; sets what of the micro-batch it reads causally."""
+        """Returns the encoder's arguments; sets what of the micro-batch it reads causally."""
         if self.direction is not None:
             self.direction.causal = micro_batch.get("causal", self.causal)
         caches = hasattr(self.pretrained.config, "use_cache")
@@ -80,14 +80,14 @@ class CausalLM(sparse_head.SparseMaskedLM):
         return bool(self.z_loss)
 
     def token_losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
-        """The loss [M] of each target; in training with the z-loss."""
+        """Returns the loss [M] of each target; in training with the z-loss."""
         losses = super().token_losses(logits, targets, *more)
         if self.training and self.z_loss:
             losses = losses + self.z_loss * logits.logsumexp(-1).square()
         return losses
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """The places [M] of the next tokens."""
+        """Returns the places [M] of the next tokens."""
         return positions + 1
 
     def describe(self) -> str:
@@ -155,11 +155,11 @@ class HybridLM(CausalLM):
         return sums
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """The places [M] of the tokens that are guessed: of masked ones their own, unless `shifted`."""
+        """Returns the places [M] of the tokens that are guessed: of masked ones their own, unless `shifted`."""
         return positions + (1 if self.options.shifted else micro_batch["causal_targets"].long())
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """The weighted mean of both losses, accuracy over all targets, perplexity of next tokens; then of each part."""
+        """Returns the weighted mean of both losses, accuracy over all targets, next tokens' perplexity; then by part."""
         parts: dict[str, float] = {}
         share = self.options.causal_share
         for part in PARTS:

@@ -61,7 +61,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         }
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The encoder's ids, positions of targets and targets; no targets where it sees every token."""
+        """Returns the encoder's ids, positions of targets and targets; no targets where it sees every token."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
             return micro_batch["input_ids"], nothing, nothing
@@ -82,11 +82,11 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """The targets of both sides."""
+        """Returns the targets of both sides."""
         return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """The weighted mean of both losses; accuracy and perplexity of the decoder; loss and accuracy of each side."""
+        """Returns the weighted mean of both losses; the decoder's accuracy, perplexity; each side's loss and accuracy."""
         if not self.options.encoder_mlm_probability:
             return super().figures(totals)
         decoder = super().figures(totals | {"loss": totals["decoder_loss"]})

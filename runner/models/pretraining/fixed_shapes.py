@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 
 
 def rounded(count: int) -> int:
-    """The next of the 8 to 16 sizes between two powers of 2 that matrices are filled to; 3 % more on average.
+    """Returns the next of the 8 to 16 sizes between two powers of 2 that matrices are filled to; 3 % more on average.
 
     Example:
         >>> [rounded(count) for count in (1, 148, 512, 513, 2047)]
@@ -51,7 +51,7 @@ def rounded(count: int) -> int:
 
 
 def multiple(count: int, size: int) -> int:
-    """The next multiple of a size, which is at least the size itself.
+    """Returns the next multiple of a size, which is at least the size itself.
 
     Example:
         >>> [multiple(count, 16) for count in (0, 16, 17)]
@@ -61,7 +61,7 @@ def multiple(count: int, size: int) -> int:
 
 
 def fixed_sizes(tokens: int, rate: float, longest: int) -> Sizes:
-    """The sizes for rows of up to so many tokens, of which a share `rate` are targets, and documents of up to `longest`.
+    """Returns the sizes for rows of up to so many tokens, a share `rate` of them targets, and documents up to `longest`.
 
     Example:
         >>> fixed_sizes(4096, 0.3, 128)
@@ -146,14 +146,14 @@ class FixedShapes:
         return self._encode.works
 
     def encode(self, arguments: dict[str, object]) -> Tensor:
-        """The encoder's last hidden states [1, T, H], until the next call."""
+        """Returns the encoder's last hidden states [1, T, H], until the next call."""
         # a step of the graphs is one micro-batch: else a chunk of the head that is computed again would begin one
         torch.compiler.cudagraph_mark_step_begin()
         return self._encode(arguments)
 
 
 def sizes_of(data: Any) -> Sizes:
-    """The sizes for micro-batches of a data module that is connected to its objective; phases may have their own."""
+    """Returns the sizes for micro-batches of a data module connected to its objective; phases may have their own."""
     collators = [data.collator, *(part.collator for part in data.parts if part.collator is not None)]
     rates = [each.rate_at(done) for each in collators for done in (0.0, 1.0)]
     rate = max((rate for rate in rates if rate is not None), default=_UNKNOWN_RATE)

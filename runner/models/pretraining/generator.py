@@ -45,7 +45,7 @@ class TokenGenerator(SparseMaskedLM):
         """Those of the tokens [P], of their documents and places, or drawn where documents have none."""
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """The sum of the targets' `loss` in nats, and a `sampled` token [M] for each."""
+        """Returns the sum of the targets' `loss` in nats, and a `sampled` token [M] for each."""
         positions = micro_batch["target_positions"]
         if "sample_keys" in micro_batch:
             self._keys = DropoutKeys(micro_batch, SAMPLING).tokens
@@ -80,7 +80,7 @@ def gumbel(keys: Tensor, count: int) -> Tensor:
 
 
 def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) -> PretrainedConfig:
-    """The config of a generator: `generator_size` of the heads, each as wide as they are, and with them of the widths of
+    """Returns the config of a generator: `generator_size` of the heads, as wide as now, and with them of the widths of
     hidden states and feed-forward layers; `generator_depth` of the layers, the first ones; and single fields.
 
     The width of embeddings stays where a config has one of its own, as ELECTRA's. Raises ValueError for an unknown field.
@@ -140,7 +140,7 @@ def share_embeddings(discriminator: PreTrainedModel, generator: PreTrainedModel,
 
 
 def _tables(model: PreTrainedModel) -> dict[str, nn.Embedding]:
-    """The tables of a model's tokens, positions and segments, by name."""
+    """Returns the tables of a model's tokens, positions and segments, by name."""
     base, tokens = model.base_model, model.get_input_embeddings()
     beside = next(module for module in base.modules() if tokens in module.children())
     found = {name: child for name, child in beside.named_children() if isinstance(child, nn.Embedding)}
@@ -167,7 +167,7 @@ class ProjectedEmbedding(nn.Embedding):
         return self.project(super().forward(input))
 
     def plain(self) -> Tensor:
-        """The table [V, E] of a model of transformers with these embeddings."""
+        """Returns the table [V, E] of a model of transformers with these embeddings."""
         return self.weight @ self.project.weight.T
 
 
@@ -186,7 +186,7 @@ class ProjectedDecoder(nn.Linear):
         return functional.linear(functional.linear(input, table.project.weight.T), self.weight, self.bias)
 
     def plain(self) -> Tensor:
-        """The table's."""
+        """Returns the table's."""
         return self.__dict__["table"].plain()
 
 
@@ -207,13 +207,13 @@ class DisentangledEmbedding(nn.Embedding):
         return functional.embedding(input, source) + super().forward(input)
 
     def plain(self) -> Tensor:
-        """The sum of both tables [V, E]."""
+        """Returns the sum of both tables [V, E]."""
         return self.__dict__["source"].weight + self.weight
 
 
 @torch.no_grad()
 def plain_weights(model: PreTrainedModel) -> dict[str, Tensor]:
-    """The weights of a model with its embeddings as transformers has them; tied ones are one tensor."""
+    """Returns the weights of a model with its embeddings as transformers has them; tied ones are one tensor."""
     state: dict[str, Tensor] = model.state_dict()
     made: dict[int, Tensor] = {}
     for name, module in model.named_modules(remove_duplicate=False):

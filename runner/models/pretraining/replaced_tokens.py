@@ -130,7 +130,7 @@ class ReplacedTokenDetector(WrappedModel):
         return generator.plus(FlopCounts(own.per_token + own.per_target + 6.0 * head, own.per_pair, 0.0))
 
     def describe(self) -> str:
-        """The discriminator, and the generator's sizes."""
+        """Returns the discriminator, and the generator's sizes."""
         small = self.generator.pretrained.config
         return f"{super().describe()}, generator {small.num_hidden_layers} layers of {small.hidden_size}"
 
@@ -138,7 +138,7 @@ class ReplacedTokenDetector(WrappedModel):
         return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """The weighted `loss`; both losses by themselves, and the `base_rate_loss` of calling every token replaced with
+        """Returns the weighted `loss`; both losses; and the `base_rate_loss` of calling every token replaced with
         the share of those that are; precision, recall and F1 at a probability of 1/2, and the area under the ROC curve.
         """
         masked, tokens = max(totals[MASKED], 1.0), max(totals["weight"], 1.0)
@@ -216,7 +216,7 @@ def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor
 
 
 def area(positive: list[float], negative: list[float]) -> float:
-    """The area under the ROC curve by numbers of both kinds in each bin, lowest first; 1/2 where one kind is missing.
+    """Returns the area under the ROC curve by counts of both kinds per bin, lowest first; 1/2 where one kind is missing.
 
     Example:
         >>> area([0, 1, 3], [2, 2, 0])

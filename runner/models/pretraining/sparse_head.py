@@ -91,20 +91,20 @@ class SparseMaskedLM(WrappedModel):
         return not self._drops and len(micro_batch["targets"]) > 0
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The sums [D] of each row, by name: those of the targets [N], and their number as `weight`."""
+        """Returns the sums [D] of each row, by name: those of the targets [N], and their number as `weight`."""
         counted = {**by_target, "weight": torch.ones_like(by_target["loss"])}
         return summed_by_row(micro_batch, micro_batch["target_positions"], counted)
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """The encoder's token ids [B, T], positions [N] of targets, and targets [N]."""
+        """Returns the encoder's token ids [B, T], positions [N] of targets, and targets [N]."""
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """The places [N] of the tokens that are guessed at the `positions` [N] of `masked`: here the same."""
+        """Returns the places [N] of the tokens that are guessed at the `positions` [N] of `masked`: here the same."""
         return positions
 
     def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
-        """The encoder's last hidden states [B, T, H], B being 1 for packed rows; only those at `positions` if given."""
+        """Returns the encoder's last hidden states [B, T, H], B = 1 for packed rows; those at `positions` if given."""
         with self.last_layer.at(positions):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
@@ -118,7 +118,7 @@ class SparseMaskedLM(WrappedModel):
     def scored(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor, *more: Tensor
     ) -> Scored:
-        """The losses of hidden states [N, H] with targets [N] and factors [N].
+        """Returns the losses of hidden states [N, H] with targets [N] and factors [N].
 
         A subclass may give its `token_losses` `more` tensors [N, ...]. Dropout of the head goes by the `positions` [N] of
         the targets, which count tokens row by row.
@@ -163,7 +163,7 @@ class SparseMaskedLM(WrappedModel):
             return self.pretrained(input_ids=None).logits[0]
 
     def token_losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
-        """The loss [N] of each target [N], in nats, from logits [N, V] in fp32, before it is weighted."""
+        """Returns the loss [N] of each target [N], in nats, from logits [N, V] in fp32, before it is weighted."""
         return functional.cross_entropy(logits, targets, reduction="none")
 
     def figure_names(self) -> list[str]:
@@ -198,7 +198,7 @@ class SparseMaskedLM(WrappedModel):
         return losses * weights, picked
 
     def _losses(self, hidden: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
-        """The losses [N] of hidden states [N, H] with targets [N], and the logits [N, V]."""
+        """Returns the losses [N] of hidden states [N, H] with targets [N], and the logits [N, V]."""
         logits = self.logits(hidden)
         return self.token_losses(widened(logits), targets, *more), logits
 
@@ -229,7 +229,7 @@ class SparseMaskedLM(WrappedModel):
 
 
 def added_up(chunks: Sequence[Tensor]) -> Tensor:
-    """The sum over all chunks, 0-dim."""
+    """Returns the sum over all chunks, 0-dim."""
     return torch.stack([chunk.sum() for chunk in chunks]).sum()
 
 

@@ -59,7 +59,7 @@ class Embedding(nn.Embedding):
 
 
 def changed_rows(gradient: Tensor) -> Tensor | None:
-    """The rows of a gradient that may not be zero, each once, where it was made by row; else None."""
+    """Returns the rows of a gradient that may not be zero, each once, where it was made by row; else None."""
     rows: list[Tensor] = getattr(gradient, "rows", [])
     return torch.cat(rows).unique() if rows else None
 

@@ -34,7 +34,7 @@ def can_fuse(hidden: Tensor, layer: object) -> bool:
 
 
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-    """The loss [N] in nats, in fp32, of targets [N] under the logits of states [N, H], weights [V, H] and biases [V].
+    """Returns the loss [N] in nats, in fp32, of targets [N] under logits of states [N, H], weights [V, H] and biases [V].
 
     Products are computed in the type of autocast, logits rounded to it, and all else in fp32, as by `functional.linear`
     and `functional.cross_entropy`. Gradients can be taken once: a second time raises RuntimeError.
@@ -48,7 +48,7 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
 
 
 def _computed_in(hidden: Tensor) -> torch.dtype:
-    """The type of products with these states and weights in fp32."""
+    """Returns the type of products with these states and weights in fp32."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
 
 
@@ -123,6 +123,6 @@ class _Chunks:
         self._cuts = torch.searchsorted(self._sorted, torch.tensor(edges)).tolist()
 
     def targets(self, number: int) -> tuple[Tensor, Tensor]:
-        """The rows whose targets lie in a chunk, and the columns of the chunk that they are."""
+        """Returns the rows whose targets lie in a chunk, and the columns of the chunk that they are."""
         mine = slice(*self._cuts[number : number + 2])
         return self._order[mine], self._sorted[mine] - self.bounds[number][0]

@@ -67,7 +67,7 @@ class ImageArguments:
         return self._of_images(ids, images) | marked
 
     def features(self, images: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """The language model's inputs for images: features [all their tokens, width], and further ones of some models."""
+        """Returns the language model's inputs for images: features [all their tokens, width], and more of some models."""
         found = self.model.get_image_features(**_select(images, self._tower))
         features = torch.cat([f.reshape(-1, f.shape[-1]) for f in getattr(found, "pooler_output", found)])
         further = found.items() if hasattr(found, "items") else ()

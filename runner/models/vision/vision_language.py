@@ -93,7 +93,7 @@ class VisionLanguageModel(SparseMaskedLM):
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
     def flop_counts(self) -> FlopCounts:
-        """The operations of the language model, and for each image those of the tower for the example."""
+        """Returns the operations of the language model, and for each image those of the tower for the example."""
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.image_arguments.features(self.example)
         passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
@@ -230,7 +230,7 @@ class AnswerWriter(NamedTuple):
 
 
 def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
-    """The tokens of each sample of a micro-batch, of padded rows with their padding."""
+    """Returns the tokens of each sample of a micro-batch, of padded rows with their padding."""
     ids = micro_batch["input_ids"]
     if "cu_seqlens" not in micro_batch:
         return list(ids)
@@ -238,7 +238,7 @@ def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
 
 
 def images_of(micro_batch: MicroBatch, chosen: list[int]) -> dict[str, Tensor]:
-    """The inputs of the vision tower for some samples' images; empty if they have none."""
+    """Returns the inputs of the vision tower for some samples' images; empty if they have none."""
     counts = micro_batch["image_counts"]
     if "images" not in micro_batch or not counts[chosen].any():
         return {}

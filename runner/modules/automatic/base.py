@@ -63,7 +63,7 @@ class AutomaticModule(ModelModule):
         return self._trainer is not None and self.trainer.state.stage is not None
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """The task model's input, with the `weight` that the sum of its losses is divided by."""
+        """Returns the task model's input, with the `weight` that the sum of its losses is divided by."""
         raise NotImplementedError
 
     def configure_model(self) -> None:
@@ -73,7 +73,7 @@ class AutomaticModule(ModelModule):
         super().configure_model()
 
     def make_optimizer(self) -> Optimizer:
-        """The optimizer over the model's parameter groups: biases and norms do not decay."""
+        """Returns the optimizer over the model's parameter groups: biases and norms do not decay."""
         optimizer = get_optimizer(self.optimizer_class, self.model, self.optimizer_kwargs, self.quantized)
         if self.device_mesh is not None:
             check_shardable(optimizer)
@@ -95,7 +95,7 @@ class AutomaticModule(ModelModule):
         return int(steps)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The mean loss per target of a batch; in a loop its dropout follows from seed, batch and rank alone."""
+        """Returns the mean loss per target of a batch; in a loop its dropout follows from seed, batch and rank alone."""
         if not self.in_loop:
             return self._mean_loss(batch)[0]
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
@@ -107,7 +107,7 @@ class AutomaticModule(ModelModule):
         return loss
 
     def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, Output]:
-        """The mean loss over the targets of all ranks' batches, the micro-batch, and the model's output for it."""
+        """Returns the mean loss over the targets of all ranks' batches, the micro-batch, and the model's output."""
         if "cu_seqlens" in batch:
             self._take_packed_rows()
         micro_batch = self.micro_batch(batch)
@@ -133,7 +133,7 @@ class AutomaticModule(ModelModule):
             self._step.enter_context(needs.step(self.trainer.global_step))
 
     def backward(self, loss: Tensor, *args: object, **kwargs: object) -> None:
-        """The backward pass, differentiable itself where the optimizer needs it."""
+        """Runs the backward pass, differentiable itself where the optimizer needs it."""
         needs = loop_needs(self.trainer.optimizers[0])
         super().backward(loss, *args, **({"create_graph": True} if needs.create_graph else {}), **kwargs)
         needs.after_backward()
@@ -144,7 +144,7 @@ class AutomaticModule(ModelModule):
         self.log("optim/grad_norm", whole(norm))
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        """The step; what was set up for it ends."""
+        """Takes the step, and ends what was set up for it."""
         super().optimizer_step(*args, **kwargs)
         self.end_step()
 
@@ -161,7 +161,7 @@ class AutomaticModule(ModelModule):
         self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """The mean loss per target of a batch, which is added to the figures of its set."""
+        """Returns the mean loss per target of a batch, which is added to the figures of its set."""
         loss, micro_batch, output = self._mean_loss(batch)
         if self.in_loop:
             self.add_batch(dataloader_idx, batch_idx, micro_batch, output)
@@ -179,7 +179,7 @@ class AutomaticModule(ModelModule):
         raise NotImplementedError
 
     def set_figures(self, number: int) -> dict[str, float]:
-        """The figures of the evaluated set of that number, over all ranks."""
+        """Returns the figures of the evaluated set of that number, over all ranks."""
         raise NotImplementedError
 
     def on_load_checkpoint(self, checkpoint: State) -> None:
@@ -211,7 +211,7 @@ class AutomaticModule(ModelModule):
         return "test" if self.trainer.testing else "val"
 
     def set_names(self) -> list[str]:
-        """The prefix of each evaluated set's figures: the stage, or with several sets `<stage>/<name>`."""
+        """Returns the prefix of each evaluated set's figures: the stage, or with several sets `<stage>/<name>`."""
         kind = "test_names" if self.trainer.testing else "validation_names"
         count = len(getattr(self.trainer, f"num_{self.stage}_batches"))
         names = list(getattr(self.datamodule, kind, None) or [])

@@ -59,7 +59,7 @@ class SetFigures:
                         metric.update(part.predicted, part.true)
 
     def finish(self, gather: Gather, sum_over_ranks: Callable[[Totals], Totals]) -> Totals:
-        """The `loss` per target and the metrics by name, those of one process over the whole set."""
+        """Returns the `loss` per target and the metrics by name, those of one process over the whole set."""
         totals = sum_over_ranks({"loss": self.loss, "weight": self.weight})
         return mean_loss(totals) | {name: float(metric.compute()) for name, metric in self.metrics.items()}
 
@@ -139,7 +139,7 @@ class FinetuningModule(AutomaticModule):
             config.update(label_config(names))
 
     def configure_optimizers(self) -> Any:
-        """The optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
+        """Returns the optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
 
         Raises ValueError where the schedule needs the number of steps and it is not known.
         """
@@ -171,7 +171,7 @@ class FinetuningModule(AutomaticModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """The batch by the names of the task's model, with the number of its targets as `weight`."""
+        """Returns the batch by the names of the task's model, with the number of its targets as `weight`."""
         return self.task.micro_batch(batch, self.model, self.tokenizer)
 
     on_test_start = AutomaticModule.on_validation_start

@@ -84,7 +84,7 @@ class PretrainingModule(AutomaticModule):
         self.phases |= {"warmup_kind": scheduler_warmup_kind or "linear", "warmup_steps": steps}
 
     def configure_optimizers(self) -> Any:
-        """The optimizer, and the three phases of its rate; with training_steps=-1 training lasts until the cool-down.
+        """Returns the optimizer, and the three phases of its rate; with training_steps=-1 it lasts until the cool-down.
 
         Raises ValueError for a cool-down, or a training phase that decays, without a known end.
         """
@@ -97,7 +97,7 @@ class PretrainingModule(AutomaticModule):
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """The batch with its targets end to end; draws the seeds of an enhanced decoder if it has none."""
+        """Returns the batch with its targets end to end; draws the seeds of an enhanced decoder if it has none."""
         if self.objective == "enhanced_mlm" and "row_seeds" not in batch:
             made = self.collator.compute_labels({n: v for n, v in batch.items() if n != "labels"})
             batch = {**move_data_to_device(made, batch["input_ids"].device), **batch}
@@ -150,7 +150,7 @@ def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> 
 def _collator_arguments(
     objective: str, pretrained: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, fields: Settings
 ) -> Settings:
-    """The collator's arguments that follow from the tokenizer, else from the fields of the model's config."""
+    """Returns the collator's arguments that follow from the tokenizer, else from the fields of the model's config."""
     config, known = pretrained.config.get_text_config(), Settings()
     if tokenizer is not None:
         known |= tokenizer_arguments(tokenizer)

@@ -58,16 +58,16 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         return super().labels_of_column(samples, width)
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of examples that have a label; in training the sum of the weights of their labels."""
+        """Returns the number of examples that have a label; in training the sum of the weights of their labels."""
         known = known_labels(labelled["example_labels"])
         return float(len(known)) if labelled.get("evaluation") else self.weights_of(known)
 
     def head_config(self) -> dict[str, object]:
-        """The names of the labels, and the kind of problem."""
+        """Returns the names of the labels, and the kind of problem."""
         return {**finetuning.label_config(self.labels or ["value"]), "problem_type": self.problem_type}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head and loss; with a teacher one that learns from it."""
+        """Returns the model with its head and loss; with a teacher one that learns from it."""
         from tiryns.runner.models.finetuning import SequenceClassifier
 
         if self.options.teacher is None:
@@ -86,5 +86,5 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         return "objective.thresholds" if self.thresholds.mode else None
 
     def settings(self) -> dict[str, object]:
-        """The thresholds, if they are not 0.5."""
+        """Returns the thresholds, if they are not 0.5."""
         return self.thresholds.settings()

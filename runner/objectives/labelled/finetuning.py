@@ -26,7 +26,7 @@ class ExampleLabels(FlatCollator):
     """An objective whose targets are labels of whole samples, in the place of tokens."""
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """The real tokens, and the labels of the samples."""
+        """Returns the real tokens, and the labels of the samples."""
         labels = torch.as_tensor(given_labels(self, tokenized)).numpy()
         return {**super().flat_samples(tokenized, real), "example_labels": labels}
 
@@ -82,7 +82,7 @@ class WordLabels(FlatCollator):
         }
 
     def head_config(self) -> dict[str, object]:
-        """The names of the labels."""
+        """Returns the names of the labels."""
         return label_config(self.labels)
 
 
@@ -93,7 +93,7 @@ def check_labelled(collator: Collator, objective: str) -> None:
 
 
 def given_labels(collator: Collator, tokenized: Batch) -> Any:
-    """The labels of padded rows: `labels`, or the label column. Raises ValueError without them."""
+    """Returns the labels of padded rows: `labels`, or the label column. Raises ValueError without them."""
     for name in ("labels", str(collator.label_column)):
         if name in tokenized:
             return tokenized[name]
@@ -101,7 +101,7 @@ def given_labels(collator: Collator, tokenized: Batch) -> Any:
 
 
 def sample_numbers(labelled: FlatSamples) -> torch.Tensor:
-    """The numbers of the samples in their set [D], -1 for fillers."""
+    """Returns the numbers of the samples in their set [D], -1 for fillers."""
     samples = labelled["samples"]
     return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
 
@@ -153,13 +153,13 @@ class LabelCollator(FlatCollator):
             self.class_weights = np.array(weights, np.float64)
 
     def weights_of(self, labels: NDArray[np.int64]) -> float:
-        """The sum of the weights of targets [M], all of which are labels."""
+        """Returns the sum of the weights of targets [M], all of which are labels."""
         if self.class_weights is None or self.problem_type == MULTI:
             return float(len(labels))
         return float(self.class_weights[labels].sum())
 
     def loss_of(self, pretrained: PreTrainedModel) -> LabelLoss | None:
-        """The loss of training; None for the plain one. Raises ValueError for R-Drop without dropout."""
+        """Returns the loss of training; None for the plain one. Raises ValueError for R-Drop without dropout."""
         if not self.adds_to_loss:
             return None
         chosen = self.options

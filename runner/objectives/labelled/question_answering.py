@@ -60,11 +60,11 @@ class QuestionAnsweringCollator(FlatCollator):
         self.context_column, self.doc_stride = context_column, doc_stride
 
     def labels_of_column(self, samples: Samples, width: int) -> Batch:
-        """The answers of each sample."""
+        """Returns the answers of each sample."""
         return {str(self.label_column): layout.column_of(samples, str(self.label_column))}
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """The real tokens, their characters in the context, and those of the answer."""
+        """Returns the real tokens, their characters in the context, and those of the answer."""
         if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
             raise ValueError(
                 "question answering needs offset_mapping and token_type_ids (or sequence_ids) of each sample: "
@@ -111,7 +111,7 @@ class QuestionAnsweringCollator(FlatCollator):
         return rows
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of questions: the sum of the weights of the windows."""
+        """Returns the number of questions: the sum of the weights of the windows."""
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:

@@ -47,7 +47,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         self.new_head = self.options.new_head
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """The real tokens with their labels; `labels` may be lists of different lengths."""
+        """Returns the real tokens with their labels; `labels` may be lists of different lengths."""
         labels = finetuning.given_labels(self, tokenized)
         if not isinstance(labels, torch.Tensor):
             labels = label_tensor(labels, [len(row) for row in labels], real.shape[1])
@@ -57,14 +57,14 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         return self.labels_of_tokens(flat, "token_labels", labels.numpy()[real])
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """The label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
+        """Returns the label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
         labels = tokenized["token_labels"]
         if not self.options.label_all_pieces:
             labels = np.where(tokenized["first_pieces"], labels, IGNORED)
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of targets; in training the sum of the weights of their labels."""
+        """Returns the number of targets; in training the sum of the weights of their labels."""
         targets = labelled["labels"][labelled["labels"] != IGNORED]
         return float(len(targets)) if labelled.get("evaluation") else self.weights_of(targets)
 
@@ -114,7 +114,7 @@ class JointTaggingCollator(finetuning.WordLabels):
         """The weight of each column."""
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """The real tokens with their labels; special tokens have none."""
+        """Returns the real tokens with their labels; special tokens have none."""
         flat = super().flat_samples(tokenized, real)
         return self.labels_of_tokens(flat, "tag_labels", flat_column(tokenized, "tag_labels", real))
 
@@ -125,7 +125,7 @@ class JointTaggingCollator(finetuning.WordLabels):
         return {"input_ids": tokenized["input_ids"], "labels": labels, "tag_labels": tags}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """The fields of words; `tag_targets` [M, K], and the number of each column's targets as its denominator."""
+        """Returns the fields of words; `tag_targets` [M, K], and each column's number of targets as denominator."""
         targets = labelled["tag_labels"][labelled["labels"] != IGNORED]
         counts = (targets != IGNORED).sum(0)
         return {
@@ -142,12 +142,12 @@ class JointTaggingCollator(finetuning.WordLabels):
         return super().rows(labelled, places, shape) | {"labels": made}
 
     def settings(self) -> dict[str, object]:
-        """The weights of the columns, and the setting of decoding."""
+        """Returns the weights of the columns, and the setting of decoding."""
         weights = {"column_weights": dict(self.weights)} if self.options.column_weights else {}
         return {"constrained_decoding": self.options.constrained_decoding, **weights}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its heads and the sum of their losses."""
+        """Returns the model with its heads and the sum of their losses."""
         from tiryns.runner.models.finetuning import JointTagger
 
         sizes = {name: len(labels) for name, labels in self.column_labels.items()}

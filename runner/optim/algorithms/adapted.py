@@ -27,7 +27,7 @@ class PlainState(Optimizer):
     """Keys of the state that hold objects, with the attributes that are state."""
 
     def new_object(self, key: str, parameter: Tensor, group: Group) -> object:
-        """The object under this key, as it was before the first step."""
+        """Returns the object under this key, as it was before the first step."""
         raise NotImplementedError
 
     def state_dict(self) -> StateDict:
@@ -52,7 +52,7 @@ class PlainState(Optimizer):
 
 
 def _on(device: torch.device, value: object) -> object:
-    """The value with its tensors copied to a device, their types kept."""
+    """Returns the value with its tensors copied to a device, their types kept."""
     if isinstance(value, Tensor):
         return value.detach().clone().to(device)
     if isinstance(value, list | tuple):
@@ -184,7 +184,7 @@ iterations and that margin, as github.com/KellerJordan/modded-nanogpt has them."
 
 
 def coefficients(num_steps: int) -> list[tuple[float, float, float]]:
-    """The coefficients for a matrix of norm 1, the margin in the first; after five iterations the last repeat."""
+    """Returns the coefficients for a matrix of norm 1, the margin in the first; after five iterations the last repeat."""
     a, b, c = POLAR_EXPRESS[0]
     first = (a / MARGIN, b / MARGIN**3, c / MARGIN**5)
     return [first, *POLAR_EXPRESS[1:num_steps]]

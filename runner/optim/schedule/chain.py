@@ -26,7 +26,7 @@ class ScheduleChain:
         self.timeline, self.schedules, self.scales = timeline, schedules, scales
 
     def factor(self, step: int) -> float:
-        """The factor of the run's base rate at this step (0 is the first)."""
+        """Returns the factor of the run's base rate at this step (0 is the first)."""
         at = self.timeline.at(step)
         return self.scales[at] * self.schedules[at].factor(self.timeline.inside(step))
 
@@ -41,11 +41,11 @@ class ScheduleChain:
         return found
 
     def name_at(self, step: int) -> str:
-        """The name of the run's phase that a step is in."""
+        """Returns the name of the run's phase that a step is in."""
         return self.timeline.names[self.timeline.at(step)]
 
     def describe(self) -> str:
-        """The parts in words, phase by phase."""
+        """Returns the parts in words, phase by phase."""
         return "; ".join(
             f"{name}: {schedule.describe() or 'constant'}"
             + (f", at {scale:g} of the rate" if scale != 1 else "")
@@ -59,7 +59,7 @@ Schedule = ThreePhaseSchedule | ScheduleChain
 def schedule_of(
     settings: Settings, max_steps: int | None, phases: Sequence[RunPhase] = (), lr: float | None = None
 ) -> Schedule:
-    """The schedule of a run from the settings of `scheduler`: one, or that of its phases where one has its own.
+    """Returns the schedule of a run from the settings of `scheduler`: one, or that of its phases where one has its own.
 
     `lr` is the run's own. Of lengths in tokens that are not yet steps the schedule has none. Raises ValueError, with the
     name of the phase, for settings that do not fit.
@@ -87,7 +87,7 @@ def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
 
 
 def merged(settings: Settings, phase: RunPhase) -> Settings:
-    """The settings of a phase's schedule: those of the run with its own.
+    """Returns the settings of a phase's schedule: those of the run with its own.
 
     A length in steps of its own takes the place of the run's in tokens.
     """
@@ -99,7 +99,7 @@ def merged(settings: Settings, phase: RunPhase) -> Settings:
 
 
 def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | None:
-    """The weight decay of each phase in units of the run's, from the settings of `optimizer`; None if none has its own.
+    """Returns the weight decay of each phase in units of the run's, by the settings of `optimizer`; None if all share it.
 
     Decay by `fully_decoupled` is that at the peak rate, and a phase with a rate has its own peak.
     """
@@ -118,7 +118,7 @@ def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | 
 
 
 def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
-    """The timeline of phases whose steps are known."""
+    """Returns the timeline of phases whose steps are known."""
     return Timeline([phase.name for phase in phases], [int(phase.steps or 0) for phase in phases])
 
 

@@ -26,7 +26,7 @@ Steps = int | float
 
 
 def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
-    """The falling shape g(step) of a phase of num_steps (> 0) steps."""
+    """Returns the falling shape g(step) of a phase of num_steps (> 0) steps."""
     if kind == "constant":
         return decay
     if kind == "exponential":
@@ -41,7 +41,7 @@ def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
 
 
 def check_kind(kind: str, where: str) -> str:
-    """The kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
+    """Returns the kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
         raise ValueError(
@@ -52,7 +52,7 @@ def check_kind(kind: str, where: str) -> str:
 
 
 def check_decay(kind: str, decay: float, where: str) -> float:
-    """The decay, if its kind can use it; raises ValueError otherwise."""
+    """Returns the decay, if its kind can use it; raises ValueError otherwise."""
     decay = float(decay)
     lowest_allowed = kind in ("linear", "cosine", "inverse_sqrt")
     if not (0.0 <= decay <= 1.0) or (decay == 0.0 and not lowest_allowed):
@@ -97,7 +97,7 @@ class Phase:
     """The factor a falling phase starts from; the factor a warm-up ends at."""
 
     def factor(self, step: int) -> float:
-        """The factor at a step of the run from the phase's start on; after its end that of its end."""
+        """Returns the factor at a step of the run from the phase's start on; after its end that of its end."""
         inside = step - self.start
         if self.num_steps is not None:
             inside = min(inside, self.num_steps)
@@ -157,7 +157,7 @@ class ThreePhaseSchedule:
 
     @classmethod
     def of(cls, settings: Settings, max_steps: int | None) -> "ThreePhaseSchedule":
-        """The schedule of the settings of `scheduler`; lengths in tokens that are not yet steps have none."""
+        """Returns the schedule of the settings of `scheduler`; lengths in tokens that are not yet steps have none."""
         known = {name: value for name, value in settings.items() if name != "_target_"}
         for tokens, steps in TOKENS.items():
             if known.pop(tokens, None) is not None:
@@ -183,7 +183,7 @@ class ThreePhaseSchedule:
         return training
 
     def describe(self) -> str:
-        """The phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
+        """Returns the phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
         return ", ".join(f"{phase.name} {_long(phase.num_steps)} ({phase.kind})" for phase in self.phases)
 
     @property
@@ -192,7 +192,7 @@ class ThreePhaseSchedule:
         return self.phases[-1].end if self.phases else 0
 
     def factor(self, step: int) -> float:
-        """The factor of the base rate at this step (0 is the first)."""
+        """Returns the factor of the base rate at this step (0 is the first)."""
         if step < 0:
             raise ValueError(f"step={step}: the first step is 0.")
         if not self.phases:
@@ -202,7 +202,7 @@ class ThreePhaseSchedule:
 
 
 def _chain(*phases: tuple[Literal["warmup", "training", "cooldown"], str, int | None, float]) -> list[Phase]:
-    """The phases that have steps, each starting at the step and the factor where the one before ended."""
+    """Returns the phases that have steps, each starting at the step and the factor where the one before ended."""
     chain: list[Phase] = []
     start, level = 0, 1.0
     for name, chosen, num_steps, decay in phases:

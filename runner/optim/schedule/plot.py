@@ -11,7 +11,7 @@ NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 
 def drawn(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
-    """The rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
+    """Returns the rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
     return in_characters(numbers(schedule, max_steps, base_lr))
 
 
@@ -40,7 +40,7 @@ def numbers(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> dict[st
 
 
 def in_characters(found: Mapping[str, Any]) -> list[str]:
-    """The `numbers` of a schedule in lines: a picture, and a line for each phase."""
+    """Returns the `numbers` of a schedule in lines: a picture, and a line for each phase."""
     rates, height = [each["lr"] for each in found["rates"]], 10
     top = max(rates) or 1.0
     eighths = [round(rate / top * height * 8) for rate in rates]

@@ -111,7 +111,7 @@ class InverseSqrtScheduler(ClosedFormScheduler):
         super().__init__(optimizer, self.lr_lambda, last_epoch)
 
     def lr_lambda(self, current_step: int) -> float:
-        """The factor of the base rate at a step (0 is the first)."""
+        """Returns the factor of the base rate at a step (0 is the first)."""
         return curve("inverse_sqrt", current_step, self.cooldown_steps, 0.0)
 
 
@@ -130,7 +130,7 @@ def get_scheduler(
     warmup_tokens: float | None = None,
     cooldown_tokens: float | None = None,
 ) -> ThreePhaseScheduler:
-    """The three-phase schedule on an optimizer; step it once per optimizer step.
+    """Returns the three-phase schedule on an optimizer; step it once per optimizer step.
 
     Steps are numbers or fractions of max_steps. Decays are factors of the peak (that of cosine too), those of exponential
     phases per step; each phase starts where the one before ended. A run has turned tokens into steps before. Raises

@@ -30,7 +30,7 @@ def draws_means(compared: Comparison) -> bool:
 
 
 def colours_of(compared: Comparison) -> dict[int, int]:
-    """The number of the colour of each setting that is drawn; of means those of the best settings."""
+    """Returns the number of the colour of each setting that is drawn; of means those of the best settings."""
     drawn = list(range(len(compared.settings)))
     if draws_means(compared):
         ranked = [i for kind in compared.kinds for i in compared.order(kind)]
@@ -99,7 +99,7 @@ def _of_settings(compared: Comparison, key: str) -> list[Line]:
 
 
 def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
-    """The mean at the steps that all have, with standard deviations; the first alone where they share none."""
+    """Returns the mean at the steps that all have, with standard deviations; the first alone where they share none."""
     if len(several) == 1:
         return several[0], None
     last = [dict(zip(each.steps.tolist(), each.values.tolist(), strict=True)) for each in several]
@@ -133,7 +133,7 @@ def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[di
 
 
 def setting_charts(compared: Comparison) -> list[Chart]:
-    """The figure against each numeric setting that varies.
+    """Returns the figure against each numeric setting that varies.
 
     Of a lone one: means, and a band of a standard deviation over seeds, in a line for each combination of the other
     settings. Of several: a chart each, with a point for the mean of each setting.
@@ -183,7 +183,7 @@ def _ticks(known: list[float]) -> dict[float, float]:
 
 
 def _numbers(settings: Sequence[Setting], name: str) -> list[float]:
-    """The values of a setting in ascending order; none where one is no number."""
+    """Returns the values of a setting in ascending order; none where one is no number."""
     try:
         found = sorted({float(each.values[name]) for each in settings})
     except ValueError:

@@ -57,7 +57,7 @@ class Goal(NamedTuple):
 
 
 def goal_of(runs: Sequence[Run]) -> Goal:
-    """The figure to rank by: that of the held-out fold, the objective, else the first validation or the training loss."""
+    """Returns the figure to rank by: the held-out fold's, the objective, else the first validation or training loss."""
     keys = keys_of(runs)
     monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
     held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
@@ -98,7 +98,7 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
 
 
 def keys_of(runs: Sequence[Run]) -> list[str]:
-    """The names of all figures that are logged."""
+    """Returns the names of all figures that are logged."""
     return list(dict.fromkeys(key for run in runs for key in [*run.series, *run.results]))
 
 
@@ -114,12 +114,12 @@ def inputs_of(run: Run) -> Manifest:
 
 
 def objective_of(run: Run) -> str:
-    """The name of the objective's class."""
+    """Returns the name of the objective's class."""
     return str(run.settings.get("objective._target_")).rpartition(".")[2]
 
 
 def suite_of(run: Run) -> Settings:
-    """The suite that a run's weights are measured with, and its overrides."""
+    """Returns the suite that a run's weights are measured with, and its overrides."""
     return {name: run.settings.get(f"callback.suite.{name}") for name in ("suite", "overrides")}
 
 
@@ -130,7 +130,7 @@ def validation_of(run: Run) -> Settings:
 
 
 def evaluated_on(run: Run, name: str) -> object:
-    """The fingerprint of a validation set; by the settings of the data where the run has none."""
+    """Returns the fingerprint of a validation set; by the settings of the data where the run has none."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
     if name == "mixture" and sets and shares:  # the mean of its sources' sets, weighted by their shares
@@ -147,7 +147,7 @@ def texts_of(run: Run) -> Settings:
 
 
 def data_of(run: Run) -> Settings:
-    """The settings of the data that is measured: not those of execution, the fold, and what is not trained on."""
+    """Returns the settings of the data that is measured: not those of execution, the fold, and what is not trained on."""
     names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 

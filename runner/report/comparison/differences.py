@@ -65,7 +65,7 @@ def is_execution(run: Run, name: str) -> bool:
 
 
 def differences(runs: Sequence[Run]) -> Differences:
-    """The settings in which runs differ, by their configs and else by their overrides."""
+    """Returns the settings in which runs differ, by their configs and else by their overrides."""
     apart = contents(runs)
     keys: list[Hashable] = [frozenset(content.items()) for content in apart]
     words = [frozenset((n, v) for n, v in run.override_values.items() if _counts(run, n)) for run in runs]
@@ -107,12 +107,12 @@ def few_digits(texts: Collection[str]) -> dict[str, str]:
 
 
 def seed_of(run: Run) -> int | None:
-    """The seed of a run; None where neither config nor overrides tell it."""
+    """Returns the seed of a run; None where neither config nor overrides tell it."""
     return _whole_number(run, "seed")
 
 
 def fold_of(run: Run) -> int | None:
-    """The fold that a run has left out of its training, from 1 on; None where it has trained on all."""
+    """Returns the fold that a run has left out of its training, from 1 on; None where it has trained on all."""
     return _whole_number(run, FOLD)
 
 
@@ -155,7 +155,7 @@ def _counts(run: Run, name: str) -> bool:
 
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """The settings of each run that differ between the configs, those that follow the seed by its name."""
+    """Returns the settings of each run that differ between the configs, those that follow the seed by its name."""
     configs = []
     for run in runs:  # with overrides of what the config lacks, where there is one
         groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
@@ -177,7 +177,7 @@ def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hashable]) -> list[str]:
-    """The names to show: those of the commands that make a difference, and others that tell settings apart."""
+    """Returns the names to show: those of the commands that make a difference, and others that tell settings apart."""
     given = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
     names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
     others = dict.fromkeys(name for content in contents for name in content)

@@ -37,7 +37,7 @@ class Joined(NamedTuple):
     """Those of all predictions together; none where a fold is missing."""
 
     def rows(self) -> Iterator[PredictionRow]:
-        """The predictions of all folds, as in a run, with the `fold`."""
+        """Yields the predictions of all folds, as in a run, with the `fold`."""
         for fold, run in self.runs.items():
             with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
                 rows = (row for row in map(json.loads, lines) if row.get("set") == TEST)
@@ -45,7 +45,7 @@ class Joined(NamedTuple):
 
 
 def joined_folds(compared: Comparison) -> list[Joined]:
-    """The folds of each setting and seed; none where runs have no folds."""
+    """Returns the folds of each setting and seed; none where runs have no folds."""
     groups: dict[tuple[int, int | None], dict[int, Run]] = {}
     own = compared.differences
     for i, (run, seed, fold) in enumerate(zip(compared.runs, own.seeds, own.folds, strict=True)):

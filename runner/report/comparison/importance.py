@@ -21,7 +21,7 @@ class Importance(NamedTuple):
 
 
 def variance_explained(compared: Comparison) -> Importance | None:
-    """The share of the variance of the figure that each setting explains alone (eta squared of a one-way ANOVA).
+    """Returns the share of the variance of the figure that each setting explains alone (eta squared of a one-way ANOVA).
 
     It is the sum of squares between the means of its values, over the total of all runs. A setting of L values without
     effect has (L - 1) / (N - 1) of it by luck, the mean over all ways to deal the figures out to N runs. None where fewer

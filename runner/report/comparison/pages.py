@@ -54,7 +54,7 @@ def write_comparison(
 
 
 def _best(compared: Comparison) -> list[Part]:
-    """The best setting, in figures and in sentences, with the command of its first run."""
+    """Returns the best setting, in figures and in sentences, with the command of its first run."""
     if not compared.best:
         return [page.part("problem", text="No run has logged a loss yet.")]
     tiles = []
@@ -84,7 +84,7 @@ def _best(compared: Comparison) -> list[Part]:
 
 
 def _command(run: Run, has_folds: bool, of_best: str) -> Part:
-    """The command of a run; of a fold that of its setting, which leaves no fold out."""
+    """Returns the command of a run; of a fold that of its setting, which leaves no fold out."""
     if not has_folds:
         return page.command(run.command, f"A command{of_best}")
     try:
@@ -97,7 +97,7 @@ def _command(run: Run, has_folds: bool, of_best: str) -> Part:
 
 
 def _again(compared: Comparison, folder: Path) -> Part:
-    """The command that runs the jobs of a sweep again that are not done; nothing where all are, or elsewhere."""
+    """Returns the command that runs the jobs of a sweep again that are not done; nothing where all are, or elsewhere."""
     if not read_sweep(folder) or not any(run.failure for run in compared.runs):
         return {}
     words = [f"resume={typed_path(folder)}", *words_to_repeat(folder)]
@@ -105,7 +105,7 @@ def _again(compared: Comparison, folder: Path) -> Part:
 
 
 def _settings(compared: Comparison) -> Part:
-    """The table of settings; nothing where each has one run, or where there is one."""
+    """Returns the table of settings; nothing where each has one run, or where there is one."""
     if not compared.has_seeds or len(compared.settings) == 1:
         return {}
     heads, rows, numbers = compared.setting_rows()
@@ -127,7 +127,7 @@ def _importance(found: Importance | None) -> list[Part]:
 
 
 def _runs(compared: Comparison, folder: Path) -> Part:
-    """The table of runs: pointing at a row lights up its curve, or that of its setting."""
+    """Returns the table of runs: pointing at a row lights up its curve, or that of its setting."""
     keys, rows = compared.run_rows()
     heads = {key: in_words(title.lower()) for key, title in titles_of(compared.columns()).items()}
     heads[compared.goal.key] = compared.goal.title
@@ -148,7 +148,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
 
 
 def _parent(compared: Comparison, branch: Branch, folder: Path) -> Part:
-    """The run that another one branched from, as a link where it is on the page."""
+    """Returns the run that another one branched from, as a link where it is on the page."""
     known = next((each for each in compared.runs if each.path.resolve() == branch.parent), None)
     if known is None:
         return {"text": str(branch)}
@@ -163,12 +163,12 @@ def _link(run: Run, folder: Path) -> Part:
 
 
 def _mark(is_best: bool, name: str, number: int | None) -> Part:
-    """The marks of a row: whether it is of the best setting, and which curves it lights up."""
+    """Returns the marks of a row: whether it is of the best setting, and which curves it lights up."""
     return {**({"class": "best"} if is_best else {}), **({} if number is None else {name: number})}
 
 
 def _curves(compared: Comparison) -> list[Part]:
-    """The curves with one legend, and a line that says where not all are drawn."""
+    """Returns the curves with one legend, and a line that says where not all are drawn."""
     colours, count = colours_of(compared), len(compared.settings)
     names = {
         colour: compared.settings[number].label

@@ -113,24 +113,24 @@ class Comparison:
         return label_of({n: v for n, v in own.shown.items() if len({o[n] for o in beside}) > 1}) or own.label
 
     def names(self, numbers: Sequence[int], most: int = 3) -> str:
-        """The names of settings, of many the first ones and how many there are."""
+        """Returns the names of settings, of many the first ones and how many there are."""
         more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
         return ", ".join(self.name(number) for number in numbers[:most]) + more
 
     def order(self, kind: int | None = None) -> list[int]:
-        """The settings that have a figure, of a kind or of any, the best first; those with a failed run come last."""
+        """Returns the settings that have a figure, of a kind or of any, the best first; failed ones last."""
         sign = -1 if self.goal.larger_is_better else 1
         have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
         return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].spread.mean or 0.0)))
 
     def _equal(self, kind: int) -> list[int]:
-        """The best setting of a kind, and those whose mean is the same to the last digit."""
+        """Returns the best setting of a kind, and those whose mean is the same to the last digit."""
         means = {number: self.settings[number].spread.mean for number in self.order(kind)}
         return [number for number, mean in means.items() if mean == next(iter(means.values()))]
 
     def columns(self) -> list[str]:
-        """The figures in the tables, that which ranks first."""
+        """Returns the figures in the tables, that which ranks first."""
         keys = [
             key for key in comparable.keys_of(self.runs) if key.startswith("val/") or comparable.is_test(key)
         ]
@@ -143,7 +143,7 @@ class Comparison:
         ]
 
     def run_rows(self, in_full: bool = False) -> Cells:
-        """The table of runs: the figure that ranks, settings, in few digits if not `in_full`, and all other figures."""
+        """Returns the table of runs: ranking figure, settings, in few digits unless `in_full`, and all other figures."""
         shown = self.differences
         columns, names = self.columns(), list(shown.values[0])
         settings = shown.values if in_full else shown.shown
@@ -162,7 +162,7 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """The table of settings, the best first; states of runs rank one without a figure; their numbers beside it."""
+        """Returns the table of settings, the best first; states of runs rank one without a figure; their numbers beside it."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
@@ -183,11 +183,11 @@ class Comparison:
         return heads, rows, ranked
 
     def best_runs(self) -> set[int]:
-        """The positions of the runs of the best settings."""
+        """Returns the positions of the runs of the best settings."""
         return {run for i in self.best for run in self.settings[i].runs}
 
     def _grouped(self, kinds: dict[int, int]) -> list[Setting]:
-        """The settings in the order of their first runs; of one that is measured in two ways, one of each."""
+        """Returns the settings in the order of their first runs; of one that is measured in two ways, one of each."""
         groups: dict[tuple[int, int | None], list[int]] = {}
         own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
         of_setting = {n: [kinds[i] for i in own if own[i] == n and i in kinds] for n in own.values()}
@@ -214,7 +214,7 @@ class Comparison:
         return {replicate: statistics.mean(values) for replicate, values in same.items()}
 
     def _sentence(self, kind: int) -> tuple[str, str]:
-        """The best setting of a kind and what it rests on; and whether it may be luck."""
+        """Returns the best setting of a kind and what it rests on; and whether it may be luck."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
         count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.4g}"
@@ -245,7 +245,7 @@ class Comparison:
 
 
 def _ranked_by(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], list[str]]:
-    """The figure to rank by, the kind of each run that has it, and a sentence where runs cannot be compared by it.
+    """Returns the figure to rank by, the kind of each run that has it, and a sentence if runs cannot be compared by it.
 
     Runs that are not done count only where none is.
     """

@@ -23,12 +23,12 @@ Content = dict[str, Any]
 
 
 def read_suite_results(folder: Path) -> Content:
-    """The content of `suite.json`; empty where there is none."""
+    """Returns the content of `suite.json`; empty where there is none."""
     return read_json(folder / SUITE, {})
 
 
 def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:
-    """The mean of the named figures in a run's results, and what they were measured on: `test`, `validation` or nothing.
+    """Returns the mean of the named figures in a run's results, and their set: `test`, `validation` or nothing.
 
     A name is a whole key, or the last part of keys such as `test/easy/accuracy`: of the first of the `stages` (`test`,
     `val`) that has it, the mean over its sets.
@@ -60,7 +60,7 @@ def _is_of(key: str, stage: str, name: str) -> bool:
 
 
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
-    """The mean of the tasks' means, from the figures of each task's seeds.
+    """Returns the mean of the tasks' means, from the figures of each task's seeds.
 
     `deviation` is that of the mean with one seed of each task. The interval knows of the seeds alone: tasks are taken as
     independent, each with a variance of its own (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
@@ -79,7 +79,7 @@ def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
 
 
 def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
-    """The content of `suite.json`: what is noted of the `suite`, a row for each model, and the best of each column.
+    """Returns the content of `suite.json`: what the `suite` notes, a row for each model, and the best of each column.
 
     `cells` have by model and task `figures` by seed (None where no setting has all), and more, which is kept.
     """
@@ -107,7 +107,7 @@ def setting_text(setting: Mapping[str, str] | None) -> str:
 
 
 def cells_of(row: Content) -> dict[str, Content]:
-    """The cells of a model's row by column: the means first, then the tasks."""
+    """Returns the cells of a model's row by column: the means first, then the tasks."""
     return {**row["summary"], **row["tasks"]}
 
 

@@ -67,7 +67,7 @@ def suite_rows(content: Content) -> Cells:
 
 
 def best_rows(content: Content) -> set[int]:
-    """The rows of the models with the best means, by the first column."""
+    """Returns the rows of the models with the best means, by the first column."""
     best = content["best"].get(next(iter(content["summary"])))
     return {i for i, row in enumerate(content["models"]) if best and row["model"] == best["model"]}
 

@@ -112,7 +112,7 @@ def failures_as_json(words: Sequence[str]) -> Iterator[None]:
 
 
 def failure_of(error: BaseException, message: str, words: Sequence[str] = ()) -> Failure:
-    """The failure of the command `words` that ended with an error, or with a SystemExit that an error led to."""
+    """Returns the failure of the command `words` that ended with an error, or with a SystemExit that an error led to."""
     from tiryns.runner.run.errors import causes
     from tiryns.runner.run.redaction import redacted
 
@@ -128,7 +128,7 @@ def _print(failure: Failure) -> None:
 
 
 def _code(chain: list[BaseException], message: str) -> str:
-    """The code of an error with its causes: that of the first whose class tells, or whose package does."""
+    """Returns the code of an error with its causes: that of the first whose class tells, or whose package does."""
     from tiryns.runner.run.errors import Diverged, TrainingFailure, explain, is_of_hydra
 
     kinds = (
@@ -179,7 +179,7 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
 
 
 def _retyped(words: list[str], meant: str, message: str) -> str | None:
-    """The command with the word that was meant, in the place of the most similar one that the message names."""
+    """Returns the command with the word that was meant, in the place of the most similar one that the message names."""
     pieces = [(i, part) for i, word in enumerate(words) for part in {word, *re.split("[=,]", word)}]
     known = {part: i for i, part in pieces if part and part != meant and part in message}
     if not (close := difflib.get_close_matches(meant, known, n=1, cutoff=0.5)):

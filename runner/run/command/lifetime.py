@@ -119,7 +119,7 @@ def tells_rank(name: str) -> bool:
 
 
 def same_modules() -> list[str]:
-    """The flag with which a new `python -m` finds modules where this process does: in the working folder, or not there.
+    """Returns the flag with which a new `python -m` finds modules where this process does: in the working folder or not.
 
     What lies beside a user's own configs, such as `datasets.py`, must not come before a library in the ranks alone.
     """

@@ -50,7 +50,7 @@ _NOISE = (
 
 
 def message_of(composing: Sequence[BaseException]) -> str:
-    """The message for Hydra's and OmegaConf's errors of one command, the outermost first."""
+    """Returns the message for Hydra's and OmegaConf's errors of one command, the outermost first."""
     every = (line.strip() for error in composing for line in str(error).splitlines())
     lines = dict.fromkeys(
         line for line in every if line and "$VALUE" not in line and not line.startswith(_NOISE)
@@ -133,7 +133,7 @@ def _other_key(found: Found, _: Errors) -> str:
 
 
 def _foreign_key(found: Found, composing: Errors) -> str:
-    """The message for a recipe's setting that another option of its group has; nothing where none has."""
+    """Returns the message for a recipe's setting that another option of its group has; nothing where none has."""
     recipe, name, kind = found.groups()
     key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
     group = key.partition(".")[0]

@@ -60,7 +60,7 @@ def write_rows(
 
 
 def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str, object]]:
-    """The rows with the columns of the first one, in its order."""
+    """Yields the rows with the columns of the first one, in its order."""
     columns: list[str] | None = None
     for row in rows:
         columns = columns or [*row]

@@ -36,13 +36,13 @@ _is_trusted: Callable[[str], bool] | None = None
 
 
 def command_line() -> str:
-    """The command as typed, quoted for a shell, without the values of secret settings."""
+    """Returns the command as typed, quoted for a shell, without the values of secret settings."""
     words = [f"{word.partition('=')[0]}={HIDDEN}" if _holds_secret(word) else word for word in sys.argv[1:]]
     return f"tiryns {shlex.join(words)}".strip()
 
 
 def flags(words: Sequence[str] | None = None) -> list[str]:
-    """The words of a command (this one by default) for the place of configs, such as `--config-dir FOLDER`."""
+    """Returns the words of a command (this one by default) for the place of configs, such as `--config-dir FOLDER`."""
     words = sys.argv[1:] if words is None else words
     long = [word for word in words if word.startswith(CONFIG_FLAGS) and "=" in word]
     pairs = [words[i : i + 2] for i, word in enumerate(words) if word in CONFIG_FLAGS]
@@ -50,7 +50,7 @@ def flags(words: Sequence[str] | None = None) -> list[str]:
 
 
 def public_overrides(overrides: list[str]) -> list[str]:
-    """The overrides of the run itself, without `resume`, `hydra.*` and secrets."""
+    """Returns the overrides of the run itself, without `resume`, `hydra.*` and secrets."""
     left_out = ("resume=", "hydra.", "hydra/")
     return [
         redacted(word)
@@ -60,7 +60,7 @@ def public_overrides(overrides: list[str]) -> list[str]:
 
 
 def typed_overrides(hydra: Any) -> list[str]:
-    """The overrides of a job as typed: `${...}` stays, to be resolved again where they are used."""
+    """Returns the overrides of a job as typed: `${...}` stays, to be resolved again where they are used."""
     words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
     return list(map(str, words))
 
@@ -147,7 +147,7 @@ def seal_of(words: list[Any]) -> str | None:
 
 
 def _own_key(file: Path) -> bytes:
-    """The key in a file that this user has made; a whole new one where there is none, in the place of a damaged one."""
+    """Returns the key in a file that this user has made; else a new one in the place of none or a damaged one."""
     if not (key := _key_in(file)):
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.with_suffix(".lock")):
@@ -161,7 +161,7 @@ def _own_key(file: Path) -> bytes:
 
 
 def _key_in(file: Path) -> bytes:
-    """The key in a file; empty where it is missing, damaged, or was put there by somebody else."""
+    """Returns the key in a file; empty where it is missing, damaged, or was put there by somebody else."""
     if not file.is_file() or file.lstat().st_uid != os.getuid() or file.is_symlink():
         return b""
     key = file.read_bytes()

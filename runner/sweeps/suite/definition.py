@@ -33,7 +33,7 @@ BY_CALLBACK = ("model", "seeds", "resume", "outputs", "suite", "hydra.sweep.dir"
 def load_suite(
     name: str, loader: ConfigLoader, data: str | None = None, source: str | None = None
 ) -> fields.Suite:
-    """The suite of a name or file; raises ValueError for what is wrong in it, FileNotFoundError where there is none."""
+    """Returns the suite of a name or file; raises ValueError if it is wrong, FileNotFoundError where there is none."""
     return fields.read_suite(name, _content(name, loader), data, source)
 
 
@@ -77,7 +77,7 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
-    """The suite with these tasks alone; raises ValueError for an unknown one, and for one that starts from another."""
+    """Returns the suite with these tasks alone; raises ValueError for unknown ones and those that start from another."""
     for name in names:
         if name not in suite.tasks:
             known = ", ".join(suite.tasks) + suggest(name, suite.tasks)
@@ -91,7 +91,7 @@ def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
 
 
 def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
-    """The suite with what was typed beside it: one value counts in every job, several are a grid, or the seeds."""
+    """Returns the suite with what was typed beside it: one value counts in every job, several are a grid or seeds."""
     tasks = dict(suite.tasks)
     for override in typed:
         key, several = override.get_key_element(), override.is_sweep_override()

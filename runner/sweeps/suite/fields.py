@@ -61,7 +61,7 @@ class Suite:
 
 
 def read_suite(name: str, content: Any, data: str | None = None, source: str | None = None) -> Suite:
-    """The suite with these fields; raises ValueError with the suite, the task and the field of what is wrong."""
+    """Returns the suite with these fields; raises ValueError with the suite, the task and the field of what is wrong."""
     where = f"suite {name}"
     check_mapping(where, content, (*OF_SUITES, *SHARED))
     given = content.get("tasks")

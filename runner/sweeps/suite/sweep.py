@@ -157,7 +157,7 @@ class SuiteSweep(JobSweeper):
                         raise ValueError(f"{of}: {' '.join(problem.split())}")
 
     def _next_stage(self) -> list[Place]:
-        """The jobs that can be run now and were not looked at yet."""
+        """Returns the jobs that can be run now and were not looked at yet."""
         wanted = []
         for model in self.models:
             for task in self.suite.tasks.values():
@@ -179,7 +179,7 @@ class SuiteSweep(JobSweeper):
             self.launch(waiting)
 
     def _words(self, of: Place, start: str = "") -> list[str]:
-        """The overrides of a job; `start` is the run that it starts from, without it that which was chosen."""
+        """Returns the overrides of a job; `start` is the run that it starts from, without it that which was chosen."""
         task = self.suite.tasks[of.task]
         model, own = self.models[of.model], list(task.overrides)
         if task.start_from:
@@ -189,7 +189,7 @@ class SuiteSweep(JobSweeper):
         return last_of_each([*model, *own, *task.settings[of.setting], f"seed={task.seeds[of.seed]}"])
 
     def _chosen_run(self, model: str, task: str) -> Path | None:
-        """The run of the first seed of the setting that was chosen for a task; None where none is yet."""
+        """Returns the run of the first seed of the setting that was chosen for a task; None where none is yet."""
         chosen = self._standing(model, self.suite.tasks[task]).chosen
         return None if chosen is None else self.jobs[Place(model, task, chosen, 0)].folder.path.resolve()
 
@@ -267,7 +267,7 @@ class SuiteSweep(JobSweeper):
 
 
 def _choosing(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The figures that choose a setting, and the stages that have them; those that are reported where there is one."""
+    """Returns the figures that choose a setting, and the stages that have them; the reported ones if there is one."""
     return (task.chosen_by, ("val",)) if len(task.settings) > 1 else (task.metric, ("test", "val"))
 
 

@@ -35,20 +35,20 @@ class AutoModelForMultipleChoice:
 
     @classmethod
     def of(cls, config: PretrainedConfig) -> Any:
-        """The class of transformers that loads and builds models of a config."""
+        """Returns the class of transformers that loads and builds models of a config."""
         own = cls.__name__ in (getattr(config, "auto_map", None) or {})
         known = own or type(config) in MODEL_FOR_MULTIPLE_CHOICE_MAPPING
         return transformers.AutoModelForMultipleChoice if known else AutoModelForSequenceClassification
 
     @classmethod
     def from_config(cls, config: PretrainedConfig, **options: object) -> PreTrainedModel:
-        """The model with random weights."""
+        """Returns the model with random weights."""
         model: PreTrainedModel = cls.of(config).from_config(config, **options)
         return model
 
     @classmethod
     def from_pretrained(cls, path: str, **options: object) -> Any:
-        """The model with its weights, as transformers loads it."""
+        """Returns the model with its weights, as transformers loads it."""
         return cls.of(from_pretrained(AutoConfig, path)).from_pretrained(path, **options)
 
 
@@ -126,7 +126,7 @@ class MultipleChoiceCollator(RankingCollator):
         return np.where(right < 0, np.nan, positions(counts) == right)
 
     def model_arguments(self) -> dict[str, object]:
-        """The head, of transformers' own for multiple choice where the architecture has one."""
+        """Returns the head, of transformers' own for multiple choice where the architecture has one."""
         return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:

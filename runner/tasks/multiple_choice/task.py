@@ -69,14 +69,14 @@ class MultipleChoiceReader(ListReader):
         )
 
     def labels(self, examples: list[Candidates]) -> NDArray[np.int64]:
-        """The number of the choice that is right [E], from 0; -100 for unknown."""
+        """Returns the number of the choice that is right [E], from 0; -100 for unknown."""
         return np.array(list(map(self.target, examples)), dtype=np.int64)
 
     def strata(self, examples: list[Candidates]) -> list[str]:
         return [str(self.target(e)) for e in examples]
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of guessing, and of always taking the place that is most often right."""
+        """Returns the accuracy of guessing, and of always taking the place that is most often right."""
         assert isinstance(sequences, ListSequences)
         known = sequences.counts[sequences.labels != UNLABELLED]
         chance = {"chance_accuracy": float((1 / known).mean())} if len(known) else {}
@@ -87,7 +87,7 @@ class MultipleChoiceReader(ListReader):
         return {"labels": f"the {self.told_by} of the choice{from_one}"}
 
     def target(self, example: Candidates) -> int:
-        """The number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
+        """Returns the number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
         if example.label is None:
             return UNLABELLED
         if (found := self._place(example)) is None:
@@ -97,7 +97,7 @@ class MultipleChoiceReader(ListReader):
         return found
 
     def _place(self, example: Candidates) -> int | None:
-        """The number of the choice that the label tells, from 0; None where it is none."""
+        """Returns the number of the choice that the label tells, from 0; None where it is none."""
         if self.told_by == "number":
             place = (_number(example.label) or 0) - self.first
             known = _number(example.label) is not None and 0 <= place < len(example.candidates)
@@ -120,7 +120,7 @@ class ChoicePredictions(OfLabels[ListSequences]):
     kind, monitor = "multiple_choice", "accuracy"
 
     def num_labels(self) -> int:
-        """The choices of the example that has the most."""
+        """Returns the choices of the example that has the most."""
         return int(self.sequences.counts.max(initial=1))
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -163,5 +163,5 @@ class MultipleChoice(Task):
         return {"told_by": "number", "first": 0}
 
     def load(self, path: str) -> PreTrainedModel:
-        """The trained model of a folder, also of an architecture without a class for multiple choice."""
+        """Returns the trained model of a folder, also of an architecture without a class for multiple choice."""
         return load_trained(AutoModelForMultipleChoice, path)

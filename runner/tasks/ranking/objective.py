@@ -37,14 +37,14 @@ from tiryns.runner.widening import widened
 
 
 def listwise(scores: Tensor, grades: Tensor) -> Tensor:
-    """The cross-entropy of each list [E, C]."""
+    """Returns the cross-entropy of each list [E, C]."""
     mass = grades.nan_to_num(0.0)
     shares = mass / mass.sum(-1, keepdim=True).clamp_min(torch.finfo(mass.dtype).tiny)
     return -shares * scores.log_softmax(-1).masked_fill(shares == 0, 0.0)
 
 
 def pointwise(scores: Tensor, grades: Tensor) -> Tensor:
-    """The binary cross-entropy of each candidate [E, C]."""
+    """Returns the binary cross-entropy of each candidate [E, C]."""
     targets, unknown = grades.nan_to_num(0.0).clamp_max(1.0), grades.isnan()
     known = scores.masked_fill(unknown, 0.0)
     losses = functional.binary_cross_entropy_with_logits(known, targets, reduction="none")
@@ -52,12 +52,12 @@ def pointwise(scores: Tensor, grades: Tensor) -> Tensor:
 
 
 def ranknet(scores: Tensor, grades: Tensor) -> Tensor:
-    """The logistic loss of each pair [E, C, C]."""
+    """Returns the logistic loss of each pair [E, C, C]."""
     return functional.softplus(-margins(scores, grades)).masked_fill(~ordered(grades), 0.0)
 
 
 def margin(scores: Tensor, grades: Tensor) -> Tensor:
-    """The squared error of each pair's margin [E, C, C]."""
+    """Returns the squared error of each pair's margin [E, C, C]."""
     errors = margins(scores, grades) - margins(grades, grades)
     return errors.square().masked_fill(~ordered(grades), 0.0)
 
@@ -68,7 +68,7 @@ def ordered(grades: Tensor) -> Tensor:
 
 
 def margins(scores: Tensor, grades: Tensor) -> Tensor:
-    """The difference of the scores of each pair [E, C, C], 0 without grades."""
+    """Returns the difference of the scores of each pair [E, C, C], 0 without grades."""
     known = scores.masked_fill(grades.isnan(), 0.0)
     return known[:, :, None] - known[:, None, :]
 
@@ -77,7 +77,7 @@ LOSSES = {loss.__name__: loss for loss in (listwise, ranknet, margin, pointwise)
 
 
 def list_losses(loss: str, scores: Tensor, grades: Tensor) -> Tensor:
-    """The sum of the losses of each list [E].
+    """Returns the sum of the losses of each list [E].
 
     Example:
         >>> scores, grades = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0]])
@@ -111,7 +111,7 @@ class RankingModel(SequenceClassifier):
         return len(micro_batch["choice_places"])
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
-        """The sum of the `loss` over lists with grades, and `logits` [E, C], -inf beyond a list."""
+        """Returns the sum of the `loss` over lists with grades, and `logits` [E, C], -inf beyond a list."""
         grades = micro_batch["grades"]
         scores = widened(self.outputs(micro_batch).logits)[:, 0]
         none = scores.new_full((grades.numel(),), -float("inf"))
@@ -147,12 +147,12 @@ class RankingCollator(finetuning.ExampleLabels):
         self.loss = self.options.loss
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """The `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
+        """Returns the `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
         keys = token_bits(tokenized["keys"], tokenized["num_choices"])
         return super().micro_batch({**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys})
 
     def weight(self, labelled: FlatSamples) -> float:
-        """The number of lists, candidates or pairs that the loss is of."""
+        """Returns the number of lists, candidates or pairs that the loss is of."""
         return float(list_weights(self.loss, self.lists(labelled)[0]).sum())
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
@@ -164,7 +164,7 @@ class RankingCollator(finetuning.ExampleLabels):
         return fields
 
     def lists(self, labelled: FlatSamples) -> tuple[Tensor, NDArray[np.int64]]:
-        """The grades [E, C], NaN beyond a list and where they are not known, and the cell of each candidate [X]."""
+        """Returns the grades [E, C], NaN beyond a list and where they are not known, and each candidate's cell [X]."""
         counts, most = labelled["num_choices"], int(labelled["num_choices"].max())
         cells = ranges(np.arange(len(counts)) * most, counts)
         grades = np.full(len(counts) * most, np.nan, dtype=np.float32)
@@ -172,7 +172,7 @@ class RankingCollator(finetuning.ExampleLabels):
         return torch.from_numpy(grades.reshape(-1, most)), cells
 
     def grades(self, labelled: FlatSamples) -> NDArray[np.number]:
-        """The grade of each candidate [X], NaN for unknown."""
+        """Returns the grade of each candidate [X], NaN for unknown."""
         return labelled["example_labels"]
 
     def head_config(self) -> dict[str, object]:

@@ -46,7 +46,7 @@ class RankingReader(ListReader):
         return pair or super().columns()
 
     def label_names(self) -> tuple[str, ...]:
-        """The column of grades, or of the relevant candidates."""
+        """Returns the column of grades, or of the relevant candidates."""
         return (self.label_column, *([self.pair_column] if self.pair_column else []))
 
     def arranged(self, rows: Rows) -> Rows:
@@ -80,7 +80,7 @@ class RankingReader(ListReader):
         return key, values | {name: [values[name]] for name in own}
 
     def label(self, row: Row, count: int, labelled: bool) -> list[float] | None:
-        """The grades of a row's candidates, 0 or more, above 0 for the relevant ones."""
+        """Returns the grades of a row's candidates, 0 or more, above 0 for the relevant ones."""
         given = of_json(row.values.get(self.label_column))
         some = given if isinstance(given, list) else [] if is_missing(given) else [given]
         if not labelled and (not some or any(map(is_missing, some))):
@@ -104,12 +104,12 @@ class RankingReader(ListReader):
             raise BadRow(where, "no candidate is relevant, expected a grade above 0", "no relevant candidate")
 
     def labels(self, examples: list[Candidates]) -> NDArray[np.float32]:
-        """The grade of each candidate [X]."""
+        """Returns the grade of each candidate [X]."""
         grades = [e.label or [np.nan] * len(e.candidates) for e in examples]
         return np.concatenate([np.empty(0), *grades]).astype(np.float32)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The figures of guessing, which are those of equal scores."""
+        """Returns the figures of guessing, which are those of equal scores."""
         assert isinstance(sequences, ListSequences)
         every = np.split(sequences.labels, np.cumsum(sequences.counts)[:-1])
         known = [grades for grades in every if not np.isnan(grades).any()]
@@ -123,7 +123,7 @@ class RankingPredictions(Predictions[ListSequences]):
     kind, monitor = "ranking", "ndcg_at_10"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The scores [E, C] for C candidates of the set's longest list."""
+        """Returns the scores [E, C] for C candidates of the set's longest list."""
         logits, most = output["logits"].float(), int(self.sequences.counts.max())
         return {"places": micro_batch["samples"], "scores": pad(logits, (0, most - logits.shape[1]))}
 
@@ -134,7 +134,7 @@ class RankingPredictions(Predictions[ListSequences]):
         return [self.scores(i) for i in known], grades
 
     def owners(self) -> NDArray[np.int64]:
-        """The lists whose grades are known."""
+        """Returns the lists whose grades are known."""
         return np.flatnonzero(self.seen & [example.label is not None for example in self.sequences.examples])
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -151,7 +151,7 @@ class RankingPredictions(Predictions[ListSequences]):
             yield {**row, "probability": None, **ranked, **graded}
 
     def scores(self, i: int) -> NDArray[np.float32]:
-        """The scores of the candidates of a list [C]."""
+        """Returns the scores of the candidates of a list [C]."""
         return self.values["scores"][i, : self.sequences.counts[i]]
 
 

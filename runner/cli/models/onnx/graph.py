@@ -57,7 +57,7 @@ class Network(nn.Module):
         self.float().eval()
 
     def forward(self, *rows: Tensor) -> tuple[Tensor, ...]:
-        """The outputs for the inputs, in their orders."""
+        """Returns the outputs for the inputs, in their orders."""
         given = dict(zip(self.inputs, rows, strict=True))
         found = self.pretrained(**given)
         if self.embedding is None:
@@ -68,7 +68,7 @@ class Network(nn.Module):
 
 
 def complete_rows(rows: Mapping[str, Tensor], inputs: tuple[str, ...]) -> list[Tensor]:
-    """The inputs of a graph from the arguments of a model; token types that are not given are 0."""
+    """Returns the inputs of a graph from the arguments of a model; token types that are not given are 0."""
     zeros = torch.zeros_like(rows["input_ids"])
     return [rows.get(name, zeros).long().cpu() for name in inputs]
 
@@ -128,7 +128,7 @@ class Session:
         self.outputs = tuple(one.name for one in self._session.get_outputs())
 
     def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The outputs by name for the arguments of a model; raises ValueError for rows that the graph cannot compute."""
+        """Returns the outputs by name for the arguments of a model; raises ValueError for rows beyond the graph."""
         given = zip(self.inputs, complete_rows(rows, self.inputs), strict=True)
         try:
             found = self._session.run(None, {name: value.numpy() for name, value in given})

@@ -48,7 +48,7 @@ Opened = Labels | LanguageModel
 
 
 def open_for_graph(run: str) -> Opened:
-    """The model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
+    """Returns the model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
     opened = open_model(run)
     known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
     refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
@@ -67,7 +67,7 @@ def open_for_graph(run: str) -> Opened:
 
 
 def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskSequences]:
-    """The test sets of a run by name, then its validation sets; raises ValueError for a run without rows."""
+    """Returns the test sets of a run by name, then its validation sets; raises ValueError for a run without rows."""
     if not (run / "config.yaml").is_file():
         raise ValueError(f"--format onnx measures on a run's rows; {str(run)!r} is none: name a run folder")
     data = make_data(recorded_config(run, allowed), Run(run).status.get("resolved"))
@@ -83,7 +83,7 @@ def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskS
 
 
 def as_documents(sequences: GatheredSequences) -> DocumentSequences:
-    """The sequences of a set of text, each as a document."""
+    """Returns the sequences of a set of text, each as a document."""
     ids, lengths = sequences.gather(np.arange(len(sequences)))
     cut = [ids[start:stop] for start, stop in pairwise(np.cumsum([0, *lengths]))]
     return DocumentSequences(cut, list(range(len(cut))), [0] * len(cut))
@@ -126,7 +126,7 @@ class Agreement:
         """The largest difference so far, relative to the largest output of its micro-batch where that is above 1."""
 
     def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The outputs of the graph by name."""
+        """Returns the outputs of the graph by name."""
         found = self.session(rows)
         with torch.no_grad():
             expected = self.network(*complete_rows(rows, self.network.inputs))
@@ -140,7 +140,7 @@ class Agreement:
 
 
 def paired_intervals(before: Measured[object], after: Measured[object]) -> dict[str, list[float]]:
-    """The 95 % interval of each figure's difference, of the same examples drawn for both."""
+    """Returns the 95 % interval of each figure's difference, of the same examples drawn for both."""
     first, second = before.weighted(), after.weighted()
     if first is None or second is None or first[1] != second[1]:
         return {}

@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     text: str | None = None
 
     def place(self, text: str, unit: str) -> tuple[int, int] | None:
-        """The characters of a text that the offsets mean in a unit; None for offsets beyond it or within a character."""
+        """Returns the characters of a text that the offsets mean in a unit; None beyond it or within a character."""
         start = _character(text, self.start, unit)
         if self.end is not None:
             end = _character(text, self.end, unit)
@@ -50,7 +50,7 @@ class Mark(NamedTuple):
 def offset_units(
     annotated: Iterable[tuple[str, str, Sequence[Mark]]], by_characters: bool = False
 ) -> dict[str, str]:
-    """The unit of each file, by `file_of`, from each row's place, text and annotations; logs units other than characters.
+    """Returns the unit of each file, by `file_of`, from each row's place, text and annotations; logs others.
 
     Annotations with a text of their own decide; where a file has none, those that a unit lets end within a word, or
     beyond the text. The unit that fits most of them is taken; `by_characters` takes characters in spite of them.
@@ -66,7 +66,7 @@ def offset_units(
 
 
 def file_of(where: str) -> str:
-    """The file of a row's place.
+    """Returns the file of a row's place.
 
     Example:
         >>> file_of("zh.json, item 3")
@@ -102,7 +102,7 @@ def _unit(file: str, marks: Sequence[tuple[str, str, Mark]]) -> str:
 
 
 def _character(text: str, offset: int, unit: str) -> int | None:
-    """The number of the character that begins at an offset; None where none does."""
+    """Returns the number of the character that begins at an offset; None where none does."""
     codec, size = _UNITS[unit]
     if offset < 0:
         return None
@@ -127,7 +127,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
-    """The text and the set of labels that settings name, or the only ones with entities; none by older rules.
+    """Returns the text and the set of labels that settings name, or the only ones with entities; none by older rules.
 
     Raises ValueError where there are several of either, and no setting names one.
     """
@@ -145,7 +145,7 @@ def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: La
 
 
 def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict[str, str]) -> str | None:
-    """The given name if there is one, else the only one found."""
+    """Returns the given name if there is one, else the only one found."""
     told = f"Label Studio's tasks have several {what}, {', '.join(sorted(found))}"
     if given in named:
         if len(found) > 1:
@@ -169,7 +169,7 @@ def _is_of(one: Mapping[str, object], text: str | None, texts: Mapping[str, obje
 def task_of(
     where: str, values: Mapping[str, object], text_column: str, chosen: Chosen
 ) -> tuple[str | None, list[object] | None]:
-    """The text of a task, and the entities of its first annotation that was not cancelled, without their attributes.
+    """Returns the text of a task, and the entities of its first annotation not cancelled, without attributes.
 
     None for either that there is not.
     """
@@ -190,7 +190,7 @@ def task_of(
 
 
 def _marked(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """The results of a task's first annotation that was not cancelled which mark an entity."""
+    """Yields the results of a task's first annotation that was not cancelled which mark an entity."""
     results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
     for one in results if isinstance(results, list) else ():
         is_mark = isinstance(one, Mapping) and str(one.get("type", "labels")).endswith("labels")
@@ -199,7 +199,7 @@ def _marked(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
 
 
 def _kept(values: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """The annotations of a task that were not cancelled."""
+    """Returns the annotations of a task that were not cancelled."""
     annotations = values.get("annotations", values.get("completions"))
     listed = annotations if isinstance(annotations, list) else []
     return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]

@@ -42,7 +42,7 @@ class TaggedSentence(NamedTuple):
         return self.sentence.where
 
     def of_column(self, name: str) -> Sentence:
-        """The sentence with the labels of one column; without labels where it has none there."""
+        """Returns the sentence with the labels of one column; without labels where it has none there."""
         return self.sentence._replace(labels=self.labels.get(name))
 
 
@@ -111,7 +111,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         self.frequent: dict[str, dict[str, str]] = {}
 
     def label_names(self) -> tuple[str, ...]:
-        """The columns of the labels, and the one that holds them all once they are read."""
+        """Returns the columns of the labels, and the one that holds them all once they are read."""
         return (self.label_column, *self.tag_columns.values())
 
     def arranged(self, rows: Rows) -> Rows:
@@ -182,7 +182,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
     def tokenize(
         self, examples: list[TaggedSentence], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> TaggedSequences:
-        """The samples of the sentences, once, with the labels of each column."""
+        """Returns the samples of the sentences, once, with the labels of each column."""
         first = next(iter(self.readers.values()))
         cut = first.cut([example.sentence for example in examples], tokenizer, max_length)
         columns = {
@@ -192,7 +192,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return TaggedSequences(examples, columns, self.flat_names())
 
     def target(self, example: TaggedSentence) -> list[list[int]]:
-        """The targets of each column; BadRow for a label that the training data lacks."""
+        """Returns the targets of each column; BadRow for a label that the training data lacks."""
         return [reader.target(example.of_column(name)) for name, reader in self.readers.items()]
 
     def texts(self, examples: list[TaggedSentence]) -> Iterator[str]:
@@ -200,7 +200,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return (" ".join(example.sentence.words) for example in examples)
 
     def flat_names(self) -> list[str]:
-        """The labels of all columns, each with its column before it."""
+        """Returns the labels of all columns, each with its column before it."""
         return [f"{name}{SEPARATOR}{label}" for name, one in self.readers.items() for label in one.names]
 
     def collator_arguments(self) -> TaskArguments:
@@ -221,7 +221,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
             reader.restore(state["columns"][name])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """The accuracy of always predicting the most frequent label, and of that of each word, in each column."""
+        """Returns the accuracy of always predicting the most frequent label, and of that of each word, in each column."""
         assert isinstance(sequences, TaggedSequences)
         found: dict[str, float] = {}
         for name, one in sequences.columns.items():
@@ -240,7 +240,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
-    """The labels of each column, from those of a model.
+    """Returns the labels of each column, from those of a model.
 
     Example:
         >>> columns_of_labels(["pos=NOUN", "pos=VERB", "feats=Number=Sing"])

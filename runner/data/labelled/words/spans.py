@@ -90,7 +90,7 @@ def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
 
 
 def signs_alone(words: Mapping[str, int]) -> str:
-    """The signs that are words of their own more often than they begin or end others, by the counts of words.
+    """Returns the signs that are words of their own more often than they begin or end others, by the counts of words.
 
     Example:
         >>> signs_alone({"Bo": 2, "'s": 1, "'": 1, ",": 1, "U.S.": 1, ".": 2})
@@ -111,7 +111,7 @@ def annotated(
     rule: LabelRule,
     chosen: Chosen,
 ) -> Annotated | None:
-    """The text and entities of a row in one of the forms above; None for a row that is of none of them.
+    """Returns the text and entities of a row in one of the forms above; None for a row that is of none of them.
 
     Of Label Studio's export the `chosen` text and set of labels count. By older rules an entity's own text is called
     `text` alone. Raises BadRow for entities that are not of their form.
@@ -193,7 +193,7 @@ def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Seq
 
 
 def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) -> list[dict[str, object]]:
-    """The entities of BIO tags by their characters: `start`, `end`, `label` and `text`.
+    """Returns the entities of BIO tags by their characters: `start`, `end`, `label` and `text`.
 
     Example:
         >>> spans_of("Ada met Bo", [(0, 3), (4, 7), (8, 10)], ["B-PER", "O", "B-PER"])[1]
@@ -207,7 +207,7 @@ def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) ->
 
 
 def words_of(row: Row, name: str) -> list[str]:
-    """The words of a row. Raises MissingColumn, or BadRow if they are no list of words."""
+    """Returns the words of a row. Raises MissingColumn, or BadRow if they are no list of words."""
     if name not in row.values:
         known = ", ".join(map(str, row.values))
         lists = "a list of words with a list of labels"
@@ -223,7 +223,7 @@ def words_of(row: Row, name: str) -> list[str]:
 
 
 def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[str]:
-    """The label of each word of a row. Raises BadRow for others than a label for each."""
+    """Returns the label of each word of a row. Raises BadRow for others than a label for each."""
     labels = unwrapped(row.column(name, "data.label_column"))
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         problem = f"column {name!r} holds {labels!r:.60}, expected a list of labels"

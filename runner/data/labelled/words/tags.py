@@ -91,7 +91,7 @@ class Steps(NamedTuple):
     """The number of the letter `O`."""
 
     def best(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The highest total before each tag [S, C], and the first tag with it, by the totals [S, C] of tags before."""
+        """Returns the highest total before each tag [S, C], and its first tag, by totals [S, C] of tags before."""
         highest, origins = np.full(totals.shape, -np.inf), np.zeros(totals.shape, dtype=np.int64)
         for letter in np.unique(self.letters):
             of_letter, partners = np.flatnonzero(self.letters == letter), self.partners[letter]
@@ -187,7 +187,7 @@ def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
 
 
 def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[str]]]) -> str | None:
-    """The first scheme of label names that all sentences, given with their places, keep; None if there is none.
+    """Returns the first scheme of label names that all sentences, given with their places, keep; None if there is none.
 
     Logs where each scheme is broken, or why labels that look like tags of entities are of no scheme.
     """
@@ -214,7 +214,7 @@ def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[st
 
 
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
-    """The entities of one sentence of tags in IOB1 or IOB2: (first word, word after the last, type)."""
+    """Returns the entities of one sentence of tags in IOB1 or IOB2: (first word, word after the last, type)."""
     found = set()
     begin, kind = 0, ""
     for i, tag in enumerate([*tags, "O"]):
@@ -230,7 +230,7 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 def most_probable_tags(
     scores: NDArray[np.float32], starts: NDArray[np.int64], steps: Steps
 ) -> NDArray[np.int64]:
-    """The tags [W] with the highest sum of `scores` [W, C], log-probabilities for each word, and of their steps.
+    """Returns the tags [W] with the highest sum of `scores` [W, C], log-probabilities for each word, and of their steps.
 
     Words `starts[s]` to `starts[s + 1] - 1` are sentence s. Source: A. Viterbi, "Error bounds for convolutional codes
     and an asymptotically optimum decoding algorithm" (1967).

@@ -33,7 +33,7 @@ class EveryNthCollator(Collator):
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """The model with its head on the targets only."""
+        """Returns the model with its head on the targets only."""
         return SparseMaskedLM(pretrained)
 
 
