@@ -214,7 +214,7 @@ class EntityScore(CountedScore):
 
 
 def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:
-    """Returns the types of the entities of sentences, by tags in IOB2, and of each type what is right, predicted and true."""
+    """Returns the types of entities of sentences by tags in IOB2, and of each type what is right, predicted and true."""
     types = sorted({kind for tags in (*predicted, *true) for _, _, kind in entities(tags)})
     return types, EntityScore("f1").marks(predicted, true, types)
 

@@ -127,7 +127,7 @@ class Recording:
         return identity in (self.identity(), *self.status.get("identities", []))
 
     def overrides(self) -> list[str]:
-        """Returns the overrides the run was started with, by `overrides.json` or else by `command.txt`; ValueError without."""
+        """Returns the overrides the run was started with, by `overrides.json`, else `command.txt`; ValueError without."""
         if (noted := self.noted_overrides()) is not None:
             return noted
         if not (words := self.command_words()):

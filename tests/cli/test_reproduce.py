@@ -18,8 +18,6 @@ from tiryns.runner.manifest.inputs import Manifest, read_manifest
 from tiryns.runner.run.environment import packages
 from tiryns.runner.run.folder import Run
 
-Reports = Callable[..., dict[str, Any]]
-
 SHORT = (
     "trainer.max_steps=6", "trainer.validate_every=0", "callback.manifest.every=2", "model.dropout=0.1",
     "checkpoint.every_steps=3",

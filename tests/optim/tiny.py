@@ -14,17 +14,9 @@ from tiryns.runner.optim import ThreePhaseScheduler, get_optimizer, get_schedule
 VOCABULARY = 160
 EIGHT_BIT = ("adagrad", "adam", "adamw", "lamb", "lars", "lion", "rmsprop", "sgd")
 NAMES = (
-    *EIGHT_BIT,
-    "adafactor",
-    "galore",
-    "muon",
-    "normuon",
-    "soap",
-    "sophiah",
-    "splus",
-    "stable_adamw",
+    *EIGHT_BIT, "adafactor", "galore", "muon", "normuon", "soap", "sophiah", "splus", "stable_adamw",
     "shampoo",
-)
+)  # fmt: skip
 QUICK: dict[str, dict[str, Any]] = {
     "adafactor": {"lr": 5e-2},
     "galore": {"rank": 8, "update_proj_gap": 4},

@@ -28,14 +28,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_text(here / "a.txt")
     tiny = [word for word in TINY if not word.startswith(("trainer.max_steps", "optimizer.lr"))]
     words = [
-        "--config-dir",
-        "conf",
-        *tiny,
-        "experiment=mine",
-        "data.source=a.txt",
-        *STEPS,
-        "hydra.run.dir=runs/o",
-    ]
+        "--config-dir", "conf", *tiny, "experiment=mine", "data.source=a.txt", *STEPS, "hydra.run.dir=runs/o",
+    ]  # fmt: skip
     done = tiryns_here(here, *words)
     assert done.returncode == 0, done.stderr
     run = Run(here / "runs" / "o")

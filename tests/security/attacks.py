@@ -120,20 +120,9 @@ JOBS = {
 """Recipes that submit jobs, with the flags that are typed."""
 
 CONTROLS = [
-    "a\nb",
-    "a\rb",
-    "a\tb",
-    "a\x00b",
-    "a\x1bb",
-    "a\x0bb",
-    "a\x85b",
-    "a\u2028b",
-    "a\u202eb",
-    "-a",
-    "--wrap=x",
-    "\n",
-    "\x7f",
-]
+    "a\nb", "a\rb", "a\tb", "a\x00b", "a\x1bb", "a\x0bb", "a\x85b", "a\u2028b", "a\u202eb", "-a", "--wrap=x",
+    "\n", "\x7f",
+]  # fmt: skip
 """Values that are no single word of a script or a command."""
 
 FIELDS = ["name", "partition", "account", "qos", "constraint", "signal"]
@@ -222,15 +211,9 @@ YAML = {
 """Files of YAML that run code or fill the memory."""
 
 NAMES = [
-    "../evil",
-    "../../evil",
-    "/tmp/evil",
-    "x/../../evil",
-    "~/evil",
-    "file:///tmp/evil",
-    "pkg://os",
+    "../evil", "../../evil", "/tmp/evil", "x/../../evil", "~/evil", "file:///tmp/evil", "pkg://os",
     "evil.yaml/../x",
-]
+]  # fmt: skip
 """Names of recipes and suites that lead out of their folder."""
 
 MARKUP = [

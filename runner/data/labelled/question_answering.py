@@ -152,7 +152,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
 
 
 def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int] | None, str]:
-    """Returns the span of an answer in characters, and `right`, `moved` (its text is elsewhere nearby) or `wrong` (nowhere)."""
+    """Returns the span of an answer in characters, and `right`, `moved` (its text is nearby) or `wrong` (nowhere)."""
     text, place = answer.text or "", answer.place(context, unit)
     if place and context[slice(*place)] == text:
         return place, "right"

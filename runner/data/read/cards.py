@@ -76,7 +76,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
-    """Returns the class names of columns of integer classes, or lists of them, by features of `datasets` (JSON or YAML)."""
+    """Returns the class names of columns of integer classes or lists of them, by features of `datasets` (JSON, YAML)."""
     if isinstance(features, list):
         features = {one["name"]: one for one in features}
     found = {str(name): _names(feature) for name, feature in (features or {}).items()}

@@ -146,7 +146,7 @@ class Thresholds:
 
 
 def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> float:
-    """Returns the threshold with the highest F1 for probabilities [M] of true items or not [M]; of ties the nearest to 0.5.
+    """Returns the threshold with the highest F1 for probabilities [M] of true and false [M]; of ties that nearest 0.5.
 
     It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 where nothing is true, or all
     probabilities are 0.

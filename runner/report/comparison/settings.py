@@ -162,7 +162,7 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """Returns the table of settings, the best first; states of runs rank one without a figure; their numbers beside it."""
+        """Returns the table of settings, the best first, and their numbers; states rank those without a figure."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"

@@ -137,14 +137,8 @@ def test_width_whose_best_rate_is_at_an_end_is_named(
 ) -> None:
     training()
     words = [
-        "model.num_attention_heads=4",
-        "--widths",
-        "32,64,128",
-        "--rates",
-        "1e-3,2e-3,4e-3",
-        "--seeds",
-        "1",
-    ]
+        "model.num_attention_heads=4", "--widths", "32,64,128", "--rates", "1e-3,2e-3,4e-3", "--seeds", "1",
+    ]  # fmt: skip
     done = ladder(tmp_path, *words)
     assert done.returncode == 3
     size = "width 32 (24,576 parameters)"

@@ -9,7 +9,6 @@ from tests.data.forms.tables import MRPC, NLI, PAIR
 QA, PAIRS, CHOICE, RANK = "question_answering", "pairs", "multiple_choice", "ranking"
 CONTEXT = "Ada met Bo in Paris."
 ANSWER: dict[str, list[Any]] = {"text": ["Bo"], "answer_start": [8]}
-NONE: dict[str, list[Any]] = {"text": [], "answer_start": []}
 FOUND = {"id": "a", "answers": ["Bo"], "span": (8, 10)}
 
 

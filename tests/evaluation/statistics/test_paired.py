@@ -27,9 +27,6 @@ from tiryns.runner.evaluation.statistics.student import t_interval
 DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
 """Heights of crossed less self-fertilised maize, in eighths of an inch; Fisher 1935 flips their signs in section 21."""
 
-SLEEP = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
-"""Additional hours of sleep by one drug less those by another; Student 1908."""
-
 some = st.lists(st.floats(-4, 4).map(lambda x: round(x, 3)), min_size=1, max_size=10)
 
 

@@ -38,14 +38,8 @@ def made() -> None:
     from mteb.abstasks.retrieval import AbsTaskRetrieval
 
     unknown = (
-        "date",
-        "domains",
-        "task_subtypes",
-        "license",
-        "annotations_creators",
-        "dialect",
-        "sample_creation",
-    )
+        "date", "domains", "task_subtypes", "license", "annotations_creators", "dialect", "sample_creation",
+    )  # fmt: skip
     shared: dict[str, Any] = {
         **dict.fromkeys((*unknown, "bibtex_citation", "reference")),
         **{"description": "made here", "dataset": {"path": "none", "revision": "1"}, "category": "t2t"},

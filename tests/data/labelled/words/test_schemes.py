@@ -144,18 +144,9 @@ RECOGNISED = {
     "O E-B E-I S-B S-I": ["IOB2", "IOB1"], "O B-E I-E B-S I-S": ["IOB2", "IOB1"],
 }  # fmt: skip
 NO_SCHEME = [
-    "NOUN VERB",
-    "O",
-    "O B-X Q-X",
-    "B I",
-    "O B",
-    "O PER LOC",
-    "E-X S-X",
-    "O B-X I",
-    "O B-X I-X L-X S-X",
-    "b-x i-x",
-    "",
-]
+    "NOUN VERB", "O", "O B-X Q-X", "B I", "O B", "O PER LOC", "E-X S-X", "O B-X I", "O B-X I-X L-X S-X",
+    "b-x i-x", "",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("names", RECOGNISED)
