@@ -70,15 +70,16 @@ def asked_by_string() -> set[str]:
 
 
 VAGUE = re.compile(
-    r"_*(\w+?ed|chosen|done|drawn|found|given|held|kept|known|left|made|ours?|own|shown|some|theirs?|told|what|written)(_|$)"
+    r"_*([a-z]+ed|chosen|done|drawn|found|given|held|kept|known|left|made|ours?|own|shown|some|theirs?|told|what|written)"
+    r"(_(again|at|by|from|here|in|now|of|on|out|so|to|up|with).*)?"
 )
 """Names that are a participle or a pronoun, where a noun or a verb of the field would say what the thing is."""
 NOUNS = {"embed", "feed", "need", "seed", "speed"}
 
 
 def is_vague(name: str) -> bool:
-    """Whether a name begins with a participle or a pronoun."""
-    match = VAGUE.match(name)
+    """Whether a name is a participle or a pronoun that no noun follows."""
+    match = VAGUE.fullmatch(name)
     return match is not None and match[1] not in NOUNS
 
 
