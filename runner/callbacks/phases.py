@@ -77,7 +77,7 @@ class PhaseChanges(Callback, RunCallback):
             self.rotary.set(step)
         if number != self._present:
             self._present = number
-            log.info("%s", self._described(number, step))
+            log.info("%s", self._phase_line(number, step))
         last = step + 1 in self.timeline.ends[:-1]
         trainer.val_check_batch = 1 if last and trainer.enable_validation else self._validate_every
 
@@ -107,7 +107,7 @@ class PhaseChanges(Callback, RunCallback):
     def _key(self, number: int) -> str:
         return f"{self.timeline.names[number]}@{self.timeline.starts[number]}"
 
-    def _described(self, number: int, step: int) -> str:
+    def _phase_line(self, number: int, step: int) -> str:
         start, end, phase = self.timeline.starts[number], self.timeline.ends[number], self.phases[number]
         since = f", continuing at {step + 1:,}" if step > start else ""
         own = [

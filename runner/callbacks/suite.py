@@ -175,7 +175,7 @@ class SuiteEvaluation(Callback):
 
     def _open(self, trainer: Trainer) -> list[Path]:
         """Returns the folders of exported weights whose figures are not logged."""
-        return [f for f in _evaluated(trainer) if step_of(f) not in self._already_logged(trainer)]
+        return [f for f in _exported_folders(trainer) if step_of(f) not in self._already_logged(trainer)]
 
     def _already_logged(self, trainer: Trainer) -> set[int]:
         """Returns the steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
@@ -195,7 +195,7 @@ def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
     """Returns the figures of the newest weights that were evaluated, and their step; empty where there are none."""
-    done = list(filter(_complete, _evaluated(trainer)))
+    done = list(filter(_complete, _exported_folders(trainer)))
     if not done or not _of(SuiteEvaluation, trainer):
         return {}
     figures = figures_of(done[-1])
@@ -248,7 +248,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         process.wait()
 
 
-def _evaluated(trainer: Trainer) -> list[Path]:
+def _exported_folders(trainer: Trainer) -> list[Path]:
     """Returns the folders of exported weights, up to the present step."""
     files = sorted((Path(trainer.default_root_dir) / "suite").glob(f"step-*/{WEIGHTS}"))
     return [file.parent for file in files if step_of(file.parent) <= trainer.global_step]

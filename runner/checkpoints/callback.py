@@ -111,7 +111,7 @@ class Checkpoint(Callback):
         """Saves when due or when the monitored metric is the best so far: the weights that are trained, never others."""
         module.end_evaluation()
         step = trainer.global_step
-        improved = self._improved(trainer, step)
+        improved = self._is_better(trainer, step)
         if improved or self._is_due(step):
             self.save(trainer)
         if improved and trainer.is_global_zero:
@@ -173,7 +173,7 @@ class Checkpoint(Callback):
         falls_due = step in self._ends or (bool(self.every_steps) and step % self.every_steps == 0)
         return step > self._saved_step and (self._late or falls_due)
 
-    def _improved(self, trainer: Trainer, step: int) -> bool:
+    def _is_better(self, trainer: Trainer, step: int) -> bool:
         """Whether the monitored metric is the best so far, of equal ones that with the smallest loss, then the first."""
         found = monitored_metric(trainer, self.monitor, "checkpoint")
         if found is None or math.isnan(found[1]):

@@ -157,7 +157,7 @@ class Buffers:
         if isinstance(value, Tensor):
             key = (value.device, value.data_ptr(), value.shape, value.stride(), value.dtype)
             if key not in known or not value.numel():
-                known[key] = self._copied(value.detach())
+                known[key] = self._copy_to_buffer(value.detach())
             return known[key]
         if isinstance(value, dict):
             copied = type(value)() if type(value) is not defaultdict else {}
@@ -169,7 +169,7 @@ class Buffers:
             return type(value)(self._copy(item, known) for item in value)
         return value
 
-    def _copied(self, tensor: Tensor) -> Tensor:
+    def _copy_to_buffer(self, tensor: Tensor) -> Tensor:
         if not _has_buffer(tensor):
             return tensor.cpu().clone()
         kind = _kind(tensor)

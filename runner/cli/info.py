@@ -76,7 +76,7 @@ def _listing(content: Content) -> Iterator[str]:
         yield f"{_bold(each['group'])}{default}: {each['about']}"
         width = max(map(len, each["options"]))
         for name, text in each["options"].items():
-            yield from _folded(f"  {name:<{width}}  ", text)
+            yield from _wrap(f"  {name:<{width}}  ", text)
         yield ""
     yield f"{_bold('settings of the whole run')}: {', '.join(content['settings'])}"
     yield ""
@@ -101,7 +101,7 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
     config, groups = compose([word for word in words if word not in known]), _named(words)
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
     file = f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
-    rows = [row for group in groups for row in _rows(config, group)] if groups else _changed(config)
+    rows = [row for group in groups for row in _rows(config, group)] if groups else _changes(config)
     chosen, default = config.hydra.runtime.choices, default_options()
     others = {g: o for g, o in chosen.items() if g in OPTIONS and o != default.get(g, o)}
     return {
@@ -192,7 +192,7 @@ def _is_overridden(config: DictConfig, key: str) -> bool:
     return any(f"{name}.".startswith(f"{key}.") for name in overridden)
 
 
-def _changed(config: DictConfig) -> Iterator[Row]:
+def _changes(config: DictConfig) -> Iterator[Row]:
     values = settings_in(config)
     for field in root_fields():
         if (value := values[field.key]) != field.default:
@@ -209,7 +209,7 @@ def _shown(fields: list[Content]) -> Iterator[str]:
         name = _bold(field["key"].ljust(width))
         value = repr(field["value"]) if field["value"] in ("", "???") else written(field["value"])
         yield f"  {name}  {value}  [{field['source']}]"
-        yield from _folded("      ", ". ".join(filter(None, [field["type"], field["about"]])))
+        yield from _wrap("      ", ". ".join(filter(None, [field["type"], field["about"]])))
 
 
 def _summary(loader: ConfigLoader, group: str, name: str) -> str:
@@ -228,7 +228,7 @@ def _comment(loader: ConfigLoader, config: str) -> list[str]:
     return [line[1:].removeprefix(" ") for line in lines if "@package" not in line]
 
 
-def _folded(indent: str, text: str) -> list[str]:
+def _wrap(indent: str, text: str) -> list[str]:
     width = max(60, min(shutil.get_terminal_size((110, 24)).columns, 120))
     lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=" " * len(indent))
     return lines or [indent.rstrip()]

@@ -97,7 +97,7 @@ def _property(field: Field) -> Schema:
     if not kinds and isinstance(field.allowed, Choice | Bounds):  # typed Any only to allow null
         kinds = [{"type": "string" if isinstance(field.allowed, Choice) else "number"}, {"type": "null"}]
     if kinds:
-        found["anyOf"] = [*(_narrowed(kind, field.allowed) for kind in kinds), INTERPOLATION]
+        found["anyOf"] = [*(_narrow(kind, field.allowed) for kind in kinds), INTERPOLATION]
     return found
 
 
@@ -113,7 +113,7 @@ def _kinds(annotation: Any) -> list[Schema]:
     return [{"type": SIMPLE.get(annotation, "object")}]
 
 
-def _narrowed(kind: Schema, allowed: Rule | None) -> Schema:
+def _narrow(kind: Schema, allowed: Rule | None) -> Schema:
     if isinstance(allowed, Choice) and kind["type"] == "string":
         words = {"enum": list(allowed.words)}
         return (

@@ -119,7 +119,7 @@ def _plain(config: DictConfig, name: str) -> Any:
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:
     """Returns each registered option that is chosen with its settings, once the rules of its fields hold for them."""
-    chosen: list[tuple[type, Settings]] = [(Config, _resolved(config, "", values))]
+    chosen: list[tuple[type, Settings]] = [(Config, _resolve_values(config, "", values))]
     check_fields(Config, "", chosen[0][1])
     groups = [name for name in OPTIONS if "/" not in name and name != "model"]
     for group in ("model", *groups):  # the model first, whose name others take over
@@ -128,13 +128,13 @@ def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Sett
         parts = {group: node} if "_target_" in node else {f"{group}.{name}": node[name] for name in node}
         for key, part in parts.items():
             if name := option_of(group, part):
-                option, settings = OPTIONS[group][name], _resolved(config, key, part)
+                option, settings = OPTIONS[group][name], _resolve_values(config, key, part)
                 check_fields(option, key, settings)
                 chosen.append((option, settings))
     return chosen
 
 
-def _resolved(config: DictConfig, prefix: str, values: Settings) -> Settings:
+def _resolve_values(config: DictConfig, prefix: str, values: Settings) -> Settings:
     found = dict(values)
     for name, value in values.items():
         if isinstance(value, str) and "${" in value:

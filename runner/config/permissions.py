@@ -92,11 +92,11 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
     typed = _typed if words is None else words
     if typed is None:
         return
-    if refused := _refused(config, typed):
+    if refused := _refusals(config, typed):
         raise _refusal(refused)
 
 
-def _refused(config: DictConfig, typed: Sequence[str]) -> list[reach.Reached]:
+def _refusals(config: DictConfig, typed: Sequence[str]) -> list[reach.Reached]:
     running = (
         reach.Reached(key, value, "", reach.RUNS)
         for key in sorted(reach.keys_that_run_code())
@@ -181,7 +181,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
         for key, value in leaves(settings.get(name), f"hydra.{name}"):
             _check_logging(key, value)
     if _typed is not None and (refused := [*_not_own(config, reach.reached(config, of_hydra=True), _typed)]):
-        raise _refusal([*refused, *_refused(config, _typed)])
+        raise _refusal([*refused, *_refusals(config, _typed)])
     return [*targets, *chain(*NAMING.values())]
 
 

@@ -113,7 +113,7 @@ def check_target(target: str, path: str) -> None:
     group, target = group_of(path), canonical(target)
     if is_registered(target, group) or _is_listed(target):
         return
-    if group is None or not _is_public(target) or not _is_of_kind(_located(target), group):
+    if group is None or not _is_public(target) or not _is_of_kind(_find(target), group):
         what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
         first = target.partition(".")[0]
         own = first not in _NOT_THE_USERS and first.isidentifier()
@@ -125,7 +125,7 @@ def locate(target: str, path: str) -> Callable[..., Any]:
     """Returns the class or function that the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
     group, target = group_of(path), canonical(target)
-    found: Callable[..., Any] = _located(target)
+    found: Callable[..., Any] = _find(target)
     home = getattr(found, "__module__", None) or type(found).__name__
     own = is_registered(target, group) or target in _listed or _is_listed(canonical(home))
     if not callable(found) or not (own or _is_of_kind(found, group)):
@@ -190,7 +190,7 @@ def _is_public(target: str) -> bool:
     return parts[0] in LIBRARIES and len(parts) > 1 and not hidden and not target.startswith(REFUSED)
 
 
-def _located(target: str) -> Any:
+def _find(target: str) -> Any:
     """Returns the module, class or function of a dotted name; `runner.NAME` is ours, else the user's."""
     try:
         ours = target.startswith("runner.") and find_spec(".".join(["tiryns", *target.split(".")[:2]]))
@@ -221,4 +221,4 @@ def _attribute(path: str) -> Any:
 
 
 def _is_of_kind(found: object, group: str | None) -> bool:
-    return group is not None and isinstance(found, type) and issubclass(found, _located(KINDS[group]))
+    return group is not None and isinstance(found, type) and issubclass(found, _find(KINDS[group]))

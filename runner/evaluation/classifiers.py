@@ -58,12 +58,12 @@ def fit_probe(
     weights = torch.zeros(whole.shape[1] + 1, num_classes, dtype=torch.float64, device=whole.device)
     probes = []
     for penalty in PENALTIES:
-        weights = _minimised(weights, standardised, labels, penalty)
+        weights = _minimise(weights, standardised, labels, penalty)
         probes.append(LinearProbe(mean, scale, weights, penalty))
     return max(probes, key=accuracy)
 
 
-def _minimised(start: Tensor, features: Tensor, labels: Tensor, penalty: float) -> Tensor:
+def _minimise(start: Tensor, features: Tensor, labels: Tensor, penalty: float) -> Tensor:
     """Returns the weights [H + 1, C] with the smallest loss, found from `start`."""
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(

@@ -46,7 +46,7 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
     return found
 
 
-def _compared(kind: str) -> Parts:
+def _make_part(kind: str) -> Parts:
     """Makes the part of a kind with one number for each row, or one truth for each of its labels."""
 
     def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
@@ -62,7 +62,7 @@ def _compared(kind: str) -> Parts:
 def _words(rows: Rows, names: Sequence[str]) -> list[Compared]:
     both = (zip(row["predicted"], row["gold"], strict=True) for row in rows)
     words = [{"predicted": p, "gold": g} for p, g in chain.from_iterable(both)]
-    (of_words,) = _compared("token_classification")(words, names)
+    (of_words,) = _make_part("token_classification")(words, names)
     parts = [of_words._replace(only=["accuracy"])]
     if tagging := tagging_of(names, all_names=False):
         predicted, true = ([tagging.iob(row[side]) for row in rows] for side in ("predicted", "gold"))
@@ -92,7 +92,7 @@ def _lists(rows: Rows, names: Sequence[str]) -> list[Compared]:
 
 
 PARTS: dict[str, Parts] = {
-    **{kind: _compared(kind) for kind in ("classification", "multi_label", "regression", "multiple_choice")},
+    **{kind: _make_part(kind) for kind in ("classification", "multi_label", "regression", "multiple_choice")},
     "token_classification": _words,
     "joint_tagging": _columns,
     "question_answering": _answers,

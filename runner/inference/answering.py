@@ -69,7 +69,7 @@ class Answers(Tested):
         check_settings(changes, ("text_column", *Reading._fields))
         columns = {"question": changes["text_column"]} if "text_column" in changes else {}
         self.changes = changes
-        self._load(run, _exported(run), columns)
+        self._load(run, _exported_settings(run), columns)
 
     def _load(self, run: str, data: Settings, columns: Mapping[str, str], bounded: bool = False) -> None:
         from tiryns.runner.data.vision.processors import load_processor
@@ -107,7 +107,7 @@ class Answers(Tested):
 
     def questions(self, rows: Sequence[Row]) -> list[Conversation]:
         """Returns the questions of rows, without their answers; raises ValueError for a row that is no question."""
-        return [self.reader(_unanswered(row, self.reader.columns), i) for i, row in enumerate(rows)]
+        return [self.reader(_without_answer(row, self.reader.columns), i) for i, row in enumerate(rows)]
 
     @torch.no_grad()
     def answers(
@@ -140,9 +140,9 @@ class AnswersAsTested(Answers):
     def __init__(self, run: str, changes: Settings) -> None:
         config = run_config(run)  # none of a model without its run
         own = {} if config is None else settings_in(config)
-        data = _exported(run) | (own.get("data") or {})
+        data = _exported_settings(run) | (own.get("data") or {})
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
-        self._load(run, {**_exported(run), **self.settings}, {}, bounded=True)
+        self._load(run, {**_exported_settings(run), **self.settings}, {}, bounded=True)
         self.changes = self.settings
         self.computation = as_trained(run).set_up(self.collator, self.model)
         module = option_defaults("module", self.name) | (own.get("module") or {})
@@ -163,12 +163,12 @@ class AnswersAsTested(Answers):
         return lambda batch: {**self.model(batch), **writer.write(self.model, batch, size)}
 
 
-def _exported(run: str) -> Settings:
+def _exported_settings(run: str) -> Settings:
     """Returns the settings of `data` that were exported with a model, over the defaults."""
     return {**option_defaults("data", "image_text"), **(saved_task(run) or {"data": {}})["data"]}
 
 
-def _unanswered(row: Row, names: Mapping[str, str]) -> Row:
+def _without_answer(row: Row, names: Mapping[str, str]) -> Row:
     """Returns the row with the answer replaced by `_NOTHING`."""
     values = dict(row.values)
     if turns := values.get(names["conversations"]):

@@ -61,7 +61,7 @@ class Labels(Tested):
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
     def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
-        known, tokenizer = saved_task(run) or _assumed(task, opened), opened.tokenizer
+        known, tokenizer = saved_task(run) or _default_settings(task, opened), opened.tokenizer
         settings = {**AS_FOUND._asdict(), **of_run(known["data"]), **(changes or {})}
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
@@ -208,7 +208,7 @@ def without_left_out(rows: Rows) -> Rows:
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
-def _assumed(task: Task, opened: Opened) -> Settings:
+def _default_settings(task: Task, opened: Opened) -> Settings:
     """Returns the settings of a task by a model's config, else the defaults; with texts as long as it reads."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}

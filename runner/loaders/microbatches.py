@@ -142,7 +142,7 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
     A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask; `row_tokens` pads it.
     """
     if row_tokens is not None:
-        flat = padded_to(flat, row_tokens, collator.pad_token_id)
+        flat = pad_to(flat, row_tokens, collator.pad_token_id)
     collator.check_tokens(torch.from_numpy(flat["input_ids"]))
     labelled = collator.labelled(flat)
     places, shape, extent = lay_out(labelled["lengths"].astype(np.int64), bool(flat.get("packed")))
@@ -153,7 +153,7 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
     return {"input_ids": made.pop("input_ids"), **extent, **token_types(labelled, places, shape), **made}
 
 
-def padded_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
+def pad_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
     """Flat samples, filled up to `num_tokens` with samples of padding, none of them longer than the longest."""
     missing = num_tokens - len(flat["input_ids"])
     if missing <= 0:

@@ -131,7 +131,7 @@ class PassLoader(WorkerLoader):
         self.epoch, self.served = self.following
         self.ended = False
         self.following = self.following if self.repeats else (self.epoch + 1, 0)
-        return self._counted(replacing(self.begun_at, self.served, self.unit))
+        return self._count(replacing(self.begun_at, self.served, self.unit))
 
     def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
         passes = self.dataset
@@ -142,7 +142,7 @@ class PassLoader(WorkerLoader):
         """Pass and batch to resume at after `consumed` batches of this pass."""
         return (self.epoch + 1, 0) if self.ended and consumed >= self.served else (self.epoch, consumed)
 
-    def _counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _count(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         while True:
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:

@@ -17,7 +17,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from tiryns.runner import log
 from tiryns.runner.logging.resumable import Resumable, earlier_rows
 from tiryns.runner.run.files import typed_path
-from tiryns.runner.run.signals import shielded
+from tiryns.runner.run.signals import shield_processes
 
 UNFINISHED = "wandb_unfinished.txt"
 """In the run folder, until W&B has every row: the first step that this session logged."""
@@ -38,7 +38,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
     @rank_zero_experiment
     def experiment(self) -> Any:
         """The run at W&B, which the first call starts."""
-        with shielded() if self._experiment is None else contextlib.nullcontext():
+        with shield_processes() if self._experiment is None else contextlib.nullcontext():
             return super().experiment
 
     @rank_zero_only

@@ -94,9 +94,9 @@ def steps_within(
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None
     if data.streamed:
-        steps = _streamed(budget.amount, data, counted)
+        steps = _steps_of_stream(budget.amount, data, counted)
     else:
-        steps = _ordered(budget.amount, data, counted, first) - first
+        steps = _last_step(budget.amount, data, counted, first) - first
     if steps < 1:
         raise ValueError(
             f"{given} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
@@ -104,7 +104,7 @@ def steps_within(
     return steps
 
 
-def _streamed(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
+def _steps_of_stream(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
     """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
     spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
     if spent[-1] > amount:
@@ -129,7 +129,7 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
     return last - first
 
 
-def _ordered(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
+def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
     """Returns the step that a budget from step `begun` on ends before, of data whose samples have numbers.
 
     Batches are added up in their order, whole epochs at once.

@@ -74,7 +74,7 @@ class MaskedDiffusionCollator(FlatCollator):
             masked = lowest(drawn, ordinary, document, np.minimum(number, total))
         weights = (1 / times)[document] if self.options.time_weighting else np.ones(len(ids))
         denominator = int(np.count_nonzero(ordinary if self.options.time_weighting else masked))
-        return self._masked(ids, masked, weights, denominator)
+        return self._mask_tokens(ids, masked, weights, denominator)
 
     def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
         """Returns the time t of each sample, float64 [D]."""
@@ -106,10 +106,10 @@ class MaskedDiffusionCollator(FlatCollator):
         number = np.minimum(1 + ((copy + jitter) / copies * total).astype(np.int64), total)
         masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
         weights = (total / np.maximum(number, 1))[document]
-        made = self._masked(ids, masked, weights, int(ordinary.sum()))
+        made = self._mask_tokens(ids, masked, weights, int(ordinary.sum()))
         return {**made, "lengths": lengths, "keys": keys}
 
-    def _masked(
+    def _mask_tokens(
         self, ids: NDArray[np.int64], masked: NDArray[np.bool_], weights: NDArray[Any], denominator: int
     ) -> FlatSamples:
         return {

@@ -12,7 +12,7 @@ from tiryns.runner.optim.algorithms.quantized import (
     eight_bit,
     gradient_scaled_to_norm,
     refuse_options,
-    scaled_to_norm,
+    scale_to_norm,
 )
 from tiryns.runner.optim.algorithms.trust_ratio import Lamb
 from tiryns.runner.optim.groups import Groups
@@ -54,7 +54,7 @@ def adamw(groups: Groups, quantized: bool, betas: Pair, eps: float, fused: bool)
 def lamb(groups: Groups, quantized: bool, betas: Pair, eps: float) -> Optimizer:
     """LAMB as the paper has it, or the same over moments in 8 bits."""
     if quantized:
-        return eight_bit("Adam8bit", groups, scaled_to_norm, betas=betas, eps=eps)
+        return eight_bit("Adam8bit", groups, scale_to_norm, betas=betas, eps=eps)
     return Lamb(groups, betas=betas, eps=eps)
 
 

@@ -80,9 +80,9 @@ def parameter_groups(
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
     scales = _scaless(named, layer_decay)
     if by_width:
-        from tiryns.runner.optim.width import scaled_by_width
+        from tiryns.runner.optim.width import scale_by_width
 
-        scales = scaled_by_width(scales, model, named, parametrization, base_width)
+        scales = scale_by_width(scales, model, named, parametrization, base_width)
     matching = [(override, _matches(override, named)) for override in overrides]
     decays = {"embeddings": decay_embeddings, "no_decay": decay_vectors}
     groups: dict[tuple[str, float, float], Group] = {}

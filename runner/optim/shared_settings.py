@@ -130,7 +130,7 @@ def optimizer(
             groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
             for group in groups if given["fully_decoupled"] else ():
                 group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate
-            made = function(groups, **{p.name: _paired(p, given[p.name]) for p in own})
+            made = function(groups, **{p.name: _as_pair(p, given[p.name]) for p in own})
             if given["cautious_decay"]:
                 CautiousDecay(made)
             for group in made.param_groups:
@@ -144,7 +144,7 @@ def optimizer(
     return declare
 
 
-def _paired(setting: Parameter, value: Any) -> Any:
+def _as_pair(setting: Parameter, value: Any) -> Any:
     """Returns the value; a tuple of two numbers where the setting is annotated as such."""
     if setting.annotation not in (Pair, list[float]):
         return value

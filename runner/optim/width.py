@@ -23,7 +23,7 @@ Scales = dict[str, tuple[float, str]]
 """The factor of each parameter's learning rate, and the label that tells its group from others."""
 
 
-def scaled_by_width(
+def scale_by_width(
     scales: Scales, model: ParamsLike, named: Mapping[str, Part], kind: str, base_width: int
 ) -> Scales:
     """Returns the scales with the factors of a parametrization; raises ValueError if the model tells no width."""

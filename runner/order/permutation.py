@@ -59,17 +59,17 @@ def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
     """`permute` of every index in [start, stop), int64 [stop - start]; raises as `permute` does."""
     start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
     _check_range(start, stop, length)
-    return _permuted(np.arange(start, stop, dtype=np.uint64), length, seed)
+    return _permute(np.arange(start, stop, dtype=np.uint64), length, seed)
 
 
 def permute_many(indices: np.ndarray, length: int, seed: int) -> np.ndarray:
     """`permute` of every one of some indices int64 [N], int64 [N]; raises as `permute` does."""
     first, last = (int(indices.min()), int(indices.max())) if len(indices) else (0, -1)
     _check_range(first, last + 1, operator.index(length))
-    return _permuted(indices.astype(np.uint64), length, seed)
+    return _permute(indices.astype(np.uint64), length, seed)
 
 
-def _permuted(out: np.ndarray, length: int, seed: int) -> np.ndarray:
+def _permute(out: np.ndarray, length: int, seed: int) -> np.ndarray:
     """Returns the images of uint64 [N], which it overwrites, as int64 [N]."""
     if length <= _SMALL:
         return np.array(_small_order(length, seed), dtype=np.int64)[out.view(np.int64)]

@@ -38,7 +38,7 @@ class Judged(NamedTuple):
 
 def predictions_table(folder: Path, name: str) -> page.Part:
     """Returns the gravest mistakes of the set `name` in `predictions.jsonl`, with its predictions folded away, if any."""
-    judged = list(_judged(folder / "predictions.jsonl", name))
+    judged = list(_judged_rows(folder / "predictions.jsonl", name))
     has_numbers = bool(judged) and all(j.wrong is None for j in judged)
     wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
     right = [] if has_numbers else [j for j in judged if not j.wrong]
@@ -58,7 +58,7 @@ def predictions_table(folder: Path, name: str) -> page.Part:
     )
 
 
-def _judged(path: Path, name: str) -> Iterator[Judged]:
+def _judged_rows(path: Path, name: str) -> Iterator[Judged]:
     """Yields the predictions of a set for examples whose labels are known."""
     if not path.exists():
         return

@@ -44,7 +44,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
     first, more = map(page.charts, _by_weight(curves, run.monitor))
-    measured_once = _measured_once([chart for chart in drawn if is_single(chart)], _tiles(run))
+    measured_once = _single_points([chart for chart in drawn if is_single(chart)], _tiles(run))
     changed = " with local changes" if environment.get("git_dirty") else ""
     commit = environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
@@ -71,7 +71,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
         page.section(
             "Settings",
             *_changes(run),
-            page.section("Automatic settings, decided when it began", _resolved(run), is_folded=True),
+            page.section("Automatic settings, decided when it began", _resolved_facts(run), is_folded=True),
             page.section("The whole config", whole_config, is_folded=True),
         ),
         page.section("Results", page.part("facts", facts=results), is_folded=True),
@@ -127,7 +127,7 @@ def _tiles(run: Run) -> list[Tile]:
     for name, (loss, unigram) in compared.items():
         hint = "" if unigram is None else summary.against_unigram(loss, unigram)
         shown.append(Tile(of_set("Validation loss", name, compared), page.number(loss), hint))
-    judged = _measured(run)
+    judged = _final_figures(run)
     if (run.monitor or "loss").endswith("loss"):  # where the last loss is the best one, it is there already
         shown += [tile for tile in judged if tile.value not in [each.value for each in shown]]
     else:
@@ -143,7 +143,7 @@ def _tiles(run: Run) -> list[Tile]:
     return shown
 
 
-def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
+def _single_points(single: list[Chart], tiles: list[Tile]) -> page.Part:
     """Returns the figures of charts that would have a single point, but for those that a tile has."""
     said = {tile.value for tile in tiles}
     steps = {float(c.steps[0]) for chart in single for c in chart.curves}
@@ -159,7 +159,7 @@ def _measured_once(single: list[Chart], tiles: list[Tile]) -> page.Part:
     return page.section(f"Measured once{at}", page.figures(shown), note)
 
 
-def _measured(run: Run) -> list[Tile]:
+def _final_figures(run: Run) -> list[Tile]:
     """Returns the figure that the run is judged by: that of each test set, then the best in validation."""
     monitored = (run.monitor or "loss").rpartition("/")[2]
     name, tests = in_words(monitored), f"/{monitored}"
@@ -193,7 +193,7 @@ def _changes(run: Run) -> list[page.Part]:
     return [page.table(["setting", "here", named or "default"], rows, sorts=False)]
 
 
-def _resolved(run: Run) -> page.Part:
+def _resolved_facts(run: Run) -> page.Part:
     noted = run.status.get("resolved")
     shown = dict(noted) if isinstance(noted, dict) else {}
     if "tables" in shown:

@@ -31,7 +31,7 @@ def environment() -> dict[str, str | bool | None]:
     here = checkout()
     git = ("git", "-C", str(here))
     status = output_of(*git, "status", "--porcelain", "--untracked-files=no") if here else None
-    names = _told_of_cores("model name")
+    names = _core_lines("model name")
     cpu = f"{names[0]} x {len(names)}" if names else platform.processor()
     return {
         "python": platform.python_version(),
@@ -90,7 +90,7 @@ def machine() -> dict[str, Any]:
     """Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
-    flags = next(iter(_told_of_cores("flags", "features")), "").split()
+    flags = next(iter(_core_lines("flags", "features")), "").split()
     return {
         **kept,
         "processor": platform.machine(),
@@ -114,7 +114,7 @@ def packages() -> dict[str, str]:
 
 
 @cache
-def _told_of_cores(*names: str) -> list[str]:
+def _core_lines(*names: str) -> list[str]:
     """What Linux tells of each core under one of these names; nothing on other systems."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

@@ -53,7 +53,7 @@ class Stopped(SystemExit):
 
 
 @contextlib.contextmanager
-def shielded() -> Iterator[None]:
+def shield_processes() -> Iterator[None]:
     """Blocks the stopping signals for processes started inside; SLURM sends them to every process of a job."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:
@@ -75,7 +75,9 @@ def handlers_kept(*numbers: int) -> Iterator[dict[int, Any]]:
 
 
 @contextlib.contextmanager
-def _handled_by(handler: Callable[[int, FrameType | None], None], *numbers: int) -> Iterator[dict[int, Any]]:
+def _handle_signals(
+    handler: Callable[[int, FrameType | None], None], *numbers: int
+) -> Iterator[dict[int, Any]]:
     """Gives signals a handler inside the block, and yields those before; ignored signals (`nohup`) stay ignored."""
     with handlers_kept(*numbers) as before:
         for number, earlier in before.items():
@@ -94,7 +96,7 @@ def stoppable() -> Iterator[None]:
     outer = _before
     _noted, _deferred, _owner = None, False, os.getpid()
     try:
-        with _handled_by(_handle, *STOPPING) as _before:
+        with _handle_signals(_handle, *STOPPING) as _before:
             yield
     finally:
         _noted, _deferred, _before = None, False, outer
@@ -114,7 +116,7 @@ def forwarding() -> Iterator[None]:
             raise Stopped(number)
 
     os.environ[COMMAND_PROCESS] = str(os.getpid())
-    with _handled_by(forward, signal.SIGTERM, signal.SIGHUP):
+    with _handle_signals(forward, signal.SIGTERM, signal.SIGHUP):
         yield
 
 

@@ -81,9 +81,9 @@ class ResumableSampler(ABC, Generic[T_co]):
     def __iter__(self) -> Iterator[T_co]:
         start = self._start if self._start < len(self) else 0
         self.position, self._start, self._latest = start, 0, self._latest + 1
-        return self._counted(self.items(start), self._latest)
+        return self._count(self.items(start), self._latest)
 
-    def _counted(self, items: Iterator[T_co], number: int) -> Iterator[T_co]:
+    def _count(self, items: Iterator[T_co], number: int) -> Iterator[T_co]:
         for item in items:
             if number == self._latest:
                 self.position += 1

@@ -164,14 +164,14 @@ class LengthGrouped(SeamlessSampler):
         size = self.global_batch_size
         head = self._head(epoch)
         end = head + self._num_whole(epoch) * size
-        parts = [self._shuffled(epoch, start, min(stop, head))]
+        parts = [self._shuffled_places(epoch, start, min(stop, head))]
         place = max(start, head)
         while place < min(stop, end):
             number, first = divmod(place - head, size)
             batch = self._batch(epoch, number)[first : first + min(stop, end) - place]
             parts.append(batch)
             place += len(batch)
-        return np.concatenate([*parts, self._shuffled(epoch, max(start, end), stop)])
+        return np.concatenate([*parts, self._shuffled_places(epoch, max(start, end), stop)])
 
     def _head(self, epoch: int) -> int:
         """Samples that complete the batch that began in the epoch before."""
@@ -180,7 +180,7 @@ class LengthGrouped(SeamlessSampler):
     def _num_whole(self, epoch: int) -> int:
         return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
 
-    def _shuffled(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
+    def _shuffled_places(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Places [start, stop) of the shuffled epoch before it is sorted; none if they are no range."""
         return permute_block(start, max(start, stop), len(self.dataset), epoch_seed(self.seed, epoch))
 
@@ -195,7 +195,7 @@ class LengthGrouped(SeamlessSampler):
         if (epoch, pool) not in self._pools:
             while self._pools and (len(self._pools) + 1) * self.pool_batches * size > _KEPT:
                 del self._pools[next(iter(self._pools))]
-            samples = self._shuffled(epoch, head + first * size, head + stop * size)
+            samples = self._shuffled_places(epoch, head + first * size, head + stop * size)
             self._pools[epoch, pool] = samples[np.argsort(self.dataset.lengths(samples), kind="stable")]
         place = (drawn - first) * size
         return self._pools[epoch, pool][place : place + size]

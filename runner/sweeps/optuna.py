@@ -93,17 +93,17 @@ class Search(JobSweeper):
                 if not self.claims.may_run(trial) or trial.number in self.ended:
                     continue
                 if not self._tell(folder) and not folder.is_locked():
-                    batch.append(self._claimed(id_in_storage(trial), trial.number))
+                    batch.append(self._claim(id_in_storage(trial), trial.number))
             while len(batch) < self.settings.n_jobs:
                 if len(self.study.get_trials(deepcopy=False)) >= self.settings.n_trials:
                     break
                 asked = self.study.ask()
-                trial = self._claimed(id_in_storage(asked), asked.number)
+                trial = self._claim(id_in_storage(asked), asked.number)
                 if not self._repeats(trial):
                     batch.append(trial)
         return batch[: self.settings.n_jobs]
 
-    def _claimed(self, trial_id: int, number: int) -> Any:
+    def _claim(self, trial_id: int, number: int) -> Any:
         """A trial of this sweeper's, with values; those it has already stay."""
         self.study.sampler = self._sampler(number)
         trial = study.import_optuna().trial.Trial(self.study, trial_id)

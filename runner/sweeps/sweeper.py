@@ -172,7 +172,7 @@ class Grid(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         overrides = combinations(self.parse(arguments))
-        hashes = [self._checked(words, words_apart(overrides, words)) for words in overrides]
+        hashes = [self._check_job(words, words_apart(overrides, words)) for words in overrides]
         self.begin()
         jobs = place(self.folder, overrides, hashes)
         waiting = waiting_of(jobs)
@@ -195,7 +195,7 @@ class Grid(JobSweeper):
             raise TrainingFailure(f"{message}; {so_far}. When it is mended: {again}")
         return results
 
-    def _checked(self, words: list[str], apart: str) -> str:
+    def _check_job(self, words: list[str], apart: str) -> str:
         """Returns the hash of a job's config; ValueError names what only a wrong job has."""
         try:
             return self.configs.check(self.config, words)

@@ -108,5 +108,5 @@ def test_phase_is_told_in_a_line_when_it_begins() -> None:
     settings: Any = {"data": {"max_length": 512}, "model": {"rope_theta": 160000}}
     changes = PhaseChanges([Phase("stable", steps=300), Phase("extend", steps=100, **settings)], None)
     line = "phase extend: steps 301 to 400, data.max_length=512, model.rope_theta=160000"
-    assert changes._described(1, 300) == line
-    assert changes._described(1, 349) == line.replace("400,", "400, continuing at 350,")
+    assert changes._phase_line(1, 300) == line
+    assert changes._phase_line(1, 349) == line.replace("400,", "400, continuing at 350,")

@@ -114,7 +114,7 @@ def best_of(callback: Checkpoint, figures: list[dict[str, float]], first: int = 
     """The best step after validations with these metrics, one a step."""
     for step, metrics in enumerate(figures, first):
         trainer: Any = SimpleNamespace(global_step=step, callback_metrics=metrics)
-        callback._improved(trainer, step)
+        callback._is_better(trainer, step)
     return callback.best_step
 
 

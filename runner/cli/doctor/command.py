@@ -108,8 +108,8 @@ def screen(found: Facts) -> dict[str, dict[str, str]]:
         "this machine": here,
         "a run would choose": {name: f"{value} ({found['reasons'][name]})" for name, value in values.items()},
         "not installed": {name: f"pip install 'tiryns[{name}]': {purpose}" for name, purpose in lacking.items()},
-        "worth changing": _numbered(found["hints"]),
-        "in the way": _numbered(found["problems"]),
+        "worth changing": _by_number(found["hints"]),
+        "in the way": _by_number(found["problems"]),
     }  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def _size(number: int | None) -> str:
     return "unknown" if number is None else f"{number / GIB:,.1f} GiB"
 
 
-def _numbered(lines: list[str]) -> dict[str, str]:
+def _by_number(lines: list[str]) -> dict[str, str]:
     return {str(number): line for number, line in enumerate(lines, start=1)}
 
 

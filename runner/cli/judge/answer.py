@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tiryns.conf.values import count_of
-from tiryns.runner.cli.judge.measure import BUDGETS, at_equal_budget, shared_by
+from tiryns.runner.cli.judge.measure import BUDGETS, at_equal_budget, common_parts
 from tiryns.runner.cli.judge.sides import Pair, value
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.evaluation.statistics.student import t_interval
@@ -97,8 +97,10 @@ def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Nu
             }
             for p, (a, c) in zip(compared.pairs, figures, strict=True)
         ],
-        "shared": shared_by(compared.pairs),
-        "at_equal": {budget: _held(compared.pairs, measure.key, budget, mean, level) for budget in BUDGETS},
+        "shared": common_parts(compared.pairs),
+        "at_equal": {
+            budget: _stands_at_budget(compared.pairs, measure.key, budget, mean, level) for budget in BUDGETS
+        },
     }
 
 
@@ -112,7 +114,9 @@ def _verdict(compared: Compared, mean: float, level: float | None, measure: Goal
     return "same" if all(one == other for one, other in trained) else "not clear"
 
 
-def _held(pairs: Sequence[Pair], key: str, budget: str, mean: float, level: float | None) -> Numbers:
+def _stands_at_budget(
+    pairs: Sequence[Pair], key: str, budget: str, mean: float, level: float | None
+) -> Numbers:
     """Whether a clear difference stands at an equal budget; `holds` is None where that cannot be told."""
     found = at_equal_budget(pairs, key, budget)
     numbers = {"holds": None, "difference": None, "p": None, "same_budget": found.same, "why": found.why}
@@ -143,10 +147,10 @@ def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
         after = numbers["clear_after"]
         looks = "" if after == count else f", clear after {after} of them"
         told = f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. {_budgets(numbers)}"
-    return told + _skewed(numbers)
+    return told + _skewness_note(numbers)
 
 
-def _skewed(numbers: Numbers) -> str:
+def _skewness_note(numbers: Numbers) -> str:
     """A sentence on pairs that scatter far more to one side, where the error may be larger; nothing for others."""
     found = numbers["skewness"]
     if found is None or abs(found) <= SKEWED or len(numbers["pairs"]) < numbers["first_look"]:

@@ -70,7 +70,7 @@ def panels(found: Numbers) -> list[Panel]:
     return [_panel([c for c in comparisons if c["metric"] == key], title) for key, title in titles.items()]
 
 
-def corrected_in_words(found: Numbers) -> str:
+def correction_note(found: Numbers) -> str:
     """What the p of each row is corrected for; empty for a single row."""
     count = len(found["comparisons"])
     return f"p is corrected for {count} comparisons" if count > 1 else ""
@@ -85,7 +85,7 @@ def write_figure(path: Path, found: Numbers) -> Path:
     for panel in drawn:
         marks += _marks(panel, left, top)
         top += ROW * len(panel.rows) + AXIS
-    if words := corrected_in_words(found):
+    if words := correction_note(found):
         marks.append(Mark(left + PLOT / 2, top + 6, text=words, at="middle"))
         top += ROW
     size = left + PLOT + 2 * GAP + max(_width(row.words) for row in rows), top

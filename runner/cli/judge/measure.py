@@ -54,12 +54,12 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         larger = runs[0].larger_is_better if metric is None else _larger(runs, key)
         return _logged(runs, comparable.Goal(key, larger, note=SHARED))
     if key.startswith("train/"):
-        _check_same(runs, "training data and objective", _trained_on)
+        _check_same(runs, "training data and objective", _training_inputs)
     if not key.startswith("val/"):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", comparable.validation_of)
     name = key.split("/")[1]
-    if _agree(runs, lambda run: comparable.evaluated_on(run, name)):
+    if _agree(runs, lambda run: comparable.validation_fingerprint(run, name)):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"
@@ -85,7 +85,7 @@ def check_figure(run: Run, key: str) -> None:
         raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {known}")
 
 
-def shared_by(pairs: Sequence[Pair]) -> dict[str, bool | None]:
+def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
     """Whether the runs of all pairs share initial weights, and samples with their masks; None where it is not known."""
     order: bool | None = None
     with suppress(ValueError):  # a run without an order log
@@ -124,7 +124,7 @@ def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
     return all(fact(run) == fact(runs[0]) for run in runs)
 
 
-def _trained_on(run: Run) -> object:
+def _training_inputs(run: Run) -> object:
     objective = {name: value for name, value in run.settings.items() if name.startswith("objective.")}
     return comparable.inputs_of(run).get("data"), objective
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tiryns.runner.cli.judge.answer import Numbers, shown, signed
-from tiryns.runner.cli.judge.forest import corrected_in_words, panels
+from tiryns.runner.cli.judge.forest import correction_note, panels
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.report import page
 from tiryns.runner.report.curves import Chart, Curve
@@ -41,7 +41,7 @@ def write_page(path: Path, found: Numbers, title: str) -> Path:
     meta = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
     several = len(found["comparisons"]) > 1
     told = [page.part("text", text=each["sentence"]) for each in found["comparisons"]]
-    plot = page.part("forest", panels=panels(found), note=corrected_in_words(found))
+    plot = page.part("forest", panels=panels(found), note=correction_note(found))
     parts = [page.section("Differences", *told, plot)]
     for each in found["comparisons"]:
         name = ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])])
@@ -75,16 +75,16 @@ def _pairs(numbers: Numbers) -> page.Part:
     pairs = numbers["pairs"]
     shared = [", fold ".join(str(pair[n]) for n in ("seed", "fold") if n in pair) for pair in pairs]
     figures = [[page.number(pair["change"]), page.number(pair["against"])] for pair in pairs]
-    differences = _aligned([pair["difference"] for pair in pairs])
+    differences = _difference_labels([pair["difference"] for pair in pairs])
     rows = [[own, d, *both] for own, d, both in zip(shared, differences, figures, strict=True)]
     return page.table(heads, rows, sorts=False)
 
 
-def _aligned(differences: list[float]) -> list[str]:
+def _difference_labels(differences: list[float]) -> list[str]:
     """Differences with a sign and with equal decimals: three digits of one of their usual size.
 
     Example:
-        >>> _aligned([0.574, 0.48, -0.0061])
+        >>> _difference_labels([0.574, 0.48, -0.0061])
         ['+0.574', '+0.480', '-0.006']
     """
     usual = float(np.median(np.abs(differences)))

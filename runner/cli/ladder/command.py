@@ -54,7 +54,7 @@ def main(given: Namespace) -> None:
     """Trains what is missing and prints what the runs say; ends with status 3 where a width has no optimum."""
     folder = next((Path(word) for word in given.words if Path(word).is_dir()), None)
     if folder is None:
-        folder = _trained(given)
+        folder = _train(given)
     elif len(given.words) > 1 or given.next or given.coordinates:
         raise ValueError("the folder of a ladder is read as it is: give it alone")
     found = ladder_in(folder, given.metric, given.of)
@@ -67,7 +67,7 @@ def main(given: Namespace) -> None:
         sys.exit(NOT_CLEAR)
 
 
-def _trained(given: Namespace) -> Path:
+def _train(given: Namespace) -> Path:
     words = list(given.words)
     with initialized(), on_command_line(words):
         check_config(config := compose(words))

@@ -157,10 +157,10 @@ def _found(
 ) -> Iterator["Kept"]:
     input_format = arguments.input_format
     if is_file or (arguments.input == STDIN and input_format not in (None, "txt")):
-        given = nullcontext(arguments.input) if is_file else reading.spooled(sys.stdin, input_format)
+        given = nullcontext(arguments.input) if is_file else reading.spool_file(sys.stdin, input_format)
         with given as path:
             rows = predictor.rows_of_file(path, options, bad, input_format)
-            rows = rows._replace(rows=_repeated(rows.rows, arguments.samples))
+            rows = rows._replace(rows=_repeat(rows.rows, arguments.samples))
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
         return
     from tiryns.runner.data.read.rows import Row, Rows
@@ -169,7 +169,7 @@ def _found(
     text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     rows_of_texts = (Row(where, predictor.kind.values(text, options)) for where, text in texts)
-    rows = Rows(_repeated(rows_of_texts, arguments.samples), "standard input", bad=bad)
+    rows = Rows(_repeat(rows_of_texts, arguments.samples), "standard input", bad=bad)
     found = predictor.batches(rows, options)
     if (first := next(found, None)) is None:
         raise ValueError("standard input holds no text")
@@ -209,5 +209,5 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
                 raise ValueError(f"{name} must be at least 1")
 
 
-def _repeated(rows: Iterable["Row"], times: int) -> Any:
+def _repeat(rows: Iterable["Row"], times: int) -> Any:
     return (row for row in rows for _ in range(times))

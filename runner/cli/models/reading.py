@@ -220,12 +220,12 @@ def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
 
 
 def as_typed(text: str) -> str:
-    """A message without the folder of `spooled`: its file stands for standard input."""
+    """A message without the folder of `spool_file`: its file stands for standard input."""
     return re.sub(rf"[^\s'(]*/{_SPOOLED}\w+/", "", text)
 
 
 @contextmanager
-def spooled(stream: TextIO, file_format: str) -> Iterator[Path]:
+def spool_file(stream: TextIO, file_format: str) -> Iterator[Path]:
     """A file with all that a stream holds, for formats that are read twice."""
     with tempfile.TemporaryDirectory(prefix=_SPOOLED) as folder:
         path = Path(folder) / f"stdin.{file_format}"

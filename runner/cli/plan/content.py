@@ -76,7 +76,7 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
     phases = phases_in(config)
     timeline, rows = timeline_of(phases), []
     for place, phase in enumerate(phases):
-        drawn = _drawn(data, phase, timeline.starts[place], timeline.ends[place])
+        drawn = _phase_draws(data, phase, timeline.starts[place], timeline.ends[place])
         own = {name: value for group in OWN for name, value in getattr(phase, group).items()}
         rate = {**config.objective, **phase.objective}
         first, last = rate.get("mlm_probability"), rate.get("final_mlm_probability")
@@ -87,7 +87,7 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
     return rows
 
 
-def _drawn(data: RunData, phase: Phase, start: int, end: int) -> Facts:
+def _phase_draws(data: RunData, phase: Phase, start: int, end: int) -> Facts:
     """Returns the tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
     order, stores = data.phased_order, data.stores
     if order is None:

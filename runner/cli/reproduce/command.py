@@ -81,7 +81,7 @@ def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
     with initialized():
         words = rebuilding.words_of(original.manifest, arguments.settings, steps, original.folder)
         config = compose(words)
-        now = made_now(config, words, original.manifest["resolved"])
+        now = current_facts(config, words, original.manifest["resolved"])
     reasons = [str(one) for one in differences(original.manifest, now, MADE)]
     for reason in reasons:
         print(reason, file=sys.stderr)
@@ -99,7 +99,7 @@ def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
     return folder
 
 
-def made_now(config: DictConfig, words: Sequence[str], began: Manifest) -> Manifest:
+def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> Manifest:
     """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read as it `began`."""
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config

@@ -39,7 +39,7 @@ class StdlibMinimalPairs(StdlibTask):
         """By phenomenon, the sentences of each in a shuffled order."""
         by_phenomenon: dict[str, list[dict[str, str]]] = {}
         for sentence in sorted(set(_sentences()), key=digest):
-            for phenomenon, bad in _changed(sentence):
+            for phenomenon, bad in _wrong_forms(sentence):
                 pairs = by_phenomenon.setdefault(phenomenon, [])
                 if len(pairs) < MOST:
                     pairs.append({"UID": phenomenon, "sentence_good": sentence, "sentence_bad": bad})
@@ -54,7 +54,7 @@ def _sentences() -> Iterator[str]:
                 yield from SENTENCE.findall(re.sub(r"\s*\n?[ \t]*#[ \t]?|\s+", " ", comment[0]))
 
 
-def _changed(sentence: str) -> Iterator[tuple[str, str]]:
+def _wrong_forms(sentence: str) -> Iterator[tuple[str, str]]:
     """Wrong forms of a sentence by phenomenon, each with one change."""
     words = sentence.split(" ")
     for phenomenon, forms in FORMS.items():

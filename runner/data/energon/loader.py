@@ -148,7 +148,7 @@ class EnergonDataloader:
     def __next__(self) -> Any:
         """Returns the next batch. Raises ValueError for a loader without any."""
         try:
-            batch = self._fetched()
+            batch = self._fetch()
         except workers.WorkerDeath as death:
             batch = self._after(death)
         state, behind = self._known
@@ -157,7 +157,7 @@ class EnergonDataloader:
             self.skip_budget.take(batch)
         return batch
 
-    def _fetched(self) -> Any:
+    def _fetch(self) -> Any:
         count = 1 if self._taken else self._known[1] + 1
         if starts := self._num_workers and not self._taken:
             workers.wait_before_fork(self._num_workers)
@@ -184,7 +184,7 @@ class EnergonDataloader:
         self._taken = 0
         self.dataloader.restore_state_rank(from_plain(state))
         try:
-            return self._fetched()
+            return self._fetch()
         except workers.WorkerDeath as again:
             raise RuntimeError(
                 "loader processes of energon were killed, and the new ones too; is there memory for data.num_workers?"

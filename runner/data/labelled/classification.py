@@ -155,7 +155,7 @@ class ClassificationReader(ExampleReader[Labelled]):
             check_vectors(found, undecided)
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
         if undecided and self.labels.problem_type == SINGLE:
-            self.labels.decision = self.labels.decision or joined_by(found)
+            self.labels.decision = self.labels.decision or joined_classes_note(found)
         if self.labels.decision:
             log.info("labels: %s", self.describe()["labels"])
 
@@ -258,7 +258,7 @@ def _vector(label: object) -> list[object]:
     return items if all(x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in items) else []
 
 
-def joined_by(found: Sequence[LocatedLabel]) -> str:
+def joined_classes_note(found: Sequence[LocatedLabel]) -> str:
     """What is said of classes most of which are joined of parts that several cells have; empty of others."""
     cells = [one.label for one in found if isinstance(one.label, str)]
     for sign in _SEPARATORS:

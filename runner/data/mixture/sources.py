@@ -101,18 +101,18 @@ class Shares(NamedTuple):
     @property
     def asked(self) -> dict[str, float]:
         """Each weight as a share of their sum."""
-        return _normalised(self.weights)
+        return _normalise(self.weights)
 
     @property
     def of_samples(self) -> dict[str, float]:
         """Each source's share of the draws."""
-        return _normalised(dict(zip(self.weights, map(float, self.parts), strict=True)))
+        return _normalise(dict(zip(self.weights, map(float, self.parts), strict=True)))
 
     @property
     def of_tokens(self) -> dict[str, float]:
         """Each source's share of the tokens, over whole epochs of it."""
         drawn = self.of_samples
-        return _normalised({n: drawn[n] * self.tokens[n] / self.samples[n] for n in drawn})
+        return _normalise({n: drawn[n] * self.tokens[n] / self.samples[n] for n in drawn})
 
 
 def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
@@ -132,6 +132,6 @@ def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, ta
     return Shares(given, unit, samples, tokens, parts)
 
 
-def _normalised(values: Mapping[str, float]) -> dict[str, float]:
+def _normalise(values: Mapping[str, float]) -> dict[str, float]:
     total = sum(values.values())
     return {name: value / total for name, value in values.items()}

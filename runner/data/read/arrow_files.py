@@ -173,7 +173,7 @@ def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.Rec
         start = 8 if mapped.read(6) == b"ARROW1" else 0
         mapped.seek(0)
         content = mapped.read_buffer()[start:]
-        if _unpacked(content) > most_unpacked(file.path):
+        if _unpacked_size(content) > most_unpacked(file.path):
             raise unpacks_to_more(file.path)
         reader = pa.ipc.open_stream(content)
         yield reader.schema.empty_table()
@@ -183,7 +183,7 @@ def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.Rec
             yield chosen
 
 
-def _unpacked(stream: "pa.Buffer") -> int:
+def _unpacked_size(stream: "pa.Buffer") -> int:
     """Bytes that the compressed buffers of a stream unpack to, each as its first eight bytes have it."""
     import pyarrow as pa
 
@@ -196,12 +196,14 @@ def _unpacked(stream: "pa.Buffer") -> int:
         if message.type in ("record batch", "dictionary"):
             total += sum(
                 struct.unpack_from("<q", message.body, offset)[0]
-                for offset, length in _compressed(bytes(message.metadata), message.type == "dictionary")
+                for offset, length in _compressed_buffers(
+                    bytes(message.metadata), message.type == "dictionary"
+                )
                 if length > 0
             )
 
 
-def _compressed(message: bytes, of_dictionary: bool) -> Iterator[tuple[int, int]]:
+def _compressed_buffers(message: bytes, of_dictionary: bool) -> Iterator[tuple[int, int]]:
     """Offsets and lengths of the buffers of a message that are compressed, from its flatbuffers (Arrow's Message.fbs)."""
 
     def number(at: int, kind: str = "<i") -> int:

@@ -184,18 +184,18 @@ def _value(file: BinaryIO, kind: int, depth: int) -> Any:
         return _integer(file)
     if kind == 12:
         return _struct(file, depth + 1)
-    length = {3: 1, 7: 8}[kind] if kind in (3, 7) else _unsigned(file) if kind == 8 else None
+    length = {3: 1, 7: 8}[kind] if kind in (3, 7) else _varint(file) if kind == 8 else None
     if length is None or length > _HEADER:
         raise ValueError(f"{file.name} is no readable parquet file: a header of a page is damaged")
     return file.read(length)
 
 
 def _integer(file: BinaryIO) -> int:
-    number = _unsigned(file)
+    number = _varint(file)
     return number >> 1 ^ -(number & 1)
 
 
-def _unsigned(file: BinaryIO) -> int:
+def _varint(file: BinaryIO) -> int:
     number = shift = 0
     while (byte := _byte(file)) > 127 and shift < 63:
         number, shift = number | (byte & 127) << shift, shift + 7

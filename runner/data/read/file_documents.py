@@ -126,9 +126,9 @@ class FileSource:
 
     def tables(self) -> dict[str, Dialect]:
         """How its csv and tsv files are written, by path."""
-        return {str(file.path): file.dialect for file in map(self._settled, self.files) if file.dialect}
+        return {str(file.path): file.dialect for file in map(self._with_dialect, self.files) if file.dialect}
 
-    def _settled(self, file: File) -> File:
+    def _with_dialect(self, file: File) -> File:
         """Returns the file with its dialect, which is looked for once."""
         if file.format not in ("csv", "tsv") or file.dialect:
             return file
@@ -138,7 +138,7 @@ class FileSource:
 
     def documents_of(self, file: File) -> Documents:
         """Returns the documents of a file, or of the span of one."""
-        file = self._settled(file)
+        file = self._with_dialect(file)
         if file.format in formats.TEXTS:
             yield from formats.read_text(file, self.text_unit)
             return
@@ -182,7 +182,7 @@ class FileSource:
         return self.named + (f" ({'; '.join(told)})" if told else "")
 
     def _column(self, file: File) -> str:
-        return choose_column(formats.columns_of(self._settled(file)), self.text_column, str(file.path))
+        return choose_column(formats.columns_of(self._with_dialect(file)), self.text_column, str(file.path))
 
 
 def _values(file: File, column: str) -> Iterator[Any]:

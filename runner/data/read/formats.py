@@ -33,10 +33,10 @@ def read_text(file: File, unit: str) -> Iterator[str]:
         else:
             for has_text, lines in groupby(map(str.rstrip, text), key=bool):
                 if has_text:
-                    yield "\n".join(_bounded(lines, file.path))
+                    yield "\n".join(_bound_lines(lines, file.path))
 
 
-def _bounded(lines: Iterator[str], path: Path) -> Iterator[str]:
+def _bound_lines(lines: Iterator[str], path: Path) -> Iterator[str]:
     """Yields the lines of a document, as long as it is not too long."""
     length = 0
     for line in lines:

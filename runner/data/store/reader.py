@@ -59,8 +59,8 @@ class TokenStore:
                 f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
                 "delete it and prepare again"
             )
-        self.tokens = _mapped(self.folder / "tokens.bin", dtype, self.num_tokens)
-        self.offsets = _mapped(self.folder / "offsets.bin", np.dtype(np.int64), num_sequences + 1)
+        self.tokens = _map_numbers(self.folder / "tokens.bin", dtype, self.num_tokens)
+        self.offsets = _map_numbers(self.folder / "offsets.bin", np.dtype(np.int64), num_sequences + 1)
         if self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
             raise _damaged(self.folder, "the offsets do not span the tokens")
 
@@ -152,7 +152,7 @@ def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
             yield block
 
 
-def _mapped(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[Integer]:
+def _map_numbers(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[Integer]:
     """Returns the `count` numbers of a file for random access: the system does not read ahead."""
     try:
         size = path.stat().st_size

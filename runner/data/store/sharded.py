@@ -103,7 +103,7 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
     """
     folder = Folder(place)
     index = read_index(folder)
-    local = folder.local or _copied(folder, index, cache_dir)
+    local = folder.local or _local_copy(folder, index, cache_dir)
     sets = {}
     for name, content in index["sets"].items():
         shards = [TokenStore(local / shard["folder"]) for shard in content["shards"]]
@@ -179,7 +179,7 @@ def check_same_documents(place: str, other: str) -> None:
         )
 
 
-def _copied(folder: Folder, index: Index, cache_dir: Path) -> Path:
+def _local_copy(folder: Folder, index: Index, cache_dir: Path) -> Path:
     """Returns the copy of a remote store, made if missing; one process copies, others wait; killed copies continue."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")

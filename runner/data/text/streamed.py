@@ -81,7 +81,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     def share(self, step: int, documents: list[Drawn]) -> Share:
         """This rank's share of global batch `step`, whose documents come with pass and number."""
         mine = range(self.rank, len(documents), self.num_ranks)
-        samples, ids, lengths = self._tokenised([(place, *documents[place]) for place in mine])
+        samples, ids, lengths = self._tokenise([(place, *documents[place]) for place in mine])
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         cut = partition(lengths, 1, self.micro_batch_tokens, self.micro_batch_size, self.packed)[0]
         batch_key = derive_seed(self.seed, MASK_STREAM, step)
@@ -106,7 +106,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         flat = keyed_samples(zero, length, zero, zero, self.seed, MASK_STREAM, self.packed)
         return self.collator({**flat, "filler": True, "batch_places": zero, "batch_size": 1, "batch_key": 0})
 
-    def _tokenised(
+    def _tokenise(
         self, documents: list[tuple[int, int, int, Any]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """Place, pass, number and chunk of each sequence [D, 4], their tokens end to end [N], their lengths [D]."""

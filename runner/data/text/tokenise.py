@@ -67,7 +67,7 @@ def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[
         if shared and stretch.piece.num_bytes is not None:
             yield pool.submit(_tokenise_piece, stretch, position)
         else:
-            yield from (pool.submit(_tokenise, batch) for batch in _grouped(part.read(stretch, position)))
+            yield from (pool.submit(_tokenise, batch) for batch in _batches(part.read(stretch, position)))
 
 
 def _tokenise(documents: _Documents) -> Batch:
@@ -91,13 +91,13 @@ def _tokenise(documents: _Documents) -> Batch:
 
 def _tokenise_piece(stretch: Stretch, position: int) -> Batch:
     part, _, _ = given()
-    batches = [_tokenise(batch) for batch in _grouped(part.read(stretch, position))]
+    batches = [_tokenise(batch) for batch in _batches(part.read(stretch, position))]
     tokens, lengths, _, sizes = zip(*batches, strict=True)
     num_bytes = None if part.source.tokenized else sum(sizes)
     return Batch(np.concatenate(tokens), np.concatenate(lengths), stretch.stop, num_bytes)
 
 
-def _grouped(documents: Iterator[tuple[int, Document]]) -> Iterator[_Documents]:
+def _batches(documents: Iterator[tuple[int, Document]]) -> Iterator[_Documents]:
     """Numbered documents in batches: many short ones or few long ones."""
     batch: _Documents = []
     size = 0

@@ -64,7 +64,7 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         ValueError: nothing is measured on this kind of data, or there are no validation examples to choose on.
     """
     if isinstance(data, RetrievalPairs):
-        return _ranked(data.sets, encoder)
+        return _rank_passages(data.sets, encoder)
     if isinstance(data, MtebTasks):
         from tiryns.runner.inference.frozen.mteb_tasks import entries_of
 
@@ -77,11 +77,11 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         return Probed("minimal_pairs", "accuracy", entries, lines)
     task, kind = data.task_name, getattr(data.train_set, "problem_type", None)
     if task == "classification" and kind == SINGLE:
-        return _probed(data, encoder, of_words=False)
+        return _probe_linearly(data, encoder, of_words=False)
     if task == "token_classification":
-        return _probed(data, encoder, of_words=True)
+        return _probe_linearly(data, encoder, of_words=True)
     if kind == REGRESSION and data.settings.pair_column:
-        return _compared(data, encoder)
+        return _compare_pairs(data, encoder)
     what = "several labels" if task == "classification" else str(task)
     what = "numbers without a second text, which data.pair_column names" if kind == REGRESSION else what
     raise ValueError(
@@ -89,7 +89,7 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
     )
 
 
-def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
+def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     """A linear probe of the features of texts or of words, whose sentences are decoded as in training; of texts also
     their nearest neighbours.
 
@@ -123,11 +123,11 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     entries, lines = dict[str, Entry](), {}
     for name, given in data.evaluated_sets.items():
         empty = TokenPredictions(given, True) if of_words else ClassificationPredictions(given)
-        found, entries[name] = _measured(empty, linear.logits(features[name]))
+        found, entries[name] = _measure(empty, linear.logits(features[name]))
         lines[name] = found.rows()
         if knn is not None:
             chosen["neighbours"] = knn.number
-            _, votes = _measured(ClassificationPredictions(given), knn.votes(features[name]).double())
+            _, votes = _measure(ClassificationPredictions(given), knn.votes(features[name]).double())
             for part in ("metrics", "intervals"):
                 entries[name][part] |= {
                     f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
@@ -135,21 +135,21 @@ def _probed(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     return Probed(data.task_name, found.monitor, entries, lines, chosen)
 
 
-def _compared(data: Any, encoder: FrozenEncoder) -> Probed:
+def _compare_pairs(data: Any, encoder: FrozenEncoder) -> Probed:
     """Returns the cosine of the features of two texts, against a number."""
     predictions, entries = {}, {}
     for name, given in data.evaluated_sets.items():
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
         left, right = (encoder.embed(texts, name) for texts in sides)
         scores = cosines(left, right)[:, None]
-        found, entries[name] = _measured(NumberPredictions(given), scores)
+        found, entries[name] = _measure(NumberPredictions(given), scores)
         predictions[name] = found.rows()
         for part in ("metrics", "intervals"):
             entries[name][part].pop("mse", None)  # a cosine has another unit
     return Probed("similarity", "spearman", entries, predictions)
 
 
-def _ranked(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
+def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     """All passages of a set, ranked for each query by their cosine."""
     predictions, entries = {}, {}
     for name, given in sets.items():
@@ -177,7 +177,7 @@ def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[Prediction
         yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
 
 
-def _measured(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:
+def _measure(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:
     """Returns predictions for all samples, or words, of a set from their logits [M, C], and the entry of the set."""
     places = torch.arange(len(logits))
     predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})

@@ -91,12 +91,12 @@ class PairLoss(NamedTuple):
         vectors = self.similarity.prepared(pairs.vectors)
         queries, passages = vectors[:, 0], vectors[:, 1]
         candidates = vectors[:, 1:].transpose(0, 1).flatten(0, 1)
-        losses = self._chunked(queries, candidates, pairs, temperature, backwards=False)
+        losses = self._sum_in_chunks(queries, candidates, pairs, temperature, backwards=False)
         if not self.symmetric:
             return losses
-        return (losses + self._chunked(passages, queries, pairs, temperature, backwards=True)) / 2
+        return (losses + self._sum_in_chunks(passages, queries, pairs, temperature, backwards=True)) / 2
 
-    def _chunked(
+    def _sum_in_chunks(
         self, anchors: Tensor, candidates: Tensor, pairs: Pairs, temperature: Tensor, backwards: bool
     ) -> Tensor:
         """Returns the sum over anchors, some at a time, which are computed again in the backward pass."""

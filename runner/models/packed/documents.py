@@ -171,7 +171,7 @@ class Bucket(NamedTuple):
         found = flat.reshape(-1, flat.shape[-1]).index_select(0, self.sources)
         return found.view(*self.shape, flat.shape[-1])
 
-    def padded_with_zeros(self, flat: Tensor) -> Tensor:
+    def pad_with_zeros(self, flat: Tensor) -> Tensor:
         """As `padded`, zeros for padding."""
         found = self.padded(flat)
         found.view(-1, flat.shape[-1]).index_fill_(0, self.gaps, 0)
@@ -214,7 +214,7 @@ class Buckets(NamedTuple):
             ends = torch.tensor([(start, start + length) for length, start in documents])
             found = torch.searchsorted(chosen.positions, ends).tolist()
             groups.append([(stop - start, start) for start, stop in found])
-        return _placed(groups, num_heads)
+        return _make_buckets(groups, num_heads)
 
 
 @lru_cache(maxsize=8)  # asked for by every layer
@@ -228,7 +228,7 @@ def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
         >>> [part.padded(row).flatten(1).tolist() for part in found.parts]
         [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
     """
-    return _placed(_groups(bounds), num_heads)
+    return _make_buckets(_groups(bounds), num_heads)
 
 
 def _groups(bounds: tuple[int, ...]) -> list[Documents]:
@@ -244,7 +244,7 @@ def _groups(bounds: tuple[int, ...]) -> list[Documents]:
     return found
 
 
-def _placed(groups: list[Documents], num_heads: int) -> Buckets:
+def _make_buckets(groups: list[Documents], num_heads: int) -> Buckets:
     parts, first = [], 0
     num_tokens = sum(length for documents in groups for length, _ in documents)
     places = torch.empty(num_tokens * num_heads, dtype=torch.int64)

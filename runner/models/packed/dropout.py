@@ -109,7 +109,7 @@ class DroppedAttention(torch.autograd.Function):
             row_sums = (gradient * out).sum(-1, keepdim=True)
             for i, (ours, theirs) in enumerate(zip(asking.parts, asked.parts, strict=True)):
                 q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
-                g, sums = ours.padded_with_zeros(gradient), ours.padded_with_zeros(row_sums)
+                g, sums = ours.pad_with_zeros(gradient), ours.pad_with_zeros(row_sums)
                 of_scores = torch.bmm(g, v.transpose(1, 2)).mul_(dropped)
                 of_scores.addcmul_(weights, sums, value=-1)
                 torch.bmm(of_scores, k, out=ours.part(of_query))

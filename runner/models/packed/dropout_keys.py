@@ -118,7 +118,7 @@ class DropoutKeys:
         if getattr(module, "shared_by_rows", False):
             rows = torch.arange(shape[:-1].numel(), device=self._micro_batch["input_ids"].device)
             keys = mix64(rows.mul_(_GOLDEN).add_(self._seed))
-            return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
+            return bits(self._salt(keys, module), shape[-1]).unflatten(0, shape[:-1])
         if len(shape) == 4 and (shape[0], shape[2], shape[3]) == (*self._shape, self._shape[1]):
             return self.of_weights(self.of_queries(module).view(self._shape), shape[1], shape[3])
         count = shape[:-1].numel()
@@ -129,11 +129,11 @@ class DropoutKeys:
             keys = self.samples
         else:
             return None
-        return bits(self._salted(keys, module), shape[-1]).unflatten(0, shape[:-1])
+        return bits(self._salt(keys, module), shape[-1]).unflatten(0, shape[:-1])
 
     def of_queries(self, module: nn.Module) -> Tensor:
         """Keys [P] of the tokens as queries of this call of an attention."""
-        return self._salted(self.tokens, module)
+        return self._salt(self.tokens, module)
 
     def fits(self, query: Tensor) -> bool:
         """Whether queries [D, N, L, H] are those of the rows."""
@@ -145,7 +145,7 @@ class DropoutKeys:
         heads = torch.arange(1, num_heads + 1, device=queries.device).mul_(_GOLDEN)
         return bits(mix64(queries[:, None] + heads[:, None]), num_keys)
 
-    def _salted(self, keys: Tensor, module: nn.Module) -> Tensor:
+    def _salt(self, keys: Tensor, module: nn.Module) -> Tensor:
         salt = getattr(module, "dropout_salt", 0) * _CALLS + self._call(id(module))
         offset = (salt + 1) * _GOLDEN % (1 << 64)
         return mix64(keys + (offset - (offset >> 63 << 64)))

@@ -70,7 +70,7 @@ class _RowGradients:
     def __init__(self, weight: Tensor) -> None:
         self._gradient: Tensor | None = None
         self._rows: list[Tensor] = []
-        weight.register_post_accumulate_grad_hook(self._accumulated)
+        weight.register_post_accumulate_grad_hook(self._forget_rows)
 
     def begin(self, weight: Tensor, numbers: Tensor) -> None:
         """Sees to it that the table has a gradient, which is then changed in rows with these numbers."""
@@ -84,7 +84,7 @@ class _RowGradients:
         if weight.grad is self._gradient:
             self._rows.append(numbers)
 
-    def _accumulated(self, weight: Tensor) -> None:
+    def _forget_rows(self, weight: Tensor) -> None:
         """Forgets the gradient and its rows, as autograd has added another to it, or made one."""
         self._rows.clear()
         self._gradient = None

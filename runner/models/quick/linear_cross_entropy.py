@@ -28,7 +28,7 @@ def can_fuse(hidden: Tensor, layer: object) -> bool:
         and weight.dtype == torch.float32
         and hidden.device.type == "cpu"
         and (hidden.dtype == weight.dtype or torch.is_autocast_enabled("cpu"))
-        and _computed_in(hidden) in COLUMNS
+        and _product_dtype(hidden) in COLUMNS
         and not torch.compiler.is_compiling()
     )
 
@@ -44,10 +44,10 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
         >>> linear_cross_entropy(states, weight, None, torch.tensor([3, 5])).exp()
         tensor([8., 8.], grad_fn=<ExpBackward0>)
     """
-    return _LinearCrossEntropy.apply(hidden, weight, bias, targets, _computed_in(hidden))
+    return _LinearCrossEntropy.apply(hidden, weight, bias, targets, _product_dtype(hidden))
 
 
-def _computed_in(hidden: Tensor) -> torch.dtype:
+def _product_dtype(hidden: Tensor) -> torch.dtype:
     """Returns the type of products with these states and weights in fp32."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
 

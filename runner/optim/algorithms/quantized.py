@@ -70,7 +70,7 @@ def coupled_decay(step: Step, group: Group, p: torch.Tensor) -> None:
     step({**group, "weight_decay": 0.0})
 
 
-def scaled_to_norm(step: Step, group: Group, p: torch.Tensor) -> None:
+def scale_to_norm(step: Step, group: Group, p: torch.Tensor) -> None:
     """Scales Adam's update to the norm of the parameter, as LAMB does (arXiv 1904.00962v5, algorithm 2)."""
     weights, p.data = p.data, torch.zeros_like(p.data)
     step({**group, "weight_decay": 0.0, "lr": 1.0})

@@ -129,7 +129,7 @@ def validation_of(run: Run) -> Settings:
     return {name: run.settings.get(name) for name in ("trainer.validation_batches", *own)}
 
 
-def evaluated_on(run: Run, name: str) -> object:
+def validation_fingerprint(run: Run, name: str) -> object:
     """Returns the fingerprint of a validation set; by the settings of the data where the run has none."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")

@@ -81,12 +81,12 @@ class Comparison:
             raise ValueError("there is no run to compare: name at least one run folder")
         self.runs, self.differences = runs, differences(runs)
         self.judged = all((run.path.parent / JUDGE).exists() for run in runs)
-        self.goal, kinds, self.notes = _ranked_by(runs)
+        self.goal, kinds, self.notes = _ranking_figure(runs)
         scored = [runs[i] for i in kinds]
         names = {(run.monitor or "loss").rpartition("/")[2] for run in scored}  # of the monitored figures
         known = filter(comparable.is_test, comparable.keys_of(scored))
         self.tests = [key for key in known if key.rpartition("/")[2] in names]
-        self.settings = self._grouped(kinds)
+        self.settings = self._group_runs(kinds)
         self.setting_of = {run: i for i, each in enumerate(self.settings) for run in each.runs}
         self.kinds = sorted({each.kind for each in self.settings if each.kind is not None})
         self.best = [number for kind in self.kinds for number in self._equal(kind)]
@@ -186,7 +186,7 @@ class Comparison:
         """Returns the positions of the runs of the best settings."""
         return {run for i in self.best for run in self.settings[i].runs}
 
-    def _grouped(self, kinds: dict[int, int]) -> list[Setting]:
+    def _group_runs(self, kinds: dict[int, int]) -> list[Setting]:
         """Returns the settings in the order of their first runs; of one that is measured in two ways, one of each."""
         groups: dict[tuple[int, int | None], list[int]] = {}
         own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
@@ -244,7 +244,7 @@ class Comparison:
         return text, f"The interval of {next_one} overlaps: `tiryns judge` tells whether it may be luck."
 
 
-def _ranked_by(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], list[str]]:
+def _ranking_figure(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], list[str]]:
     """Returns the figure to rank by, the kind of each run that has it, and a sentence if runs cannot be compared by it.
 
     Runs that are not done count only where none is.

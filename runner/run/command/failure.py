@@ -164,7 +164,7 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
         if known := [typed_setting(n, v) for n, v in settings.items() if not isinstance(v, tuple)]:
             return " ".join(known)
     if (meant := re.search(r"Did you mean '([^']+)'", message)) and (
-        typed := _retyped(words, meant[1], message)
+        typed := _retype(words, meant[1], message)
     ):
         return typed
     if found := next(filter(None, (pattern.search(message) for pattern in _FIXES)), None):
@@ -178,7 +178,7 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
     return advice and advice.format(command=command)
 
 
-def _retyped(words: list[str], meant: str, message: str) -> str | None:
+def _retype(words: list[str], meant: str, message: str) -> str | None:
     """Returns the command with the word that was meant, in the place of the most similar one that the message names."""
     pieces = [(i, part) for i, word in enumerate(words) for part in {word, *re.split("[=,]", word)}]
     known = {part: i for i, part in pieces if part and part != meant and part in message}

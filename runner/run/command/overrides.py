@@ -61,7 +61,7 @@ def message_of(composing: Sequence[BaseException]) -> str:
             told = answer.format(*found.groups()) if isinstance(answer, str) else answer(found, composing)
             if told:
                 return told
-    return "; ".join(lines) + _what_to_do(message)
+    return "; ".join(lines) + _remedy(message)
 
 
 def _unreadable(found: Found, composing: Errors) -> str:
@@ -100,7 +100,7 @@ def _other_value(found: Found, _: Errors) -> str:
     return f"{found[1]}: {next((said for words, said in EXPECTED.items() if words in reason), reason)}"
 
 
-def _what_to_do(message: str) -> str:
+def _remedy(message: str) -> str:
     """What mends a recipe or a word of the command, behind the message; nothing for most."""
     if "Key 'experiment' not in 'Config'" in message:
         return "; a recipe begins with the line: # @package _global_"

@@ -91,12 +91,12 @@ def as_documents(sequences: GatheredSequences) -> DocumentSequences:
 
 def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = None) -> Measured[object]:
     """Measures a set as the run did, by torch or by the graph that `forward` computes."""
-    with computed_by(model.model, forward):
+    with use_forward(model.model, forward):
         return model.measure(sequences, progress(name))
 
 
 @contextmanager
-def computed_by(model: TaskModel, forward: Forward | None) -> Iterator[None]:
+def use_forward(model: TaskModel, forward: Forward | None) -> Iterator[None]:
     """A context in which a graph computes the network of a task's model; None for torch itself."""
     if forward is None:
         yield

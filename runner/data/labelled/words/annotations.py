@@ -44,7 +44,7 @@ class Mark(NamedTuple):
 
     def agrees(self, found: str) -> bool:
         """Whether a part of the text is the annotated one, whatever the white space; also without a text to compare."""
-        return self.text is None or _spaced(self.text) == _spaced(found)
+        return self.text is None or _single_spaces(self.text) == _single_spaces(found)
 
 
 def offset_units(
@@ -115,7 +115,7 @@ def _character(text: str, offset: int, unit: str) -> int | None:
     return number if len(text[:number].encode(codec, "surrogatepass")) == offset * size else None
 
 
-def _spaced(text: str) -> str:
+def _single_spaces(text: str) -> str:
     return _SPACE.sub(" ", text).strip()
 
 
@@ -135,7 +135,7 @@ def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: La
         return Chosen()
     rows = [row for row in rows if isinstance(row.values.get(text_column), str | None)]
     texts = {name: row.where for row in reversed(rows) for name in _texts(row.values)}
-    tasks = [(row.where, one) for row in rows for one in _marked(row.values)]
+    tasks = [(row.where, one) for row in rows for one in _entity_results(row.values)]
     ours = {str(one.get("to_name")) for _, one in tasks} & texts.keys()
     fields = ours or texts.keys() & {"text"} or texts.keys()
     text = _one("texts", "data.text_column", text_column, {n: texts[n] for n in texts if n in fields}, texts)
@@ -183,13 +183,13 @@ def task_of(
     results = kept[0].get("result") or []
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
         raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
-    found = [one for one in _marked(values) if chosen.text is None or _is_of(one, chosen.text, texts)]
+    found = [one for one in _entity_results(values) if chosen.text is None or _is_of(one, chosen.text, texts)]
     if chosen.labels is not None:
         found = [one for one in found if str(one.get("from_name", chosen.labels)) == chosen.labels]
     return text, [one["value"] for one in found]
 
 
-def _marked(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+def _entity_results(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Yields the results of a task's first annotation that was not cancelled which mark an entity."""
     results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
     for one in results if isinstance(results, list) else ():

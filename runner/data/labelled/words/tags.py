@@ -36,7 +36,7 @@ Rule = Callable[[Tag, Tag], bool]
 """Whether a tag may come right after another; a sentence begins after an `O`, and ends before one."""
 
 
-def _closed(before: Tag, tag: Tag) -> bool:
+def _closes(before: Tag, tag: Tag) -> bool:
     if before.letter in "BI":
         return tag.letter in "IE" and tag.kind == before.kind
     return tag.letter not in "IE"
@@ -57,10 +57,10 @@ SCHEMES: dict[str, tuple[str, Rule]] = {
     "IOB1": ("BI", partial(_after, "B")),
     "IOE2": ("IE", partial(_until, "I")),
     "IOE1": ("IE", partial(_until, "E")),
-    "IOBES": ("BIES", _closed),
-    "BILOU": ("BILU", _closed),
-    "BMES": ("BMES", _closed),
-    "BMEWO": ("BMEW", _closed),
+    "IOBES": ("BIES", _closes),
+    "BILOU": ("BILU", _closes),
+    "BMES": ("BMES", _closes),
+    "BMEWO": ("BMEW", _closes),
 }
 """The letters of a scheme, and its rule. Of several that fit the labels, the first that all sentences keep counts."""
 
@@ -179,9 +179,9 @@ def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
     if not letters <= set(known):
         return False
     if not typed:
-        return letters == set(known) and (outside or rule is _closed)
+        return letters == set(known) and (outside or rule is _closes)
     parts = {_MEANING[letter] for letter in letters}
-    if rule is _closed:
+    if rule is _closes:
         return (parts >= {"B", "E"} or parts == {"S"}) and (outside or "B" in parts)
     return known == "BI" or ("E" in parts and outside)
 
