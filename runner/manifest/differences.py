@@ -13,6 +13,9 @@ from tiryns.conf.values import rules_of
 from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import Manifest
 
+SHOWN = 5
+"""Files of the program that are named; of two versions hundreds differ."""
+
 NUMERIC = (
     *("torch", "numpy", "transformers", "mkl", "triton", "nvidia", "pytorch-optimizer", "lightning"),
     "tokenizers",
@@ -101,7 +104,10 @@ def _phases(manifest: Manifest) -> Manifest:
 def _code(then: Manifest, now: Manifest) -> Iterator[str]:
     program, program_now = then["code"], now["code"]
     if "files" in program:
-        yield from sorted(digest_changes(program["files"], program_now["files"]))
+        lines = sorted(digest_changes(program["files"], program_now["files"]))
+        yield from lines[:SHOWN]
+        if len(lines) > SHOWN:
+            yield f"{len(lines) - SHOWN:,} more files of the program differ"
     elif program.get("digest") != program_now.get("digest"):
         yield "the program differs, and the manifest does not list its files"
     for path, digest in program.get("own", {}).items():

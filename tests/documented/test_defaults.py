@@ -14,13 +14,8 @@ from tiryns.runner.objectives import get_collator_cls
 from tiryns.runner.optim import get_scheduler
 
 COLLATORS = (
-    "mlm",
-    "enhanced_mlm",
-    "diffusion",
-    "classification",
-    "token_classification",
-    "question_answering",
-)
+    "mlm", "enhanced_mlm", "diffusion", "classification", "token_classification", "question_answering",
+)  # fmt: skip
 
 CASES: list[Any] = [
     *(pytest.param(get_collator_cls(name), OPTIONS["objective"][name], {}, id=name) for name in COLLATORS),

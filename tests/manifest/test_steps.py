@@ -52,6 +52,15 @@ def test_a_module_of_ones_own_is_found_where_it_is_now(
     assert str(line) == "code: /elsewhere/project/mine/model.py is not here"
 
 
+def test_many_files_of_the_program_are_counted() -> None:
+    then, now = (
+        {"code": {"files": {f"{n}.py": d for n in range(9)}}, "packages": {}, "inputs": {}} for d in "ab"
+    )
+    *named, rest = map(str, differences(then, now, MADE))
+    assert named == [f"code: {n}.py differs" for n in range(5)]
+    assert rest == "code: 4 more files of the program differ"
+
+
 def test_program_is_known_by_its_digest_where_its_files_are_not_listed() -> None:
     then = {"code": {"digest": "1"}, "packages": {}, "inputs": {}}
     same, other = ({**then, "code": {"digest": digest, "files": {"a.py": "0"}}} for digest in "12")

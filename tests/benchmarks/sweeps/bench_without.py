@@ -48,13 +48,8 @@ CLASSIFIED = [
     "data.validation=held_out.csv", "trainer.max_epochs=null",
 ]  # fmt: skip
 FINETUNED = [
-    *CLASSIFIED,
-    *BEGUN,
-    *SHORT,
-    "module.ema=0.9",
-    "sampler.global_batch_size=32",
-    "optimizer.lr=0.0004",
-]
+    *CLASSIFIED, *BEGUN, *SHORT, "module.ema=0.9", "sampler.global_batch_size=32", "optimizer.lr=0.0004",
+]  # fmt: skip
 OF_ALL = [
     *CLASSIFIED, *BEGUN, "scheduler=constant", "trainer.max_steps=120", "trainer.validate_every=120",
     "module.ema=0.95", "sampler.global_batch_size=64", "optimizer.lr=0.00025",
