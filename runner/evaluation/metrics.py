@@ -1,5 +1,6 @@
 """Task metrics, as torchmetrics, whose states add up over ranks to those of one process over the whole set."""
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -9,7 +10,6 @@ from torchmetrics import Metric
 
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.words.tags import OUTSIDE, SCHEMES, entities, tagging_of
-from tiryns.runner.evaluation.correlations import Correlation
 from tiryns.runner.evaluation.ranks import TiedRanks
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
@@ -20,14 +20,21 @@ IOB = (OUTSIDE, "B-X", "I-X")
 """Tags that tell the scheme of entities whose labels are not named."""
 
 
+def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
+    """Returns metrics of numbers [D]."""
+    from torchmetrics.regression import MeanSquaredError
+
+    from tiryns.runner.evaluation.correlations import LinearCorrelation, RankCorrelation
+
+    made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
+    with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
+        return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
+
+
 KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
     "classification": lambda size, **to: {one: ClassScore(one, size, **to) for one in ClassScore.measures},
     "multi_label": lambda size, **to: {one: LabelScore(one, size, **to) for one in LabelScore.measures},
-    "regression": lambda size, **to: {
-        "pearson": Correlation(of_ranks=False, **to),
-        "spearman": Correlation(of_ranks=True, **to),
-        "mse": SquaredError(**to),
-    },
+    "regression": number_metrics,
     "token_classification": lambda size, labels=IOB, **to: {
         "accuracy": ClassScore("accuracy", size, **to),
         **{one: EntityScore(one.removeprefix("entity_"), labels, **to) for one in ENTITY_FIGURES},
@@ -243,14 +250,6 @@ class MeanOverQuestions(Metric):
 
     def compute(self) -> Tensor:
         return self.total / self.count.clamp(min=1)
-
-
-class SquaredError(MeanOverQuestions):
-    """The mean squared error of numbers, each of which counts as a question."""
-
-    def score(self, predicted: Any, true: Any) -> float:
-        """Returns the squared error of a number."""
-        return (float(predicted) - float(true)) ** 2
 
 
 class AnswerOverlap(MeanOverQuestions):

@@ -13,12 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torchmetrics import Metric
+from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
 from tiryns.runner.evaluation import metrics
-from tiryns.runner.evaluation.correlations import Correlation, Numbers
 from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 
+Numbers = NDArray[np.float64]
 Owners = NDArray[np.int64]
 """The example that each item is of [M]."""
 
@@ -155,9 +156,27 @@ def _(metric: metrics.MeanOverQuestions, predicted: Any, true: Any, owners: Owne
 
 
 @weighted.register
-def _(metric: Correlation, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
+def _(metric: MeanSquaredError, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
+    """By the squared error of each number."""
+    return mean_of((predicted - true) ** 2, owners)
+
+
+@weighted.register
+def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Of weighted numbers."""
-    return lambda weights: metric.weighted(weights[:, owners], predicted, true)
+    x, y = predicted - predicted.mean(), true - true.mean()
+    return lambda weights: correlation(weights[:, owners], x, y)
+
+
+@weighted.register
+def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
+    """Pearson's of the ranks in each resample; equal numbers share theirs."""
+
+    def figure(weights: Weights) -> Numbers:
+        of_items = weights[:, owners]
+        return correlation(of_items, ranks(of_items, predicted), ranks(of_items, true))
+
+    return figure
 
 
 def _per_weight(sums: Numbers, weight: Numbers, weights: Weights) -> Numbers:
@@ -174,3 +193,23 @@ def mean_of(values: Numbers, owners: Owners) -> Weighted:
         return np.where(total > 0, weights @ sums / np.maximum(total, 1), np.nan)
 
     return figure
+
+
+def correlation(weights: Weights, x: Numbers, y: Numbers) -> Numbers:
+    """Returns Pearson's correlation [R] of numbers [R, M] or [M] with weights [R, M]; NaN where a side is constant."""
+    total = weights.sum(1, keepdims=True)
+    dx = x - (weights * x).sum(1, keepdims=True) / total
+    dy = y - (weights * y).sum(1, keepdims=True) / total
+    both, xx, yy = ((weights * product).sum(1) for product in (dx * dy, dx * dx, dy * dy))
+    varies = (xx > 1e-20 * (weights * x * x).sum(1)) & (yy > 1e-20 * (weights * y * y).sum(1))
+    return np.where(varies, both / np.sqrt(np.where(varies, xx * yy, 1)), np.nan)
+
+
+def ranks(weights: Weights, values: Numbers) -> Numbers:
+    """Returns the rank [R, M] of each item among those drawn, from 1; equal numbers have the mean of their ranks."""
+    distinct, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    starts = np.searchsorted(group[order], np.arange(len(distinct)))
+    drawn = np.add.reduceat(weights[:, order], starts, axis=1)
+    first = np.cumsum(drawn, axis=1) - drawn
+    return (first + (drawn + 1) / 2)[:, group]

@@ -12,8 +12,7 @@ from seqeval.metrics import classification_report
 from sklearn import metrics as sklearn
 
 from tests.evaluation.test_resampling import evaluated
-from tiryns.runner.evaluation.correlations import Correlation
-from tiryns.runner.evaluation.resampling import intervals
+from tiryns.runner.evaluation.resampling import correlation, intervals, ranks
 from tiryns.runner.evaluation.statistics.intervals import bootstrap, resampled
 
 Figures = dict[str, Any]
@@ -173,8 +172,8 @@ def test_ends_from_the_same_draws() -> None:
         return {
             "mean": mean,
             "std": np.sqrt(weights @ X**2 / weights.sum(1) - mean**2),
-            "pearson": Correlation(of_ranks=False).weighted(weights, X, Y),
-            "spearman": Correlation(of_ranks=True).weighted(weights, X, Y),
+            "pearson": correlation(weights, X, Y),
+            "spearman": correlation(weights, ranks(weights, X), ranks(weights, Y)),
         }
 
     def of(figure: Callable[..., Any], *values: Any) -> Any:
