@@ -100,8 +100,9 @@ def _check_adapter(model: Settings, config: Settings) -> None:
 register("model", encoder=Encoder, pretrained=Pretrained)
 
 
+# .yml, as a file of the other ending would be a config of Hydra's with this name
 SIZES: dict[str, dict[str, dict[str, Any]]] = yaml.load(
-    Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"),
+    Path(__file__).with_name("sizes.yml").read_text(encoding="utf-8"),
     yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader,
 )
 """The families of published sizes, by the option whose defaults they change."""

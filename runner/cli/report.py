@@ -44,7 +44,8 @@ def main(arguments: Namespace) -> None:
     elif form == "html":
         print(_write_page(folders, suite, runs, out))
     else:
-        table = suite_as(form, suite) if suite else compared_as(form, runs, _importance(folders))
+        importance = None if suite or form == "csv" else _importance(folders)  # csv has no row for it
+        table = suite_as(form, suite) if suite else compared_as(form, runs, importance)
         with replaceable(out):
             print(save(out, table) if out else table, end="\n" if out else "")
 

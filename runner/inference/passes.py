@@ -1,6 +1,7 @@
 """One pass of a trained model over samples, computed as the run that trained it computed its evaluations."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -57,10 +58,11 @@ class Computation(NamedTuple):
         """Returns this with micro-batches of so many tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
-    def autocast(self) -> torch.autocast:
+    def autocast(self) -> AbstractContextManager[object]:
         """Returns the context of the model's precision."""
-        mixed, dtype = self.precision.endswith("-mixed"), autocast_dtype(self.precision)
-        return torch.autocast(device_here().type, dtype, enabled=mixed)
+        if not self.precision.endswith("-mixed"):
+            return nullcontext()
+        return torch.autocast(device_here().type, autocast_dtype(self.precision))
 
 
 def device_here() -> torch.device:

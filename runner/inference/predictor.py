@@ -99,12 +99,17 @@ class Predictor:
             raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
 
     def rows_of_file(
-        self, path: str | Path, options: PredictOptions, bad: BadRows, file_format: str | None = None
+        self,
+        path: str | Path,
+        options: PredictOptions = PLAIN,
+        bad: BadRows | None = None,
+        file_format: str | None = None,
     ) -> Rows:
         """Returns the rows of a file, of which txt has one in each line; they are an iterator, to be read once.
 
         Empty lines of txt are no rows; `bad` counts them.
         """
+        bad = bad or BadRows()
         reading = self.kind.reading(str(path))
         if file_format is not None:
             reading = reading._replace(format=file_format)

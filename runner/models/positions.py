@@ -70,7 +70,9 @@ class RotaryPhases:
     def __init__(self, pretrained: PreTrainedModel, timeline: Timeline, phases: Sequence[Settings]) -> None:
         self.timeline, self.phases = timeline, phases
         self.modules: list[Any] = [
-            module for module in pretrained.modules() if hasattr(module, "compute_default_rope_parameters")
+            module
+            for module in pretrained.modules()
+            if hasattr(module, "compute_default_rope_parameters") and hasattr(module, "config")
         ]
         self.configs = list({id(module.config): module.config for module in self.modules}.values())
         self.base = [_bases(config) for config in self.configs]

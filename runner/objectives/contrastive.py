@@ -80,7 +80,7 @@ class PairsCollator(FlatCollator):
 
     @property
     def texts(self) -> Embedding:
-        """How texts are read, as an exported folder says it."""
+        """How texts are read, as an exported folder says it; pooling and unit length are for a `ContrastiveModel`."""
         prompts, longest = prompts_of(*self.prompts), self.max_sequence_length
         return Embedding("mean", True, prompts, None, longest, self.similarity.name)
 

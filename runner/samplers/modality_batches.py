@@ -208,6 +208,8 @@ def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]
     full.
     """
     num_batches, size = lengths.shape
+    if num_ranks == 1:
+        return np.zeros((size, num_batches), dtype=np.int64)
     sums = np.zeros((num_ranks, num_batches), dtype=np.int64)
     room = np.full(num_ranks * num_batches, size // num_ranks)
     ranks = np.empty((size, num_batches), dtype=np.int64)

@@ -49,7 +49,10 @@ def test_field_declared_again_keeps_the_rules_of_its_base() -> None:
 
 
 def test_each_config_has_a_list_of_its_own() -> None:
-    assert OPTIONS["optimizer"]["adamw"]().betas is not OPTIONS["optimizer"]["adamw"]().betas
+    one, other = (OPTIONS["optimizer"]["adamw"]() for _ in range(2))
+    assert one.betas is not other.betas
+    one, other = (setting({"inner": [1]}).default_factory()["inner"] for _ in range(2))
+    assert one is not other
 
 
 @pytest.mark.parametrize(

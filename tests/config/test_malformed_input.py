@@ -115,13 +115,9 @@ def test_text_that_cannot_be_read(folder: Path, name: str) -> None:
 
 
 STREAMED = (
-    "t/late_cut.jsonl",
-    "t/late_type.jsonl",
-    "t/late_gone.jsonl",
-    "t/latin.jsonl",
-    "t/cut.parquet",
+    "t/late_cut.jsonl", "t/late_type.jsonl", "t/late_gone.jsonl", "t/latin.jsonl", "t/cut.parquet",
     "t/cut.arrow",
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -29,12 +29,8 @@ def test_full_sequences_are_planned_as_they_are_trained(tmp_path: Path) -> None:
     document = tmp_path / "one.txt"
     document.write_text("the river runs under the old bridge " * 4000)
     words = [
-        *TINY,
-        *PHASES,
-        "data.text_unit=file",
-        "data.long_documents=tokens",
-        "data.validation_documents=0",
-    ]
+        *TINY, *PHASES, "data.text_unit=file", "data.long_documents=tokens", "data.validation_documents=0",
+    ]  # fmt: skip
     words = [word for word in words if word != "trainer.max_steps=12"]
     config = compose(*words, f"data.source={document}")
     real, planned = assemble(config), NominalRun(config)

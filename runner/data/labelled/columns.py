@@ -243,7 +243,7 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[o
     """
     if isinstance(learnt, Rows):
         counted = [name for name in columns if name not in learnt.class_names]
-        learnt = [row.values.get(name) for row in learnt.rows for name in counted]
+        learnt = (row.values.get(name) for row in learnt.rows for name in counted)
     labels = ([spelling.unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
     hidden = [spelling.is_hidden([one for one in some if not spelling.is_missing(one)]) for some in labels]
     if not any(hidden) or (not all(hidden) if learnt is None else any(map(spelling.is_negative, learnt))):

@@ -4,6 +4,7 @@ Letters in shapes: B sequences, T tokens, H hidden, E width of the input embeddi
 """
 
 import math
+from collections import defaultdict
 
 import torch
 from torch import Tensor, nn
@@ -85,9 +86,13 @@ class EnhancedMaskedLM(SparseMaskedLM):
         """Returns the targets of both sides."""
         return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 
+    def figure_names(self) -> list[str]:
+        masked = {"encoder_targets": 1.0} if self.options.encoder_mlm_probability else {}
+        return list(self.figures(defaultdict(lambda: 1.0, masked)))
+
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Returns the weighted mean of both losses; the decoder's accuracy, perplexity; each side's loss and accuracy."""
-        if not self.options.encoder_mlm_probability:
+        if "encoder_targets" not in totals:  # the data masks nothing for the encoder
             return super().figures(totals)
         decoder = super().figures(totals | {"loss": totals["decoder_loss"]})
         weight = self.options.encoder_loss_weight if totals["encoder_targets"] else 0.0

@@ -160,12 +160,12 @@ class FinetuningModule(AutomaticModule):
             training_steps=max(0, steps - warmup) if falls else -1,
             training_decay=0.0 if falls else 1.0,
         )
-        power, rate = chosen.get("power", 1.0), float(optimizer.param_groups[0]["lr"])
+        power, rate = chosen.get("power"), float(optimizer.param_groups[0]["lr"])
         end = chosen.get("lr_end", 0.0) / rate if rate else 0.0
 
         def factor(step: int) -> float:
             of_schedule = schedule.factor(step)
-            return of_schedule if step < warmup else end + (1.0 - end) * of_schedule**power
+            return of_schedule if step < warmup or power is None else end + (1.0 - end) * of_schedule**power
 
         scheduler = ClosedFormScheduler(optimizer, factor)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}

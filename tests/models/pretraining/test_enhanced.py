@@ -111,6 +111,17 @@ def test_the_loss_is_the_weighted_mean_of_decoder_and_encoder(evaluation: bool) 
     assert figures["perplexity"] == pytest.approx(math.exp(figures["decoder_loss"]))
 
 
+def test_figures_are_of_what_the_data_masks() -> None:
+    """Of the data's settings, which need not be the model's where both are made apart."""
+    for probability, other in ((0.3, 0.0), (0.0, 0.3)):
+        _, model = enhanced(encoder_mlm_probability=probability)
+        batch = collator("enhanced_mlm", encoder_mlm_probability=other)(flat(documents([9, 7])))
+        sums = {**model.eval()(batch), "weight": batch["weight"]}
+        totals = {name: float(value) for name, value in sums.items()}
+        assert ("encoder_loss" in model.figure_names()) == (probability > 0)
+        assert ("encoder_loss" in model.figures(totals)) == (other > 0)
+
+
 def test_what_is_exported_is_the_encoder_alone() -> None:
     _, model = enhanced()
     assert not any("decoder.query" in name for name in model.pretrained.state_dict())
