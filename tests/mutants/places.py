@@ -5,6 +5,7 @@ A test is named as pytest names it. Nothing that starts many processes is here: 
 
 EPOCHS, GROWING = "tests/samplers/test_whole_epochs.py", "tests/samplers/test_growing.py"
 DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
+EXAMPLES = "tests/house/code/test_docstrings.py::test_examples_of_docstrings_run"
 SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/data/test_samplers.py", GOLDEN)
 OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/training/test_collators.py", GOLDEN)
 TASKS = (
@@ -48,7 +49,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/loaders/test_microbatches.py",
         "tests/documented/data/test_microbatches.py",
     ),
-    "runner/data/batches.py": ("tests/data/test_ramps.py", *RUNS, DIFFERS),
+    "runner/data/batches.py": ("tests/data/test_ramps.py", EXAMPLES, *RUNS, DIFFERS),
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
     "runner/loop/assembly.py": (*RUNS, DIFFERS, "tests/data/text/test_without_mask.py"),
     "runner/modules/training.py": (

@@ -41,16 +41,13 @@ DATA = few_of(
         f"tiryns.runner.data.{name}"
         for name in ("micro_batch", "demo.scenes", "demo.stdlib_tasks", "demo.stdlib_text")
     ),
-    {
-        "tiryns.runner.data.micro_batch",
-        "tiryns.runner.data.demo.scenes",
-    },  # the others read all of the standard library
+    {"tiryns.runner.data.micro_batch", "tiryns.runner.data.demo.scenes"},  # others read the whole library
 )
 
-STATISTICS = ["tiryns.runner.evaluation.statistics.paired"]
+OTHERS = ["tiryns.runner.evaluation.statistics.paired", "tiryns.runner.data.batches"]
 
 
-@pytest.mark.parametrize("name", [*modules(), *DATA, *STATISTICS])
+@pytest.mark.parametrize("name", [*modules(), *DATA, *OTHERS])
 def test_examples_of_docstrings_run(name: str) -> None:
     assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
 
