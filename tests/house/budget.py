@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,16 +49,16 @@ def lines_of(*tops: str) -> dict[str, int]:
     return dict(sorted(counted.items()))
 
 
-def trees() -> Iterator[ast.Module]:
+@cache
+def trees() -> dict[Path, ast.Module]:
     """The syntax tree of each file of the product."""
-    for path in sources(*PRODUCT):
-        yield ast.parse((ROOT / path).read_text())
+    return {path: ast.parse((ROOT / path).read_text()) for path in sources(*PRODUCT)}
 
 
 def asked_by_string() -> set[str]:
     """Names that the product defines and asks for by `getattr` or `hasattr` with a string."""
     asked, defined = set[str](), set[str]()
-    for node in (node for tree in trees() for node in ast.walk(tree)):
+    for node in (node for tree in trees().values() for node in ast.walk(tree)):
         match node:
             case ast.Call(ast.Name("getattr" | "hasattr"), [_, ast.Constant(str(name)), *_]):
                 asked.add(name)
@@ -88,12 +88,13 @@ def names() -> dict[str, int]:
     said = sum(len(re.findall(r"\bAny\b", (ROOT / path).read_text())) for path in sources(*PRODUCT))
     options = (ast.parse((ROOT / path).read_text()) for path in sources("conf"))
     classes = (node for tree in options for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    nodes = [node for tree in trees() for node in ast.walk(tree)]
+    nodes = [node for tree in trees().values() for node in ast.walk(tree)]
+    functions = [node.name for node in nodes if isinstance(node, ast.FunctionDef)]
     variables = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
     return {
         "Any": said,
         "asked by string": len(asked_by_string()),
-        "vague functions": sum(is_vague(node.name) for node in nodes if isinstance(node, ast.FunctionDef)),
+        "vague functions": sum(map(is_vague, functions)),
         "vague variables": sum(map(is_vague, variables)),
         "settings": sum(isinstance(line, ast.AnnAssign) for node in classes for line in node.body),
     }

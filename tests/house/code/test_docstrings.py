@@ -12,11 +12,11 @@ from types import ModuleType
 import pytest
 
 from tests.conftest import few_of
+from tests.house.budget import trees
 from tests.support.composed import composed
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("order", "samplers", "objectives")
-PRODUCT = [path for top in ("conf", "runner", "hydra_plugins") for path in sorted((ROOT / top).rglob("*.py"))]
 
 
 def modules() -> list[str]:
@@ -88,15 +88,13 @@ def is_documented(part: object) -> bool:
 
 def test_public_methods_have_a_docstring_or_override_one_that_has() -> None:
     silent = []
-    for path in PRODUCT:
-        classes = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.ClassDef))
+    for path, tree in trees().items():
+        classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
         for node in (node for node in classes if not node.name.startswith("_")):
-            methods = [
-                part for part in node.body if isinstance(part, ast.FunctionDef) and part.name[0] != "_"
-            ]
+            methods = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name[0] != "_"]
             if names := [method.name for method in methods if not ast.get_docstring(method)]:
-                package = "" if path.is_relative_to(ROOT / "hydra_plugins") else "tiryns."
-                module = import_module(package + ".".join(path.relative_to(ROOT).with_suffix("").parts))
+                package = "" if path.parts[0] == "hydra_plugins" else "tiryns."
+                module = import_module(package + ".".join(path.with_suffix("").parts))
                 parts = [vars(base) for base in getattr(module, node.name).__mro__]
                 silent += [
                     f"{path}: {node.name}.{name}"
@@ -109,8 +107,8 @@ def test_public_methods_have_a_docstring_or_override_one_that_has() -> None:
 def test_docstrings_of_functions_begin_with_a_verb() -> None:
     nouns = [
         f"{path}: {node.name}"
-        for path in PRODUCT
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         and (ast.get_docstring(node) or "").startswith("The ")
         and not any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
