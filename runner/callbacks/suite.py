@@ -31,7 +31,7 @@ from tiryns.runner.modules.training import TrainingModule
 from tiryns.runner.protocols import State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
-from tiryns.runner.run.command.lifetime import same_modules, tells_rank
+from tiryns.runner.run.command.lifetime import PROGRAM, same_modules, tells_rank
 from tiryns.runner.run.command.words import flags, quoted
 from tiryns.runner.run.files import SWEEP, read_text, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run
@@ -40,7 +40,6 @@ from tiryns.runner.run.metrics_file import logged_in, whole_rows
 WEIGHTS, OUTPUT = "weights.txt", "output.txt"
 """In the folder of an evaluation: the digest of its weights, and what its command has printed."""
 
-PROGRAM = "from tiryns.runner.cli.commands import main; main()"
 WITH_PARENT = "from tiryns.runner.run.command.lifetime import set_parent_death_signal as end; end(15); "
 
 OF_THIS_PROCESS = ("TIRYNS_HEARTBEAT", "TIRYNS_LAUNCH", "TIRYNS_RANK_CONFIG", "TIRYNS_COMMAND_PROCESS")

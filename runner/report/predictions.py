@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.runner.evaluation.files import PredictionRow
+from tiryns.runner.evaluation.files import PREDICTIONS, PredictionRow
 from tiryns.runner.evaluation.squad import exact_match, normalized
 from tiryns.runner.report import page
 
@@ -38,7 +38,7 @@ class Judged(NamedTuple):
 
 def predictions_table(folder: Path, name: str) -> page.Part:
     """Returns the gravest mistakes of the set `name` in `predictions.jsonl`, with its predictions folded away, if any."""
-    judged = list(_judged_rows(folder / "predictions.jsonl", name))
+    judged = list(_judged_rows(folder / PREDICTIONS, name))
     has_numbers = bool(judged) and all(j.wrong is None for j in judged)
     wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
     right = [] if has_numbers else [j for j in judged if not j.wrong]

@@ -44,7 +44,8 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     drawn = run_charts(run.series, run.results)
     curves = with_phases([chart for chart in drawn if not is_single(chart)], phases_of_run(run))
     first, more = map(page.charts, _by_weight(curves, run.monitor))
-    measured_once = _single_points([chart for chart in drawn if is_single(chart)], _tiles(run))
+    tiles = _tiles(run)
+    measured_once = _single_points([chart for chart in drawn if is_single(chart)], tiles)
     changed = " with local changes" if environment.get("git_dirty") else ""
     commit = environment.get("git_commit")
     made_at = f", at commit {str(commit)[:12]}{changed}" if commit else ""
@@ -55,7 +56,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     whole_config = page.part("pre", text=read_text(run.path / "config.yaml"))
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
     parts = [
-        page.part("tiles", tiles=_tiles(run)),
+        page.part("tiles", tiles=tiles),
         _warning(run),
         *evaluation_sections(run.path),
         page.section("Curves", first, page.section("More curves", more, is_folded=True)),

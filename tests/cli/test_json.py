@@ -114,7 +114,7 @@ def test_report_of_recorded_code_stands_alone_too(
     """`tiryns reproduce --code --json`: the recorded program prints it, in a process of its own."""
     (tmp_path / "runner/cli/reproduce").mkdir(parents=True)
     monkeypatch.setattr(rebuilding, "worktree_of", lambda *_: tmp_path)
-    monkeypatch.setattr(rebuilding, "COMMAND", "print('{\"verdict\": null}')")
+    monkeypatch.setattr(rebuilding, "PROGRAM", "print('{\"verdict\": null}')")
     with json_alone():
         assert rebuilding.run_recorded_code({"code": {}}, None, []) == 0
     printed = capsys.readouterr()

@@ -109,9 +109,9 @@ def _larger(runs: Sequence[Run], key: str) -> bool:
 
 
 def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -> None:
+    one = fact(runs[0])
     for run in runs[1:]:
-        one, other = fact(runs[0]), fact(run)
-        if one != other:
+        if (other := fact(run)) != one:
             both = f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what}"
             how = f"{one} and {other}"
             if isinstance(one, dict) and isinstance(other, dict):
@@ -121,7 +121,8 @@ def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -
 
 
 def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
-    return all(fact(run) == fact(runs[0]) for run in runs)
+    first = fact(runs[0])
+    return all(fact(run) == first for run in runs[1:])
 
 
 def _training_inputs(run: Run) -> object:

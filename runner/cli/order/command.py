@@ -51,10 +51,10 @@ def main(arguments: Namespace) -> None:
     asked = arguments.steps is not None or arguments.find is not None
     if len(folders) != (1 if asked else 2):
         raise ValueError("give one RUN with --steps A:B or --find TEXT|FILE, or two RUNs to compare")
-    if arguments.format == "parquet" and arguments.out is None:
-        raise ValueError("parquet is for a file: name it with --out FILE")
     if arguments.format and (arguments.json or arguments.steps is None):
         raise ValueError("--format is for --steps alone, without --json")
+    if arguments.format == "parquet" and arguments.out is None:
+        raise ValueError("parquet is for a file: name it with --out FILE")
     with many_imports():
         from tiryns.runner.cli.order.opened import SampleOrder
         from tiryns.runner.launch.processes import quiet_threads

@@ -23,14 +23,13 @@ from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
 from tiryns.runner.manifest.record import PATCH
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
 from tiryns.runner.run.command.json_output import print_json, wants_json
+from tiryns.runner.run.command.lifetime import PROGRAM
 from tiryns.runner.run.environment import KERNEL_VARIABLES, checkout
 from tiryns.runner.run.files import own_cache
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.redaction import HIDDEN
 
 AUTO = ("auto", -1, "-1")
-
-COMMAND = "from tiryns.runner.cli.commands import main; main()"
 
 
 class Recorded(NamedTuple):
@@ -147,7 +146,7 @@ def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[s
         raise ValueError(f"the recorded commit, in {str(place)!r}, is older than this command: train by hand")
     print(f"the recorded code stays in {place}; `git worktree remove {place}` removes it", file=sys.stderr)
     paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-P", "-c", COMMAND, *words]
+    command = [sys.executable, "-P", "-c", PROGRAM, *words]
     out = subprocess.PIPE if wants_json() else None
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdout=out, check=False)
     if done.stdout:

@@ -43,10 +43,10 @@ def curve_charts(compared: Comparison) -> list[Chart]:
     keys = dict.fromkeys(key for run in compared.runs for key in run.series)
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
-    titles, found = titles_of(keys), list[Chart]()
+    titles, found, colours = titles_of(keys), list[Chart](), colours_of(compared)
     for key in wanted:
         smoothed = not key.startswith("val/")
-        lines = _of_settings(compared, key) if draws_means(compared) else _of_runs(compared, key)
+        lines = _of_settings(compared, key, colours) if draws_means(compared) else _of_runs(compared, key)
         points = max(100, 3000 // max(1, len(lines)))
         curves = []
         for run, colour, label, series, room in lines:
@@ -88,9 +88,9 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
     return lines
 
 
-def _of_settings(compared: Comparison, key: str) -> list[Line]:
+def _of_settings(compared: Comparison, key: str, colours: dict[int, int]) -> list[Line]:
     lines = list[Line]()
-    for number, colour in colours_of(compared).items():
+    for number, colour in colours.items():
         setting = compared.settings[number]
         have = [s for i in setting.runs if (s := compared.runs[i].series.get(key)) is not None]
         if have:

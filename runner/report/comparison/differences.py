@@ -76,13 +76,16 @@ def differences(runs: Sequence[Run]) -> Differences:
         for run, word, key in zip(runs, words, keys, strict=True)
     ]
     places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
-    for i, run in enumerate(runs):  # branches differ in the settings of the runs that they branched from too
-        if branch := run.branch:
+    branches = [run.branch for run in runs]
+    for i, branch in enumerate(
+        branches
+    ):  # which differ in the settings of the runs that they branched from too
+        if branch:
             keys[i] = (keys[i], places.get(branch.parent, str(branch.parent)), branch.checkpoint)
     names = _chosen(runs, apart, keys)
     values = [{name: shown_setting(run, name) for name in names} for run in runs]
-    if any(run.branch for run in runs):
-        values = [{**own, BRANCH: str(run.branch or "")} for own, run in zip(values, runs, strict=True)]
+    if any(branches):
+        values = [{**own, BRANCH: str(branch or "")} for own, branch in zip(values, branches, strict=True)]
     order = list(dict.fromkeys(keys))
     seeds, folds = [seed_of(run) for run in runs], [fold_of(run) for run in runs]
     short = {name: few_digits({own[name] for own in values}) for name in values[0]}

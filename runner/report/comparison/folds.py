@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.data.labelled import FOLD_SET
-from tiryns.runner.evaluation.files import PredictionRow, write_lines
+from tiryns.runner.evaluation.files import PREDICTIONS, PredictionRow, write_lines
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.comparison.differences import FOLDS
 from tiryns.runner.report.comparison.settings import Cells, Comparison
@@ -17,8 +17,8 @@ from tiryns.runner.run.folder import Run
 
 TEST = f"test/{FOLD_SET}"
 
-FILE, PREDICTIONS = "folds.json", "predictions.jsonl"
-"""In the folder of a sweep: the figures of each setting and seed, and their predictions for every example."""
+FILE = "folds.json"
+"""In the folder of a sweep, with `PREDICTIONS`: the figures of each setting and seed."""
 
 
 class Joined(NamedTuple):

@@ -175,11 +175,13 @@ class Comparison:
         ranked += [i for i in range(len(self.settings)) if i not in ranked]
         rows = []
         for rank, each in enumerate((self.settings[i] for i in ranked), 1):
-            states = ", ".join(sorted({self.runs[i].state for i in each.runs}))
+            states = () if each.figures else sorted({self.runs[i].state for i in each.runs})
             kind = [str(each.kind + 1) if each.kind is not None else ""] * several
             spread = [each.spread.mean, len(each.figures), each.spread.deviation, each.shown_interval]
             tested = [value for key in self.tests for value in spread_of(each.tests[key])[:2]]
-            rows.append([rank if each.figures else states, *spread, *tested, *kind, *each.shown.values()])
+            rows.append(
+                [rank if each.figures else ", ".join(states), *spread, *tested, *kind, *each.shown.values()]
+            )
         return heads, rows, ranked
 
     def best_runs(self) -> set[int]:

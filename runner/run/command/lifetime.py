@@ -12,6 +12,9 @@ from typing import Any, TextIO
 
 from tiryns.runner.patches.exits import run_exit_functions
 
+PROGRAM = "from tiryns.runner.cli.commands import main; main()"
+"""What `python -c` runs as the command."""
+
 LAUNCHED = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
     "PL_GLOBAL_SEED",
