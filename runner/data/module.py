@@ -28,7 +28,7 @@ from tiryns.runner.data.workers import StepLoader, StepSampler
 from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
 from tiryns.runner.protocols import RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
-from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler
+from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler, differences
 from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
 
@@ -228,8 +228,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         ours = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
         theirs = {"data": state["data"], **state["sampler"]}
         if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
-            what = ", ".join(f"{n} was {theirs.get(n)!r} and is {ours.get(n)!r}" for n in changed)
-            message = f"the checkpoint belongs to another sample order: {what}"
+            message = f"the checkpoint belongs to another sample order: {differences(theirs, ours)}"
             if not self.accept_changes:
                 raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
             log.warning("%s; going on all the same", message)

@@ -45,9 +45,9 @@ class Local(LocalPipelineExecutor):
 
     def run(self) -> None:
         """Runs the tasks that are not complete; ChildProcessError where workers keep dying."""
-        left, broken = self.get_incomplete_ranks(), 0
+        left, broken, pickled = self.get_incomplete_ranks(), 0, dill.dumps(self)
         while left and self.workers > 1:
-            worker_pool = pool.workers(self.workers, dill.dumps(self), get_context("spawn"))
+            worker_pool = pool.workers(self.workers, pickled, get_context("spawn"))
             with contextlib.suppress(BrokenProcessPool), worker_pool as processes:
                 for future in as_completed([processes.submit(_run, rank) for rank in left]):
                     future.result()
@@ -59,7 +59,7 @@ class Local(LocalPipelineExecutor):
                     "--workers; what is complete is kept"
                 )
         for rank in left:
-            _run(rank, dill.dumps(self))
+            _run(rank, pickled)
 
 
 def _run(rank: int, executor: bytes | None = None) -> None:

@@ -213,9 +213,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader_object
 
     def val_dataloader(self) -> Any:
-        """This replica's share of the validation split, created on first use; an empty list without the split."""
-        if not source.count_samples(self.path, "val"):
-            return []
+        """This replica's share of the validation split; an empty list without the split."""
+        return self.validation_pass() if source.count_samples(self.path, "val") else []
+
+    def validation_pass(self) -> EnergonPass:
+        """Returns the pass over this replica's share of the validation split, created on first use."""
         if self.val_dataloader_object is None:
             dataset = self.datasets_provider(self._build_worker_config(self.num_val_workers, "val"), "val")
             loader = worker_safe(energon.get_loader(dataset), self.pin_memory)

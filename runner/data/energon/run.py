@@ -240,7 +240,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         assert self.trainer is not None
         filler = self.make_task_encoder("val", ErrorCollector(0)).filler
         device = self.trainer.strategy.root_device
-        return [EvaluationPass(super().val_dataloader(), filler, self.data_parallel(), device)]
+        return [EvaluationPass(self.validation_pass(), filler, self.data_parallel(), device)]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes the stream from a checkpoint; raises as `EnergonMultiModalDataModule.load_state_dict`."""

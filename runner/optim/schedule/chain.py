@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tiryns.conf.phases import Phase as RunPhase
 from tiryns.conf.phases import place_of
-from tiryns.conf.values import Settings, suggest
+from tiryns.conf.values import Settings, check_names
 from tiryns.runner.optim.schedule.phases import TOKENS, Phase, ThreePhaseSchedule
 from tiryns.runner.order.timeline import Timeline
 
@@ -69,9 +69,7 @@ def schedule_of(
     schedules, scales = [], []
     for number, phase in enumerate(phases):
         where = place_of(number, phase.name)
-        if wrong := next((name for name in phase.scheduler if name not in settings), None):
-            known = f"a schedule has {', '.join(settings)}{suggest(wrong, settings)}"
-            raise ValueError(f"{where}.scheduler.{wrong}: {known}")
+        check_names(f"{where}.scheduler", phase.scheduler, settings, ": a schedule has")
         own = merged(settings, phase)
         try:
             schedules.append(ThreePhaseSchedule.of(own, phase.steps))
