@@ -121,9 +121,10 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
 def _by_counts(
     score: metrics.Score, counted: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
 ) -> Numbers:
-    """A score of the counts of classes: [R], or [R, C] where it is one of each class."""
-    of_classes = [torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted]
-    return np.array([score(*row).numpy() for row in zip(*of_classes, strict=True)])
+    """Returns a score of the counts of classes [R, C] in each resample: [R], or [R, C] of one of each class."""
+    return score(
+        *(torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted)
+    ).numpy()
 
 
 @singledispatch
@@ -146,7 +147,11 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """By the counts of each class."""
     counted = metric.marks(as_tensor(predicted), as_tensor(true))
-    return partial(_by_counts, metric.measure, counted, owners, len(metric.true))
+
+    def by_resample(*of_classes: torch.Tensor) -> torch.Tensor:
+        return torch.stack([metric.measure(*row) for row in zip(*of_classes, strict=True)])
+
+    return partial(_by_counts, by_resample, counted, owners, len(metric.true))
 
 
 @weighted.register

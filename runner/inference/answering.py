@@ -17,7 +17,7 @@ from tiryns.runner.data.vision.images import ImageFolder, Images, decode_image, 
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.written_answers import question_of
 from tiryns.runner.evaluation.totals import loss_and_accuracy
-from tiryns.runner.inference.kinds import Kept, PredictOptions, Tested, check_settings, option_defaults
+from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, Tested, check_settings, option_defaults
 from tiryns.runner.inference.labelled import saved_task
 from tiryns.runner.inference.passes import Model, as_trained, device_here, run_config
 from tiryns.runner.models.vision.vision_language import AnswerWriter
@@ -56,14 +56,13 @@ def sees_images(config: PretrainedConfig) -> bool:
     return hasattr(config, "vision_config")
 
 
-class Answers(Tested):
+class Answers(Kind):
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
     It reads texts as long as it can; `text_column` and settings of files are the `changes` there are.
     """
 
     name, at_once, line_formats = "vision_language", 256, ()
-    of_sums = staticmethod(loss_and_accuracy)
 
     def __init__(self, run: str, changes: Settings) -> None:
         check_settings(changes, ("text_column", *Reading._fields))
@@ -131,18 +130,21 @@ class Answers(Tested):
                 yield {**asked, "predicted": self.encoder.written(ids)}
 
 
-class AnswersAsTested(Answers):
+class AnswersAsTested(Answers, Tested):
     """The same as its run tested it: with the run's settings of `data` but for the `changes`, and its precision.
 
     `writer` writes as many and as long answers as the run's.
     """
 
+    of_sums = staticmethod(loss_and_accuracy)
+
     def __init__(self, run: str, changes: Settings) -> None:
         config = run_config(run)  # none of a model without its run
         own = {} if config is None else settings_in(config)
-        data = _exported_settings(run) | (own.get("data") or {})
+        exported = _exported_settings(run)
+        data = exported | (own.get("data") or {})
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
-        self._load(run, {**_exported_settings(run), **self.settings}, {}, bounded=True)
+        self._load(run, {**exported, **self.settings}, {}, bounded=True)
         self.changes = self.settings
         self.computation = as_trained(run).set_up(self.collator, self.model)
         module = option_defaults("module", self.name) | (own.get("module") or {})
