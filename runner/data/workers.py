@@ -156,16 +156,17 @@ def _replaced(
                 yield batch
                 number += 1
             return
-        except WorkerDeath as death:
+        except BaseException as end:
+            if loaders.processes_of(batches):  # torch would wait for the dead, and for each whose queue is garbage
+                loaders.kill(batches)
+            if not isinstance(end, WorkerDeath):
+                raise
             deaths, died_at = deaths + 1 if died_at == number else 1, number
             if deaths == DEATHS_AT_ONE_BATCH:
                 raise RuntimeError(
-                    f"{death}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
-                ) from death
-            log.warning("%s; new ones go on at %s %d", death, unit, number + 1)
-        finally:
-            if was_killed(batches):  # torch would wait for the dead
-                loaders.kill(batches)
+                    f"{end}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
+                ) from end
+            log.warning("%s; new ones go on at %s %d", end, unit, number + 1)
         batches, ahead = begin(number)
 
 

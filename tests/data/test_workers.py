@@ -123,8 +123,10 @@ def test_error_in_a_loader_process_is_not_taken_for_its_death() -> None:
         def __getitem__(self, step: int) -> Any:
             raise RuntimeError("no such document")
 
+    before = multiprocessing.active_children()
     with pytest.raises(RuntimeError, match="no such document"):
         list(loader(Failing()))
+    assert multiprocessing.active_children() == before, "nothing is left to whoever collects garbage"
 
 
 @pytest.mark.slow
