@@ -3,8 +3,9 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN = $(VENV)/bin
-# Test processes side by side: one for each core, as each imports libraries for 20 s and holds a few models; at most 8.
-JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n : 8 )))
+# Test processes side by side, which import libraries for 20 s and hold a few models: one more than cores, as some wait for
+# processes that they have started; at most 8.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$(( n < 8 ? n + 1 : 8 )))
 SIDE_BY_SIDE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # `dev` is enough for all but a few tests; test-all installs every extra, in an environment of its own, as lmms-eval and Ray
 # hold other packages back.
