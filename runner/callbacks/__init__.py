@@ -3,7 +3,8 @@
 - `progress`: the progress bar, or plain lines; `throughput`: tokens per second, MFU and CPU seconds.
 - `stopping`: stops on a signal, with a checkpoint, when a metric no longer improves, or after so many steps, and tells
   the agent of the node that this rank makes progress.
-- `divergence`: stops or takes back a run whose loss diverges.
+- `divergence`: stops or takes back a run whose loss leaves its level (for a loss that is not a number, see
+  `runner.modules.training`).
 - `phases`: begins each phase of a run, and validates at its end.
 - `groups`: shows the parameter groups at the start, and warns of a loss that stays at the unigram entropy.
 - `suite`: evaluates the weights with a suite every so many steps, in the loop or as jobs of their own.

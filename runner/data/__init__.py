@@ -3,7 +3,7 @@
 A sample goes from source to tokenizer, `store`, sampler (global batch k), partition (ranks, micro-batches) and collator.
 
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
-- `batches`: global batch k as a rank's micro-batches, with what phases change in it, and shorter samples at first.
+- `batches`: global batch k as a rank's micro-batches, with what phases change in it and growing sequence length.
 - `module`: the base class of data modules; `evaluated`: with labelled validation and test sets, and their
   problems in one error.
 - `workers`: loader processes and their batches; `replicas`: a rank's place among those of the model.

@@ -1,6 +1,7 @@
 """Loggers of a run's metrics.
 
-- `loggers`: `metrics.csv`, `train.log`, TensorBoard, and the functions that configs name.
+- `loggers`: `metrics.csv`, lines of `train.log`, TensorBoard, and what makes the logger of Weights & Biases, with the
+  run's id there.
 - `log_file`: `train.log`, to read.
 - `resumable`: what those share that drop and repeat rows of a run that was stopped.
 - `wandb`, `mlflow`, `trackio`: Weights & Biases, MLflow and Trackio, for runs that stop and resume.
