@@ -109,10 +109,9 @@ class FileSource:
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        sizes, self.empty = {str(path): path.stat().st_size for path in files}, list[str]()
-        if 0 in sizes.values():
-            self.empty = formats.empty_texts(sizes)
-            files = [path for path in files if str(path) not in self.empty]
+        sizes = {str(path): path.stat().st_size for path in files}
+        self.empty = formats.empty_texts(sizes) if 0 in sizes.values() else []
+        files = [path for path in files if str(path) not in self.empty]
         self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
         self._dialects: dict[Path, Dialect] = {}
 
