@@ -66,11 +66,19 @@ class MetricsFile(RowLogger):
             raise ValueError(
                 f"a row needs a step, and no metric may be named step or time: {step}, {[*metrics]}"
             )
-        file = self._open_for(metrics)
+        if self._file is None or not metrics.keys() <= {*self._columns}:
+            self._close()
+            columns, rows = whole_rows(self.path)
+            new_keys = [key for key in metrics if key not in columns]
+            columns = [*(columns or FIXED_COLUMNS), *new_keys]
+            self._rewrite(columns, [[*row, *[""] * len(new_keys)] for row in rows])
+            self._columns = columns
+            with naming(self.path, METRICS):
+                self._file = self.path.open("a", encoding="utf-8", newline="")
         cells = [str(step), f"{time.time():.3f}", *(_cell(metrics.get(key)) for key in self._columns[2:])]
         with naming(self.path, METRICS):
-            file.write(",".join(cells) + "\n")
-            file.flush()
+            self._file.write(",".join(cells) + "\n")
+            self._file.flush()
 
     @rank_zero_only
     def resume(self, step: int) -> None:
@@ -86,19 +94,6 @@ class MetricsFile(RowLogger):
     def finalize(self, status: str) -> None:
         """Closes the file; a later row opens it again."""
         self._close()
-
-    def _open_for(self, metrics: Iterable[str]) -> TextIO:
-        """Returns the file, open for appending, with a column for each of these metrics."""
-        if self._file is None or not set(metrics).issubset(self._columns):
-            self._close()
-            columns, rows = whole_rows(self.path)
-            new_keys = [key for key in metrics if key not in columns]
-            columns = [*(columns or FIXED_COLUMNS), *new_keys]
-            self._rewrite(columns, [[*row, *[""] * len(new_keys)] for row in rows])
-            self._columns = columns
-            with naming(self.path, METRICS):
-                self._file = self.path.open("a", encoding="utf-8", newline="")
-        return self._file
 
     def _rewrite(self, columns: list[str], rows: list[list[str]]) -> None:
         with replacing(self.path, METRICS) as temporary:

@@ -24,8 +24,8 @@ LARGEST_PATCH = 1 << 20
 
 def code() -> Manifest:
     """Digests of the program and of the user's modules, and the program's commit, git tree and whether that is dirty."""
-    files, own = program_files(), own_modules()
-    state = {name: value for name, value in _git_state().items() if name != "patch"}
+    files, own, state = program_files(), own_modules(), dict(_git_state())
+    state.pop("patch", None)
     return {"digest": value_digest(files), "files": files, "own": own, **state}
 
 

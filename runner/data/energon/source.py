@@ -21,6 +21,7 @@ from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get
 from megatron.energon.metadataset import load_dataset
 
 from tiryns.runner.config.reach import check_address
+from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.patches.energon import hide_progress
 
 log = logging.getLogger("tiryns")
@@ -122,8 +123,7 @@ class GuardedReader:
         try:
             return self.reader[index]
         except Exception as error:  # tarfile, sqlite, the file system and energon have a dozen kinds
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            self.errors.add(f"{self._place(index)} cannot be read: {reason}")
+            self.errors.add(f"{self._place(index)} cannot be read: {reason_of(error)}")
             return None
 
     def _place(self, index: int) -> str:
@@ -199,10 +199,9 @@ def count_samples(path: str, split: str) -> int:
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
     except Exception as error:  # the yaml and json readers, sqlite and energon raise a dozen kinds
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(
-            f"the energon data set {path!r} cannot be read ({reason}): a file of its {META} is missing or damaged; "
-            "index its shards again by: energon prepare FOLDER"
+            f"the energon data set {path!r} cannot be read ({reason_of(error)}): a file of its {META} is missing "
+            "or damaged; index its shards again by: energon prepare FOLDER"
         ) from error
     return sum(len(part.dataset) for part in found.datasets)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.data.read.content import most_of_chunk, most_unpacked, unpacks_to_more
 from tiryns.runner.data.read.opened import File
 
@@ -134,8 +135,7 @@ def _readable(file: File) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, MemoryError, OverflowError, struct.error) as error:
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-        raise ValueError(f"{file.path} is no readable {file.format} file: {reason}") from error
+        raise ValueError(f"{file.path} is no readable {file.format} file: {reason_of(error)}") from error
 
 
 def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:

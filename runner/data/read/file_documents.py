@@ -109,7 +109,8 @@ class FileSource:
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        self.empty = formats.empty_texts({str(path): path.stat().st_size for path in files})
+        sizes = {str(path): path.stat().st_size for path in files}
+        self.empty = formats.empty_texts(sizes) if 0 in sizes.values() else []
         files = [path for path in files if str(path) not in self.empty]
         self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
         self._dialects: dict[Path, Dialect] = {}
@@ -162,10 +163,12 @@ class FileSource:
         small = sum(path.stat().st_size for path in paths) <= _SMALL
         read = {"file_format": self.reading.format, **self.reading._asdict()}
         names = ("file_format", "delimiter", "encoding", "quoting", "header")
-        files = [
-            [path.absolute().relative_to(common).as_posix(), path.stat().st_size, _state(path, small)]
-            for path in paths
-        ]
+        files = []
+        for path in paths:
+            state = f"changed {path.stat().st_mtime_ns}"
+            if small:
+                state = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            files.append([path.absolute().relative_to(common).as_posix(), path.stat().st_size, state])
         return {
             "source": "files",
             "text_column": self.text_column,
@@ -253,10 +256,3 @@ def _ids(value: object, mask: object) -> NDArray[np.integer] | None:
     except (ValueError, IndexError, TypeError):
         return None
     return ids if ids.ndim == 1 and (not len(ids) or ids.dtype.kind in "iu") else None
-
-
-def _state(path: Path, small: bool) -> str:
-    if not small:
-        return f"changed {path.stat().st_mtime_ns}"
-    with open(path, "rb") as opened:
-        return hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

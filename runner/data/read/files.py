@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.values import NAMED
+from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.formats import ending_format, endings_of
@@ -112,14 +113,14 @@ def _matches(name: str) -> list[Path]:
 
 def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
     """Returns the files of one path: itself, those of known formats in a folder, or those of a saved data set."""
-    known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
+        known = ", ".join(endings_of(formats))
         raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
-    wanted = chosen or (split if _has_splits(path, formats) else None)
+    wanted = chosen or (split if path.is_dir() and _has_splits(path, formats) else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
-        advice = _advice(sorted(path.rglob("*")))
+        known, advice = ", ".join(endings_of(formats)), _advice(sorted(path.rglob("*")))
         raise ValueError(f"the folder {path} holds no file of a known format: {known}. {advice}")
     splits = splits_in(path, formats)
     if wanted in splits:
@@ -135,10 +136,10 @@ def _advice(paths: Sequence[Path]) -> str:
 
 
 def _has_splits(path: Path, formats: Sequence[str]) -> bool:
-    """Whether a path has several splits: a saved data set, or a folder of which every file is named as one."""
+    """Whether a folder has several splits: a saved data set, or one of which every file is named as a split."""
     if (path / "dataset_dict.json").is_file():
         return True
-    if path.is_file() or is_saved(path):
+    if is_saved(path):
         return False
     words = [_words(path, file) for file in _visible(path, formats)]
     found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
@@ -220,7 +221,7 @@ def load_hub(name: str, config: str | None, split: str | None, **options: object
     try:
         return load_dataset(name, config, **options)
     except Exception as error:  # connection, offline mode, unknown name, split or configuration
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         if split is not None and "split" in reason.lower():
             known = ", ".join(get_dataset_split_names(name, config))
             raise ValueError(f"{name} has no split {split!r}; it has: {known}") from error

@@ -9,6 +9,8 @@ from typing import Any
 
 from fsspec.core import url_to_fs
 
+from tiryns.runner.data.read.bad_rows import reason_of
+
 
 def is_local(place: str) -> bool:
     """Whether a path or URL names files of this machine."""
@@ -25,9 +27,8 @@ def reaching(place: str) -> Iterator[None]:
     except Exception as error:
         if is_local(place):
             raise
-        reason = (str(error).strip().splitlines() or [""])[0] or type(error).__name__
         kind = type(error) if isinstance(error, ValueError) else OSError
-        raise kind(f"cannot read or write {place}: {reason}") from error
+        raise kind(f"cannot read or write {place}: {reason_of(error)}") from error
 
 
 class Folder:

@@ -113,12 +113,11 @@ class PretrainingData(GlobalBatchDataModule):
         self.prepared = self.prepare_sets(self.source, *held_out)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
-        self.prepare_lengths()
+        if self.phases:
+            self.prepare_lengths()
 
     def prepare_lengths(self) -> None:
         """Prepares the text for the lengths of phases too."""
-        if not self.phases:
-            return
         self.stores = [NamedStore("", self.at_length(self.max_length), "")]
         for phase in self.phases:
             self.add_store("", self, self.length_of(phase), phase)
@@ -248,12 +247,12 @@ class PretrainingData(GlobalBatchDataModule):
         """Counts for the summary at the start."""
         training, global_batch = self._describe_training()
         held_out = ", ".join(f"{name}: {len(store):,} sequences" for name, store in self.validation.items())
-        tables = described_tables(tables_of(self.source))
+        tables = tables_of(self.source)
         phases = ", ".join(f"{part.name} {part.steps:,} steps" for part in self.parts)
         read = next(iter(self.validation.values()), ()) if self.streamed else self.train
         return {
             "source": self.source.describe(),
-            **({"read": tables} if tables else {}),
+            **({"read": described_tables(tables)} if tables else {}),
             "training": training,
             "validation": held_out or "none",
             "vocabulary": describe_vocabulary(self.tokenizer, read),

@@ -79,7 +79,8 @@ class StoredPretrainingData(PretrainingData):
                     f"{shard.folder} has token id {shard.max_token_id}, but the tokenizer of the store "
                     f"{self.source.place} has {vocabulary} tokens: prepare it again in another folder"
                 )
-        self.prepare_lengths()
+        if self.phases:
+            self.prepare_lengths()
 
     def _open(self, source: object) -> Any:
         return _Place(str(source).removeprefix("store:"))

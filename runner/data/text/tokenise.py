@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,11 @@ def tokenise(
     def batches(position: int) -> Iterator[Batch]:
         number, num_tokens, logged = num_workers(part.num_characters), 0, time.monotonic()
         with workers(number, (part, chunker, vocab_size)) as pool:
-            for batch in _results(_tasks(part, position, pool, number > 1), 2 * number):
+            tasks = _tasks(part, position, pool, number > 1)
+            pending = deque(islice(tasks, 2 * number))  # begun ahead, their results taken in order
+            while pending:
+                pending.extend(islice(tasks, 1))
+                batch = pending.popleft().result()
                 yield batch
                 num_tokens += len(batch.tokens)
                 if time.monotonic() - logged > _SECONDS_BETWEEN_LINES:
@@ -48,17 +53,6 @@ def tokenise(
     return write_store(folder, vocab_size, attributes, batches)
 
 
-def _results(tasks: Iterator[Future[Batch]], ahead: int) -> Iterator[Batch]:
-    """Yields the results of tasks in their order, of which so many are begun ahead."""
-    pending: deque[Future[Batch]] = deque()
-    for task in tasks:
-        pending.append(task)
-        while len(pending) > ahead:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-
-
 def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[Future[Batch]]:
     """Yields the work from a document on, in its order: pieces that processes read, or documents that were read here."""
     for stretch in part.stretches:
@@ -67,7 +61,8 @@ def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[
         if shared and stretch.piece.num_bytes is not None:
             yield pool.submit(_tokenise_piece, stretch, position)
         else:
-            yield from (pool.submit(_tokenise, batch) for batch in _batches(part.read(stretch, position)))
+            for batch in _batches(part.read(stretch, position)):
+                yield pool.submit(_tokenise, batch)
 
 
 def _tokenise(documents: _Documents) -> Batch:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
+from tiryns.runner.data.read.bad_rows import reason_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -108,12 +109,12 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
     except CustomCodeRefused:
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         check_config_of(name_or_folder)
         where = f"the folder {name_or_folder} holds" if Path(name_or_folder).is_dir() else "there is"
         raise FileNotFoundError(
-            f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason}). Give a folder with "
-            "tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train one"
+            f"data.tokenizer={name_or_folder!r}: {where} no tokenizer that can be loaded ({reason_of(error)}). Give a "
+            "folder with tokenizer.json, a name on the hub (with a connection, or downloaded before), or null to train "
+            "one"
         ) from error
     if knows_no_words(tokenizer):
         raise FileNotFoundError(

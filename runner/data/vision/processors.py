@@ -15,6 +15,7 @@ from tiryns.conf.data.common import ImagesAndText
 from tiryns.conf.values import check_choice
 from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
 from tiryns.runner.data.micro_batch import Tokenizer
+from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
 from tiryns.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
@@ -170,9 +171,8 @@ def load_processor(name_or_path: str, options: Mapping[str, object] | None = Non
     except CustomCodeRefused:
         raise
     except Exception as error:  # the library raises a dozen kinds, some without a message
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise FileNotFoundError(
-            f"{name_or_path!r} has no processor that can be loaded ({reason}). Give the name or folder of a "
+            f"{name_or_path!r} has no processor that can be loaded ({reason_of(error)}). Give the name or folder of a "
             "vision-language model with processor_config.json, tokenizer and image processor"
         ) from error
     if getattr(processor, "image_processor", None) is None or getattr(processor, "tokenizer", None) is None:
