@@ -32,7 +32,7 @@ from tiryns.runner.launch.requeue import requeue
 from tiryns.runner.launch.resume import named_run, saved_overrides
 from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
-from tiryns.runner.patches.hydra.versions import VERSION_BASE
+from tiryns.runner.patches.hydra.start import VERSION_BASE
 from tiryns.runner.protocols import asked_callbacks
 from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
 from tiryns.runner.run.command.lifetime import outlast_readers, without_teardown

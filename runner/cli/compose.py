@@ -19,9 +19,8 @@ from tiryns.conf.fields import default_options
 from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
 from tiryns.conf.values import Settings
 from tiryns.runner.launch.resume import run_folder
-from tiryns.runner.patches.hydra.arguments import hydra_parser
-from tiryns.runner.patches.hydra.defaults import quicken_defaults
-from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
+from tiryns.runner.patches.hydra.composition import quicken_defaults
+from tiryns.runner.patches.hydra.start import VERSION_BASE, hydra_parser, register_resolver
 from tiryns.runner.patches.omegaconf import quicken
 from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.redaction import watch_environment

@@ -26,7 +26,7 @@ from tiryns.conf.values import Settings, rules_of
 from tiryns.runner.config import reach
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
-from tiryns.runner.patches.hydra.composed import checking
+from tiryns.runner.patches.hydra.composition import checking
 from tiryns.runner.run.command.words import literal, trusting
 from tiryns.runner.run.model_folder import is_sealed, trusted_words
 from tiryns.runner.run.redaction import redacted

@@ -22,7 +22,7 @@ from tiryns.runner import log
 from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
-from tiryns.runner.patches.hydra.arguments import only_shows
+from tiryns.runner.patches.hydra.start import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
 from tiryns.runner.run.files import SWEEP, locked, read_sweep

@@ -17,7 +17,7 @@ from omegaconf.resolvers import oc
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Choice, rules_of
-from tiryns.runner.patches.hydra.versions import register_resolver
+from tiryns.runner.patches.hydra.start import register_resolver
 from tiryns.runner.patches.omegaconf import parts, used_parts, used_value
 
 SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")

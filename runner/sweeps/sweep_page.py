@@ -17,7 +17,7 @@ from tiryns.runner.config.checks import refusing
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
-from tiryns.runner.patches.hydra.plugins import BASIC_LAUNCHER
+from tiryns.runner.patches.hydra.start import BASIC_LAUNCHER
 from tiryns.runner.report.comparison.differences import few_digits
 from tiryns.runner.run.command.json_output import writes_to
 from tiryns.runner.run.command.words import quoted
