@@ -19,14 +19,12 @@ from tiryns.runner import log
 from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import composing_words, flags_first, prepare
-from tiryns.runner.config.checks import check_config, lacks_data
-from tiryns.runner.config.completed import rate_of_recipe
-from tiryns.runner.config.moved import with_data
+from tiryns.runner.config.checks import check_config, lacks_data, rate_of_recipe
 from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.config.run_config import with_data
 from tiryns.runner.config.skipped import leave_out_rewinds
-from tiryns.runner.launch.hub import spare_retries
 from tiryns.runner.launch.job import in_sweep, report_failure, report_job_failure, report_stop, run_job
-from tiryns.runner.launch.processes import keep_freed_memory
+from tiryns.runner.launch.processes import keep_freed_memory, spare_retries
 from tiryns.runner.launch.rank import HEARTBEAT, run_rank
 from tiryns.runner.launch.requeue import requeue
 from tiryns.runner.launch.resume import named_run, saved_overrides
@@ -34,7 +32,7 @@ from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from tiryns.runner.patches.hydra.start import VERSION_BASE
 from tiryns.runner.protocols import asked_callbacks
-from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
+from tiryns.runner.run.cluster import member
 from tiryns.runner.run.command.lifetime import outlast_readers, without_teardown
 from tiryns.runner.run.command.status import INTERRUPTED
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
@@ -56,7 +54,10 @@ def main(words: Sequence[str]) -> None:
         return
     os.environ.setdefault("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
-    refuse_sweep_of_ranks(words := with_replicates(words))
+    words = with_replicates(words)
+    if member() is not None and not {"-m", "--multirun"}.isdisjoint(words):
+        ways = "type it without srun or torchrun, or use -m hydra/launcher=slurm"
+        raise ValueError(f"-m starts its runs itself: {ways}")
     typed = flags_first(words)
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()

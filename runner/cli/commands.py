@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from tiryns.former import unread_variables
 from tiryns.runner.run.command.failure import coded, failures_as_json
-from tiryns.runner.run.command.json_output import add_json_argument, asks_for_json, json_alone
+from tiryns.runner.run.command.json_output import add_json_argument, json_alone
 from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
@@ -90,7 +90,9 @@ HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchp
 def main(words: Sequence[str] | None = None) -> None:
     """Runs the words of the command line, or those given; an error of the user ends with one message and status 1."""
     words = list(sys.argv[1:] if words is None else words)
-    with failures_as_json(words) if asks_for_json(words) else nullcontext():
+    flags = words[: words.index("--")] if "--" in words else words
+    as_json = any(len(word) > 2 and "--json".startswith(word) for word in flags)  # or an abbreviation
+    with failures_as_json(words) if as_json else nullcontext():
         try:
             _run(words)
             sys.stdout.flush()

@@ -146,7 +146,8 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
     overrides = typed_overrides(HydraConfig.get())
     with folder.lock(patience), folder.recorded(config, overrides), explained:
         clear_leftovers(folder.path)
-        inherit(folder, config.resume)
+        if config.resume is not None:
+            inherit(folder, config.resume)
         return work()
 
 

@@ -12,7 +12,7 @@ from tests.security.attacks import LOOKUPS, SUITES
 from tests.security.conftest import COUNTS, Problem
 from tiryns.runner.cli.commands import parser_of
 from tiryns.runner.cli.models import average
-from tiryns.runner.config import moved
+from tiryns.runner.config import run_config
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
 from tiryns.runner.run.command.words import literal, sealed
 from tiryns.runner.run.folder import Run
@@ -153,12 +153,12 @@ def test_words_of_a_recipe_for_its_suites_are_none_that_are_typed(
 def test_what_runs_from_elsewhere_reach_is_allowed_for_their_soup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moved, "completed", lambda config: config)
+    monkeypatch.setattr(run_config, "completed", lambda config: config)
     run = make_run(tmp_path / "theirs")
     (run / "config.yaml").write_text("data: {cache_dir: /elsewhere}\n")
     with pytest.raises(ValueError, match=r"give it there: data\.cache_dir=/elsewhere"):
-        moved.recorded_config(run, [])
-    assert moved.recorded_config(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
+        run_config.recorded_config(run, [])
+    assert run_config.recorded_config(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
     given = dict[str, object]()
     parser = parser_of("average")
     with pytest.MonkeyPatch.context() as patch:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.cli.compose import overrides_of
-from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.run_config import with_data
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
 from tiryns.runner.manifest.record import PATCH
