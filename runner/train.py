@@ -15,6 +15,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from tiryns.conf.registry import option_of
 from tiryns.runner import log
 from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
@@ -42,7 +43,7 @@ from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.run.yaml_files import checked_files
 from tiryns.runner.sweeps.study import TRIAL
-from tiryns.runner.sweeps.suite.definition import check_evaluations
+from tiryns.runner.sweeps.suite.definition import check_evaluation
 from tiryns.runner.sweeps.words import as_sweep, with_replicates
 
 
@@ -84,7 +85,9 @@ def work(config: DictConfig) -> dict[str, float]:
     with ending_with_command(), stoppable():
         try:
             check_config(config)  # the values of a sweep's job are known only now
-            check_evaluations(config, folder.path)
+            for name, node in (config.get("callback") or {}).items():
+                if config.mode == "train" and option_of("callback", node) == "suite":
+                    check_evaluation(config, folder.path, name)
             if first and (line := rate_of_recipe(config, HydraConfig.get())):
                 log.warning("%s", line)
             if not lacks_data(config):

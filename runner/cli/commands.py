@@ -10,7 +10,6 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
-from types import ModuleType
 from typing import NoReturn
 
 from tiryns.former import unread_variables
@@ -125,7 +124,7 @@ def _run(words: list[str]) -> None:
     if name == "plan" and {"-h", "--help"} & set(rest):
         print(PLAN_HELP)
         return
-    module = _module_of(name)
+    module = import_module(f"tiryns.runner.{COMMANDS[name][1]}")
     if name == "train":
         module.main(rest)
         return
@@ -143,7 +142,7 @@ def _run(words: list[str]) -> None:
 
 def parser_of(name: str) -> ArgumentParser:
     """Returns the argument parser of a command other than `train` and `plan`."""
-    module = _module_of(name)
+    module = import_module(f"tiryns.runner.{COMMANDS[name][1]}")
     about = module.__doc__ or ""
     form = RawDescriptionHelpFormatter
     parser = _Parser(f"tiryns {name}", description=about, formatter_class=form, allow_abbrev=False)
@@ -152,10 +151,6 @@ def parser_of(name: str) -> ArgumentParser:
     if name not in OWN_JSON:
         add_json_argument(parser)
     return parser
-
-
-def _module_of(name: str) -> ModuleType:
-    return import_module(f"tiryns.runner.{COMMANDS[name][1]}")
 
 
 class _Parser(ArgumentParser):

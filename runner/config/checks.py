@@ -16,7 +16,7 @@ from tiryns.conf.data.labelled import data_of
 from tiryns.conf.data.pairs import task_of
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.objective.contrastive import Contrastive
-from tiryns.conf.objective.pretraining import Taught, check_teacher
+from tiryns.conf.objective.pretraining import Taught
 from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.scheduler import Wsd
@@ -183,7 +183,10 @@ def _check_teacher(objective: Settings, config: Settings) -> None:
         model_folder(str(objective["teacher"]))
     except ValueError as error:
         raise ValueError(f"objective.teacher: {error}") from error
-    check_teacher(objective)
+    names = [name for name in ("label_weight", "teacher_weight", "hidden_weight") if name in objective]
+    if objective.get("teacher") and not any(objective[name] for name in names):
+        told = ", ".join(f"objective.{name}" for name in names)
+        raise ValueError(f"nothing is learnt: {told} are all 0; give one of them a weight")
 
 
 def _check_task(values: Settings) -> None:

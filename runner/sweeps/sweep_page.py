@@ -33,9 +33,7 @@ class SweepPage(Callback):
     """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
 
     _frozen = _has_lines = False
-
-    def __init__(self) -> None:
-        self._lines: JobLines | None = None
+    _lines: "JobLines | None" = None
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""
