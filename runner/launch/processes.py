@@ -19,7 +19,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner import log
-from tiryns.runner.launch.nodes import clear_leftovers
 from tiryns.runner.launch.rank import RANK_CONFIG, Train, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.lifetime import tells_rank
@@ -57,7 +56,7 @@ def launch(
             failure = supervise(config, folder, nodes, lead)
         finally:
             if nodes == (1, 1):
-                clear_leftovers(folder.path)
+                folder.clear_leftovers()
     if failure is not None:
         raise TrainingFailure(failure)
     return dict(folder.status.get("results") or {})
