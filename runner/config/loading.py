@@ -211,13 +211,12 @@ def _growth_of_step(step: Mapping[str, Any]) -> float:
     """How many times longer a step that replaces nothing may make a text."""
     if step.get("type") == "Prepend":
         return max(1.0, len(str(step.get("prepend"))) / 4)
-    if (
-        step.get("type") == "Precompiled"
-    ):  # a map of sentencepiece: bytes of its longest text for one character
+    if step.get("type") == "Precompiled":
         try:
             content = base64.b64decode(str(step.get("precompiled_charsmap") or ""))
         except ValueError:
             return 1.0
+        # a map of sentencepiece: behind its trie are the texts that it puts in the place of characters
         texts = content[4 + int.from_bytes(content[:4], "little") :].split(b"\0")
         return max(1.0, max(map(len, texts)) / 64)
     return GROWING.get(str(step.get("type")), 1)
