@@ -7,6 +7,8 @@ Read `conf/config.py` first: it lists the groups and their defaults. `conf/exper
 if __name__ == "conf":  # a checkout's folder, whose options would be registered a second time
     raise ImportError("import tiryns.conf, not conf")
 
+from importlib.metadata import entry_points
+
 from tiryns.conf import (
     callback,
     config,
@@ -21,7 +23,7 @@ from tiryns.conf import (
     sweeps,
     trainer,
 )
-from tiryns.conf.registry import load_plugins, register_configs
+from tiryns.conf.registry import register_configs
 
 __all__ = [
     "callback", "config", "data", "logger", "model", "module", "objective", "optimizer", "sampler",
@@ -29,4 +31,5 @@ __all__ = [
 ]  # fmt: skip
 
 register_configs("tiryns.conf.published")
-load_plugins()
+for plugin in entry_points(group="tiryns.plugins"):  # which registers options
+    plugin.load()

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from importlib.metadata import entry_points
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -224,9 +223,3 @@ def register_configs(package: str) -> None:
         >>> register_configs("my_package.conf")  # doctest: +SKIP
     """
     SEARCHED.append(f"pkg://{package}")
-
-
-def load_plugins() -> None:
-    """Imports every installed entry point of the group `tiryns.plugins`, which register options."""
-    for plugin in entry_points(group="tiryns.plugins"):
-        plugin.load()

@@ -8,7 +8,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from tiryns.conf.config import scaled
 from tiryns.conf.registry import FOLDERS, SEARCHED
-from tiryns.runner.patches.hydra.defaults import register_in_defaults
+from tiryns.runner.patches.hydra.composition import register_in_defaults
 from tiryns.runner.sweeps import optuna as search
 from tiryns.runner.sweeps import ray, slurm
 from tiryns.runner.sweeps import sweeper as sweep

@@ -28,8 +28,7 @@ from tiryns.runner.config.permissions import check_permissions, on_command_line
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
 from tiryns.runner.opened_run import OpenedRun, open_run
-from tiryns.runner.patches.hydra.arguments import hydra_parser
-from tiryns.runner.patches.hydra.job import run_composed
+from tiryns.runner.patches.hydra.start import hydra_parser, run_composed
 from tiryns.runner.run.errors import error_of, explained
 from tiryns.runner.run.signals import Stopped
 

@@ -39,17 +39,13 @@ class ImageText(LeavingOut, Tables, ImagesAndText, Batching):
 check_of(ImageText, "validation", "test")(check_demonstration)
 
 
-def _scenes(part: str, size: int) -> dict[str, Any]:
-    return {"_target_": "runner.data.demo.Scenes", "part": part, "size": size}
-
-
 @dataclass
 class Shapes(ImageText):
     """Drawn scenes of coloured shapes with captions and questions, a third of them text alone: nothing to download."""
 
-    train: Any = setting(_scenes("train", 9000))
-    validation: Any = setting(_scenes("validation", 450))
-    test: Any = setting(_scenes("test", 900))
+    train: Any = setting({"_target_": "runner.data.demo.Scenes", "part": "train", "size": 9000})
+    validation: Any = setting({"_target_": "runner.data.demo.Scenes", "part": "validation", "size": 450})
+    test: Any = setting({"_target_": "runner.data.demo.Scenes", "part": "test", "size": 900})
     max_length: int = 128
 
 

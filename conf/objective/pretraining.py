@@ -21,14 +21,6 @@ class Taught:
     """What the logits of teacher and student are divided by."""
 
 
-def check_teacher(objective: dict[str, Any]) -> None:
-    """Raises ValueError for a teacher without any weight on a loss."""
-    names = [name for name in ("label_weight", "teacher_weight", "hidden_weight") if name in objective]
-    if objective.get("teacher") and not any(objective[name] for name in names):
-        told = ", ".join(f"objective.{name}" for name in names)
-        raise ValueError(f"nothing is learnt: {told} are all 0; give one of them a weight")
-
-
 UNITS = Choice(("tokens", "words", "spans"))
 """What is masked together."""
 

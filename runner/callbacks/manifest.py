@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.runner import log
 from tiryns.runner.callbacks.throughput import cpu_seconds
 from tiryns.runner.checkpoints.digests import state_digest
-from tiryns.runner.config.moved import GROUPS, begun_in, from_begin
+from tiryns.runner.config.run_config import GROUPS, begun_in, from_begin
 from tiryns.runner.data.replicas import Replica, gathered
 from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
 from tiryns.runner.loop.assembly import preprocessor_of

@@ -10,12 +10,11 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
-from types import ModuleType
 from typing import NoReturn
 
 from tiryns.former import unread_variables
 from tiryns.runner.run.command.failure import coded, failures_as_json
-from tiryns.runner.run.command.json_output import add_json_argument, asks_for_json, json_alone
+from tiryns.runner.run.command.json_output import add_json_argument, json_alone
 from tiryns.runner.run.command.status import ERROR, INTERRUPTED
 
 COMMANDS = {
@@ -90,7 +89,9 @@ HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchp
 def main(words: Sequence[str] | None = None) -> None:
     """Runs the words of the command line, or those given; an error of the user ends with one message and status 1."""
     words = list(sys.argv[1:] if words is None else words)
-    with failures_as_json(words) if asks_for_json(words) else nullcontext():
+    flags = words[: words.index("--")] if "--" in words else words
+    as_json = any(len(word) > 2 and "--json".startswith(word) for word in flags)  # or an abbreviation
+    with failures_as_json(words) if as_json else nullcontext():
         try:
             _run(words)
             sys.stdout.flush()
@@ -123,7 +124,7 @@ def _run(words: list[str]) -> None:
     if name == "plan" and {"-h", "--help"} & set(rest):
         print(PLAN_HELP)
         return
-    module = _module_of(name)
+    module = import_module(f"tiryns.runner.{COMMANDS[name][1]}")
     if name == "train":
         module.main(rest)
         return
@@ -141,7 +142,7 @@ def _run(words: list[str]) -> None:
 
 def parser_of(name: str) -> ArgumentParser:
     """Returns the argument parser of a command other than `train` and `plan`."""
-    module = _module_of(name)
+    module = import_module(f"tiryns.runner.{COMMANDS[name][1]}")
     about = module.__doc__ or ""
     form = RawDescriptionHelpFormatter
     parser = _Parser(f"tiryns {name}", description=about, formatter_class=form, allow_abbrev=False)
@@ -150,10 +151,6 @@ def parser_of(name: str) -> ArgumentParser:
     if name not in OWN_JSON:
         add_json_argument(parser)
     return parser
-
-
-def _module_of(name: str) -> ModuleType:
-    return import_module(f"tiryns.runner.{COMMANDS[name][1]}")
 
 
 class _Parser(ArgumentParser):

@@ -39,7 +39,7 @@ def completed(
 def _hydras(word: str, words: list[str]) -> list[str] | None:
     """Flags of Hydra, values of settings; nothing where a flag asks for a folder, which the shell offers."""
     if word.startswith("-") or (words[-1:] and words[-1].startswith("-")):
-        from tiryns.runner.patches.hydra.arguments import hydra_parser
+        from tiryns.runner.patches.hydra.start import hydra_parser
 
         flags = [(flag, action) for action in actions_of(hydra_parser()) for flag in action.option_strings]
         if word.startswith("-"):

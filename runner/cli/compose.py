@@ -19,9 +19,8 @@ from tiryns.conf.fields import default_options
 from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
 from tiryns.conf.values import Settings
 from tiryns.runner.launch.resume import run_folder
-from tiryns.runner.patches.hydra.arguments import hydra_parser
-from tiryns.runner.patches.hydra.defaults import quicken_defaults
-from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
+from tiryns.runner.patches.hydra.composition import quicken_defaults
+from tiryns.runner.patches.hydra.start import VERSION_BASE, hydra_parser, register_resolver
 from tiryns.runner.patches.omegaconf import quicken
 from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.redaction import watch_environment
@@ -86,8 +85,14 @@ def overrides_of(config: DictConfig) -> list[str]:
     words: list[str] = []
     for group in (name for name in OPTIONS if "/" not in name):
         node = wanted.get(group)
-        if isinstance(node, dict) and "_target_" in node and node != default[group]:
-            words += _option_words(group, node)
+        if not isinstance(node, dict) or "_target_" not in node or node == default[group]:
+            continue
+        if option_of(group, node) is None:  # a component of the user's own
+            words += [f"~{group}", f"++{group}={literal(node)}"]
+            continue
+        same = {n: option for n, option in OPTIONS[group].items() if target_of(option) == target_of(node)}
+        closest = min(same, key=lambda name: _distance(node, _plain(OmegaConf.structured(same[name]))))
+        words += [f"{group}={closest}"] if closest != default_options()[group] else []
     words += _differences(wanted, _plain(compose(words)))
     if differing := next(_differences(wanted, _plain(compose(words))), None):
         raise ValueError(f"no overrides, as a run notes them, give this config: {differing} would be lost")
@@ -98,15 +103,6 @@ def composing_words(config: DictConfig) -> list[str]:
     """Returns the overrides that compose the config of a run without the folders of configs that it was begun with."""
     with initialized():
         return overrides_of(config)
-
-
-def _option_words(group: str, node: Settings) -> list[str]:
-    """Returns the overrides that choose the closest option of a group, or write out a component of the user's own."""
-    if option_of(group, node) is None:
-        return [f"~{group}", f"++{group}={literal(node)}"]
-    same = [name for name, option in OPTIONS[group].items() if target_of(option) == target_of(node)]
-    chosen = min(same, key=lambda name: _distance(node, _plain(OmegaConf.structured(OPTIONS[group][name]))))
-    return [f"{group}={chosen}"] if chosen != default_options()[group] else []
 
 
 def _distance(node: Settings, base: Settings) -> tuple[int, int]:

@@ -90,10 +90,19 @@ def _named(words: list[str]) -> list[str]:
 
 def _details_content(words: list[str], loader: ConfigLoader) -> Content:
     """Returns the fields of the groups that are named; without any, those that the overrides and the recipe change."""
-    if words[0].partition("=")[0] == SUITES:
-        return {"suites": _suites(words[0], loader)}
+    first, _, name = words[0].partition("=")
+    if first == SUITES:
+        names = names_on_search_path(loader, SUITES)
+        if name and name not in names:
+            there = ", ".join(names) + suggest(name, names)
+            raise ValueError(f"there is no suite {name!r}; there are: {there}")
+        suites = [name] if name else names
+        return {"suites": {suite: _comment(loader, f"{SUITES}/{suite}") for suite in suites}}
     if words == [SCALES]:
-        return {"scales": _scales(loader)}
+        scales = {name: _comment(loader, f"{SCALES}/{name}") for name in names_on_search_path(loader, SCALES)}
+        for name, header in scales.items():
+            header.append(f"Recipes: {', '.join(names_on_search_path(loader, f'{RECIPES}/{name}'))}")
+        return {"scales": scales}
     known = [*OPTIONS, RECIPES, SCALES]
     for word in words:
         if "=" not in word and not word.startswith("~") and word not in known:
@@ -134,21 +143,6 @@ def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterat
         yield f"{_bold(f'{group}={option}')}: {_summary(loader, group, str(option))}"
         yield from _shown([field for field in content["fields"] if field["key"].startswith(start)])
         yield ""
-
-
-def _suites(word: str, loader: ConfigLoader) -> dict[str, list[str]]:
-    """Returns the header of the suite that a word names, or those of all, as lines by name."""
-    name, known = word.partition("=")[2], names_on_search_path(loader, SUITES)
-    if name and name not in known:
-        raise ValueError(f"there is no suite {name!r}; there are: {', '.join(known)}{suggest(name, known)}")
-    return {suite: _comment(loader, f"{SUITES}/{suite}") for suite in ([name] if name else known)}
-
-
-def _scales(loader: ConfigLoader) -> dict[str, list[str]]:
-    """Returns the header of each scale, and the recipes that have it."""
-    names = names_on_search_path(loader, SCALES)
-    recipes = {name: ", ".join(names_on_search_path(loader, f"{RECIPES}/{name}")) for name in names}
-    return {name: [*_comment(loader, f"{SCALES}/{name}"), f"Recipes: {recipes[name]}"] for name in names}
 
 
 def _rows(config: DictConfig, group: str) -> Iterator[Row]:

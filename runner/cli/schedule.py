@@ -25,7 +25,7 @@ def main(arguments: Namespace) -> None:
 
     from tiryns.conf.phases import lengths_of
     from tiryns.conf.values import AT_LEAST_0
-    from tiryns.runner.config.completed import completed
+    from tiryns.runner.config.run_config import completed
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.phases import phases_in, settle_phases
     from tiryns.runner.loop.token_ramps import ramps_in

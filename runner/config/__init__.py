@@ -4,9 +4,9 @@
 - `targets`: classes and functions that a config may name, and whether all of its targets may run.
 - `permissions`: settings that only the user may change; `reach`: those among them that reach outside of a run.
 - `loading`: what transformers loads, without code of others.
-- `calling`: calls of targets with values of a run; `settings`: options as objects.
-- `completed`: settings that plain classes leave out; `skipped`: the global batches that a run leaves out.
-- `moved`: paths from where a run was begun, and whether data at another place is that of a run.
+- `calling`: calls of targets with values of a run, and options as objects.
+- `run_config`: the config of a run that goes on, complete and with paths from where the run was begun.
+- `skipped`: the global batches that a run leaves out.
 """
 
 from typing import TYPE_CHECKING

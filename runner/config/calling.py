@@ -1,14 +1,20 @@
-"""Calls of targets: each gets those values known at run time that it takes, and a call that fails is one line."""
+"""Calls of targets: each gets those values known at run time that it takes, and a call that fails is one line.
+
+`takes_settings` gives a constructor the settings of its option as one typed object.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache, wraps
+from inspect import Parameter
+from typing import Any, TypeVar
 
 from tiryns.conf.values import suggest
 from tiryns.runner.config.targets import LIBRARIES, OURS
 from tiryns.runner.run.errors import TrainingFailure
+
+Made = TypeVar("Made")
 
 OTHER_NAMES: dict[str | None, dict[str, str]] = {
     "scheduler": dict.fromkeys(("total_steps", "num_training_steps", "T_max"), "max_steps"),
@@ -100,7 +106,7 @@ _signature = lru_cache(256)(inspect.signature)
 
 
 @lru_cache(256)
-def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter], bool]:
+def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
     """Returns the named parameters of a target, and whether it takes any other name as well.
 
     `**settings` of a class are the parameters of its base class; of a library's class they count as none, as nothing
@@ -109,7 +115,7 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter]
     makers: list[Any] = [target]
     if is_class := isinstance(target, type):
         makers = [vars(cls)["__init__"] for cls in target.__mro__[:-1] if "__init__" in vars(cls)]
-    found: dict[str, inspect.Parameter] = {}
+    found: dict[str, Parameter] = {}
     for maker in makers:
         try:
             own = list(inspect.signature(maker).parameters.values())[is_class:]
@@ -121,3 +127,48 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, inspect.Parameter]
             return found, False
     home = str(getattr(makers[-1], "__module__", "")) if makers else ""
     return found, bool(makers) and home.partition(".")[0] not in LIBRARIES[len(OURS) :]
+
+
+def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made]], Callable[..., Made]]:
+    """Lets a constructor or function be called with the fields of an option by name, and gets them as one `settings`.
+
+    Its signature names every field, all of them required: a misspelt or missing one is a TypeError. With `part` these are
+    the fields whose names begin with it, and where a caller leaves all of them out they have the option's defaults.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Window:
+        ...     size: int = 3
+        >>> @takes_settings(Window)
+        ... def shown(settings: Window, unit: str) -> str:
+        ...     return f"{settings.size} {unit}"
+        >>> shown(size=5, unit="steps")
+        '5 steps'
+    """
+    names = [f.name for f in fields(option) if f.name != "_target_" and f.name.startswith(part)]
+
+    def decorated(function: Callable[..., Made]) -> Callable[..., Made]:
+        written = inspect.signature(function)
+        taken = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
+        for p in written.parameters.values():
+            if p.name != "settings":
+                as_it_is = part or p.kind is p.VAR_KEYWORD or p.name == "self"
+                taken.append(p if as_it_is else p.replace(kind=p.KEYWORD_ONLY))
+        known = written.replace(parameters=sorted(taken, key=lambda p: p.kind))
+
+        @wraps(function)
+        def taking(*args: object, **values: object) -> Made:
+            if part and values.keys().isdisjoint(names):
+                return function(*args, settings=option(), **values)
+            try:
+                known.bind(*args, **values)
+            except TypeError as error:
+                raise TypeError(f"{function.__qualname__}: {error}") from None
+            settings = option(**{name: values.pop(name) for name in names})
+            return function(*args, settings=settings, **values)
+
+        taking.__signature__ = known  # type: ignore[attr-defined]
+        return taking
+
+    return decorated

@@ -4,7 +4,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from tiryns.conf.data.labelled import data_of
 from tiryns.conf.data.pairs import task_of
 from tiryns.conf.fields import check_fields, fields_of
 from tiryns.conf.objective.contrastive import Contrastive
-from tiryns.conf.objective.pretraining import Taught, check_teacher
+from tiryns.conf.objective.pretraining import Taught
 from tiryns.conf.phases import Phase, check_data, lengths_of, phases_of, place_of
 from tiryns.conf.registry import OPTIONS, TASKS, option_of, target_of
 from tiryns.conf.scheduler import Wsd
 from tiryns.conf.trainer import BUDGETS, check_length
 from tiryns.conf.values import Settings, check_names, check_of, checks_of, suggest
-from tiryns.runner.config.completed import EMPTY
 from tiryns.runner.config.permissions import allow_code, is_own
+from tiryns.runner.config.run_config import EMPTY
 from tiryns.runner.config.targets import check_targets
 from tiryns.runner.optim.schedule.chain import decays_of, has_own_schedules, schedule_of
 from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
@@ -32,7 +32,7 @@ from tiryns.runner.run.errors import explain, wants_traceback
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_free, check_links, model_folder
 from tiryns.runner.run.recording import config_hash
-from tiryns.runner.run.yaml_files import leaves
+from tiryns.runner.run.yaml_files import leaves, settings_in
 
 RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved whole; in others only single settings are, which is quicker."""
@@ -64,6 +64,18 @@ def check_run_dir(config: DictConfig) -> None:
             raise ValueError(f"hydra.run.dir={folder} is another run; a recipe may only name a new folder")
 
 
+def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
+    """What to say where the command chooses the optimizer and a recipe the rate, which may be for another one."""
+    typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
+    recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
+    if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:
+        return None
+    own, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
+    if own in (None, rate):
+        return None
+    return f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"
+
+
 @contextmanager
 def refusing() -> Iterator[None]:
     """A context whose errors end the program; Hydra would make warnings of exceptions in a callback."""
@@ -79,7 +91,11 @@ def refusing() -> Iterator[None]:
 def check_config(config: DictConfig) -> None:
     """Raises ValueError for the first thing that is wrong."""
     allow_code(config)
-    values = {str(name): _plain(config, str(name)) for name in config if name != "hydra"}
+    values: Settings = {}
+    for name in (str(name) for name in config if name != "hydra"):
+        value = MISSING if OmegaConf.is_missing(config, name) else config[name]
+        as_it_stands = not OmegaConf.is_config(value) or OmegaConf.is_interpolation(config, name)
+        values[name] = value if as_it_stands else settings_in(value, resolve=name in RESOLVED)
     _check_groups(values)
     check_targets(config)
     for key, value in leaves(values):
@@ -105,16 +121,6 @@ def lacks_data(config: DictConfig) -> bool:
 
 def _brought(data: Mapping[str, Any]) -> tuple[str, ...]:
     return (*BROUGHT, "train") if "images" in data else BROUGHT
-
-
-def _plain(config: DictConfig, name: str) -> Any:
-    """A part of the config in plain Python; missing values are `???`, some interpolations stand as they are."""
-    if OmegaConf.is_missing(config, name):
-        return MISSING
-    value = config[name]
-    if not OmegaConf.is_config(value) or OmegaConf.is_interpolation(config, name):
-        return value
-    return OmegaConf.to_container(value, resolve=name in RESOLVED)
 
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:
@@ -177,7 +183,10 @@ def _check_teacher(objective: Settings, config: Settings) -> None:
         model_folder(str(objective["teacher"]))
     except ValueError as error:
         raise ValueError(f"objective.teacher: {error}") from error
-    check_teacher(objective)
+    names = [name for name in ("label_weight", "teacher_weight", "hidden_weight") if name in objective]
+    if objective.get("teacher") and not any(objective[name] for name in names):
+        told = ", ".join(f"objective.{name}" for name in names)
+        raise ValueError(f"nothing is learnt: {told} are all 0; give one of them a weight")
 
 
 def _check_task(values: Settings) -> None:

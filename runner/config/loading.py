@@ -212,18 +212,14 @@ def _growth_of_step(step: Mapping[str, Any]) -> float:
     if step.get("type") == "Prepend":
         return max(1.0, len(str(step.get("prepend"))) / 4)
     if step.get("type") == "Precompiled":
-        return max(1.0, _longest_mapped(str(step.get("precompiled_charsmap") or "")) / 64)
+        try:
+            content = base64.b64decode(str(step.get("precompiled_charsmap") or ""))
+        except ValueError:
+            return 1.0
+        # a map of sentencepiece: behind its trie are the texts that it puts in the place of characters
+        texts = content[4 + int.from_bytes(content[:4], "little") :].split(b"\0")
+        return max(1.0, max(map(len, texts)) / 64)
     return GROWING.get(str(step.get("type")), 1)
-
-
-def _longest_mapped(charsmap: str) -> int:
-    """Bytes of the longest text that a map of sentencepiece puts in the place of a character."""
-    try:
-        content = base64.b64decode(charsmap)
-    except ValueError:
-        return 0
-    trie = int.from_bytes(content[:4], "little")
-    return max(map(len, content[4 + trie :].split(b"\0")), default=0)
 
 
 def cannot_load(name_or_path: str, error: Exception) -> ValueError:

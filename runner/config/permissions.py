@@ -26,9 +26,9 @@ from tiryns.conf.values import Settings, rules_of
 from tiryns.runner.config import reach
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
-from tiryns.runner.patches.hydra.composed import checking
-from tiryns.runner.run.command.words import literal, trusting
-from tiryns.runner.run.model_folder import is_sealed, trusted_words
+from tiryns.runner.patches.hydra.composition import checking
+from tiryns.runner.run.command.words import literal, quoted, trusting
+from tiryns.runner.run.model_folder import check_links, is_sealed, own_words
 from tiryns.runner.run.redaction import redacted
 from tiryns.runner.run.yaml_files import leaves, read_config
 
@@ -73,6 +73,23 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
             yield
     finally:
         _typed = before
+
+
+def trusted_words(words: Sequence[str]) -> list[str]:
+    """Returns the words of a command, behind those of the run or sweep of this user's that it resumes.
+
+    Raises ValueError for one from elsewhere that would be written through links.
+    """
+    named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
+    noted: list[str] = []
+    for path in named:
+        folder = path
+        if path.suffix == ".ckpt":  # a branch writes to a folder of its own
+            folder = path.parent.parent
+        else:
+            check_links(folder)
+        noted += [*own_words(folder), f"hydra.sweep.dir={quoted(str(folder))}"]
+    return [*noted, *words]
 
 
 def allow_code(config: DictConfig) -> None:

@@ -20,7 +20,7 @@ from tiryns.conf.config import HYDRA
 from tiryns.conf.registry import OPTIONS, target_of
 from tiryns.former import canonical
 from tiryns.runner.config.loading import kernel_problem, mappings_in
-from tiryns.runner.patches.hydra.plugins import plugins
+from tiryns.runner.patches.hydra.start import plugins
 from tiryns.runner.patches.omegaconf import full_key, used_parts
 
 OURS = ("tiryns", "runner")

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from transformers import PreTrainedTokenizerBase
 
 from tiryns.conf.values import Settings
-from tiryns.runner.config.moved import begun_in, from_begin
+from tiryns.runner.config.run_config import begun_in, from_begin
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.pretraining.objective_field import objective_of

@@ -17,7 +17,7 @@ from omegaconf import DictConfig
 from tiryns.runner import log
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch import agreement
-from tiryns.runner.launch.nodes import Leadership, clear_leftovers
+from tiryns.runner.launch.nodes import Leadership
 from tiryns.runner.launch.processes import launch, quiet_threads
 from tiryns.runner.launch.rank import RANK_ERROR, Train, leave_error, left_error
 from tiryns.runner.launch.requeue import stops_explained
@@ -145,8 +145,9 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
     )
     overrides = typed_overrides(HydraConfig.get())
     with folder.lock(patience), folder.recorded(config, overrides), explained:
-        clear_leftovers(folder.path)
-        inherit(folder, config.resume)
+        folder.clear_leftovers()
+        if config.resume is not None:
+            inherit(folder, config.resume)
         return work()
 
 

@@ -1,11 +1,5 @@
-"""One run on several nodes: each has an agent, one of which holds the run folder; when it is gone another takes over.
+"""One run on several nodes: each has an agent, one of which holds the run folder; when it is gone another takes over."""
 
-`clear_leftovers` removes the temporary files that killed processes of any run have left in its folder.
-"""
-
-import os
-import re
-import shutil
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,12 +11,7 @@ from tiryns.runner.launch.resume import inherit
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE
 from tiryns.runner.run.files import read_text
 from tiryns.runner.run.folder import Run
-
-MEETING = ".rendezvous"
-"""In the run folder: what the agents of several nodes know of each other."""
-
-PATTERNS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
-"""What is being written and what is being deleted in a run folder and among its checkpoints, and what ranks leave."""
+from tiryns.runner.run.recording import MEETING
 
 READY = "ready"
 """In the meeting folder, once nothing of agents that are gone is left."""
@@ -80,8 +69,9 @@ class Leadership(ExitStack):
             return
         (meeting / READY).unlink(missing_ok=True)
         if not is_attended(meeting):  # else the node that led has died, and the others go on
-            clear_leftovers(self.folder.path)
-            inherit(self.folder, self.config.resume)
+            self.folder.clear_leftovers()
+            if self.config.resume is not None:
+                inherit(self.folder, self.config.resume)
             meeting.mkdir()
         (meeting / READY).write_text(launch)
 
@@ -89,7 +79,7 @@ class Leadership(ExitStack):
         """Clears the run folder after the run."""
         if self.leads:
             time.sleep(1.0)  # agents that wait where they meet for the end of others
-            clear_leftovers(self.folder.path)
+            self.folder.clear_leftovers()
 
 
 def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS) -> bool:
@@ -109,33 +99,3 @@ def state_of(meeting: Path) -> bytes:
     with suppress(FileNotFoundError):
         return (meeting / STATE).read_bytes()
     return b""
-
-
-def clear_leftovers(run: Path) -> None:
-    """Removes what no living process can be at work on; only for the process that holds the lock of the run folder.
-
-    Example:
-        >>> with folder.lock():
-        ...     clear_leftovers(folder.path)
-    """
-    shutil.rmtree(run / MEETING, ignore_errors=True)
-    for path in [
-        path for folder in (run, run / "checkpoints") for one in PATTERNS for path in folder.glob(one)
-    ]:
-        if not _is_of_living(path):
-            with suppress(FileNotFoundError):
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _is_of_living(path: Path) -> bool:
-    """Whether the process that a name such as `.status.json.123.tmp` tells is alive on this machine."""
-    found = re.search(r"\.(\d+)\.tmp$", path.name)
-    if found is None:
-        return False
-    try:
-        os.kill(int(found[1]), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # somebody else's
-        pass
-    return True

@@ -2,18 +2,23 @@
 
 The launching process composes the config and holds the run folder; it joins no process group. Its ranks end with it: a
 signal to it is passed on, so that they save; when it is killed, they end.
+
+Also what a process sets before libraries are imported or train: its threads, its memory, and the hub where there is none.
 """
 
 import contextlib
 import ctypes
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
+from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
-from tiryns.runner.launch.nodes import clear_leftovers
+from tiryns.runner import log
 from tiryns.runner.launch.rank import RANK_CONFIG, Train, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.lifetime import tells_rank
@@ -23,6 +28,9 @@ from tiryns.runner.run.lazy import many_imports
 
 SPINS = "500"
 """Turns of GNU's OpenMP that an idle thread waits before it sleeps, some microseconds (`docs/benchmarks.md`)."""
+
+NAMES_OF_HUB = ("name_or_path", "tokenizer", "source", "teacher")
+"""Settings that may hold a name of the Hugging Face hub."""
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
@@ -48,7 +56,7 @@ def launch(
             failure = supervise(config, folder, nodes, lead)
         finally:
             if nodes == (1, 1):
-                clear_leftovers(folder.path)
+                folder.clear_leftovers()
     if failure is not None:
         raise TrainingFailure(failure)
     return dict(folder.status.get("results") or {})
@@ -115,3 +123,40 @@ def return_freed_memory() -> None:
 
 def _of_glibc(name: str) -> Any:
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
+
+
+def spare_retries(config: DictConfig) -> None:
+    """Sets the hub's libraries offline where the config names hub models and the hub does not answer.
+
+    Otherwise each file they look for is asked for again and again, for the better part of a minute. To be called before
+    they are imported, which is when they read `HF_HUB_OFFLINE`.
+    """
+    if "HF_HUB_OFFLINE" in os.environ or not any(_hub_names(config)):
+        return
+    from urllib.parse import urlsplit
+    from urllib.request import getproxies
+
+    if getproxies():
+        return
+    address = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
+    try:
+        socket.create_connection((address.hostname, address.port or 443), timeout=3.0).close()
+    except OSError as error:
+        log.warning(
+            "%s cannot be reached (%s): only what was downloaded before is found", address.hostname, error
+        )
+        os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def _hub_names(config: DictConfig) -> Iterator[str]:
+    """Names, of a source or of each in a list, that are no files here and may be on the hub."""
+    groups = ("model", "data", "objective")
+    nodes: list[Any] = [OmegaConf.to_container(config[group], resolve=True) for group in groups]
+    mixture = nodes[1].get("mixture")
+    nodes += mixture.values() if isinstance(mixture, dict) else []
+    for node, name in product(nodes, NAMES_OF_HUB):
+        given: Any = node.get(name) if isinstance(node, dict) else None
+        for value in given if isinstance(given, list) else [given]:
+            named = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
+            if named and not value.startswith("store:") and not Path(value).exists():
+                yield value

@@ -14,10 +14,11 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
     RendezvousTimeout,
 )
 
-from tiryns.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS, STATE, state_of
+from tiryns.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS, STATE, state_of
 from tiryns.runner.patches.torch.meetings import name_events_by_frames
 from tiryns.runner.run.cluster import Nodes
 from tiryns.runner.run.files import locked, replacing
+from tiryns.runner.run.recording import MEETING
 
 SECONDS_FOR_MORE_NODES = 5
 """How long agents that are enough wait for others before the ranks start."""

@@ -19,10 +19,10 @@ from omegaconf import DictConfig
 from tiryns.conf.registry import GONE
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner import log
-from tiryns.runner.config.moved import begun_in, config_of, found_from, is_moved
+from tiryns.runner.config.run_config import begun_in, config_of, found_from, is_moved
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
-from tiryns.runner.patches.hydra.arguments import only_shows
+from tiryns.runner.patches.hydra.start import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
 from tiryns.runner.run.files import SWEEP, locked, read_sweep
@@ -237,17 +237,17 @@ def _name(override: str) -> str:
     return override.partition("=")[0].lstrip("+~")
 
 
-def inherit(folder: Run, resume: str | None) -> None:
+def inherit(folder: Run, resume: str) -> None:
     """Gives a branch the curves of the run it starts from, and what that one left out, and notes that run."""
-    if resume == "auto" and not folder.checkpoint_dir.exists():
-        log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
-    if resume in (None, "auto"):
+    if resume == "auto":
+        if not folder.checkpoint_dir.exists():
+            log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
         return
-    parent = named_run(str(resume)) if not folder.is_same(Path(str(resume))) else folder
+    parent = named_run(resume) if not folder.is_same(Path(resume)) else folder
     if parent is not folder:
         left_out = [{**note, "inherited": True} for note in noted_rewinds(parent.path)]
         folder.update_status(
-            branched_from=str(Path(str(resume)).resolve()), **({NOTED: left_out} if left_out else {})
+            branched_from=str(Path(resume).resolve()), **({NOTED: left_out} if left_out else {})
         )
     for name in CARRIED:
         if (parent.path / name).exists() and not (folder.path / name).exists():

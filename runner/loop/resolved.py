@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of
-from tiryns.runner.config.completed import completed
+from tiryns.runner.config.run_config import completed
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision

@@ -24,7 +24,7 @@ from tiryns.runner import log
 from tiryns.runner.build import bind
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.logging.loggers import LogFile, MetricsFile
 from tiryns.runner.loop.assembly import Parts
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy

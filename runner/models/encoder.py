@@ -13,8 +13,8 @@ from transformers.models.auto.modeling_auto import (
 from tiryns.conf.model import Encoder, Pretrained
 from tiryns.conf.values import Settings, suggest
 from tiryns.runner import log
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_build, cannot_load, from_pretrained
-from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.text.tokenizer import borrows_padding, knows_no_words
 from tiryns.runner.models.adapters import adapt, check_separate, import_peft
 from tiryns.runner.models.architectures.registered import ARCHITECTURES, register

@@ -11,7 +11,7 @@ from torch import nn
 from tiryns.conf import module as options
 from tiryns.conf.values import suggest
 from tiryns.runner import log
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.evaluation.files import write_predictions
 from tiryns.runner.evaluation.predictions import Predictions

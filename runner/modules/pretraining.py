@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tiryns.conf import module as options
 from tiryns.runner import log
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.evaluation.monitor import MIXED_LOSS
 from tiryns.runner.evaluation.totals import add_sums, bits_per_byte

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tiryns.conf import module as options
 from tiryns.runner import log
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.evaluation.totals import loss_and_accuracy
 from tiryns.runner.models.vision.vision_language import AnswerWriter, VisionLanguageModel

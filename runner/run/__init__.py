@@ -1,7 +1,7 @@
 """A run on disk, and its surroundings.
 
-- `folder`: `Run`, which reads a run's folder; `recording`: the part of it that training writes
-  (`status.json`, `config.yaml`, the lock), and the hash of a config.
+- `folder`: `Run`, which reads a run's folder; `recording`: what training writes, leaves and locks of it, and the
+  hash of a config.
 - `metrics_file`: `metrics.csv`; `audit`: `order.txt`; `yaml_files`: where a file of YAML is, and what it may be.
 - `command`: exit statuses, answers as JSON, the words of a command and seals of them, processes without parents.
 - `environment`: packages, machine and git state; `redaction`: texts without secrets.

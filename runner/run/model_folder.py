@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
-from tiryns.runner.run.command.words import quoted, sealed_words
+from tiryns.runner.run.command.words import sealed_words
 from tiryns.runner.run.files import OF_SWEEPS, read_sweep, read_text
 from tiryns.runner.run.folder import Run
 
@@ -56,23 +55,6 @@ def _sealed_words(folder: Path) -> list[str] | None:
         return Run(folder).sealed_words()
     lists = (sweep.get("overrides"), sweep.get("hydra"))
     return sealed_words(sweep, [word for noted in lists if isinstance(noted, list) for word in noted])
-
-
-def trusted_words(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command, behind those of the run or sweep of this user's that it resumes.
-
-    Raises ValueError for one from elsewhere that would be written through links.
-    """
-    named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
-    noted: list[str] = []
-    for path in named:
-        folder = path
-        if path.suffix == ".ckpt":  # a branch writes to a folder of its own
-            folder = path.parent.parent
-        else:
-            check_links(folder)
-        noted += [*own_words(folder), f"hydra.sweep.dir={quoted(str(folder))}"]
-    return [*noted, *words]
 
 
 def check_links(folder: Path) -> None:

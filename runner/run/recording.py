@@ -1,10 +1,12 @@
-"""What a run writes of itself, and who trains it now: status, config, command and lock of its folder."""
+"""What a run writes of itself and leaves, and who trains it now: status, config, command and lock of its folder."""
 
 import contextlib
 import json
 import os
+import re
 import secrets
 import shlex
+import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
@@ -36,6 +38,12 @@ HASH_LINE = "# config_hash: "
 
 MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
 """Any of these marks the folder of a run that can go on."""
+
+MEETING = ".rendezvous"
+"""In the run folder: what the agents of several nodes know of each other."""
+
+LEFTOVERS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
+"""What is being written and what is being deleted in a run folder and among its checkpoints, and what ranks leave."""
 
 
 def config_hash(config: DictConfig) -> str:
@@ -253,3 +261,26 @@ class Recording:
         """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
         busy = ValueError(f"a process is training in {str(self.path)!r} at this moment")
         return locked(self.path / ".lock", patience, busy)
+
+    def clear_leftovers(self) -> None:
+        """Removes what no living process can be at work on; only for the process that holds the lock of the folder."""
+        shutil.rmtree(self.path / MEETING, ignore_errors=True)
+        folders = (self.path, self.checkpoint_dir)
+        for path in [path for folder in folders for one in LEFTOVERS for path in folder.glob(one)]:
+            if not _is_of_living(path):
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _is_of_living(path: Path) -> bool:
+    """Whether the process that a name such as `.status.json.123.tmp` tells is alive on this machine."""
+    found = re.search(r"\.(\d+)\.tmp$", path.name)
+    if found is None:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True

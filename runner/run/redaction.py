@@ -17,7 +17,7 @@ from omegaconf.resolvers import oc
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Choice, rules_of
-from tiryns.runner.patches.hydra.versions import register_resolver
+from tiryns.runner.patches.hydra.start import register_resolver
 from tiryns.runner.patches.omegaconf import parts, used_parts, used_value
 
 SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")
@@ -117,7 +117,12 @@ def is_secret(name: str) -> bool:
 def redacted(text: str) -> str:
     """Returns the text with `***` for each known secret, and `${oc.env:NAME}` for a value from the environment."""
     secrets = {value: f"${{oc.env:{name}}}" for value, name in _of_environment.items() if _is_telling(value)}
-    secrets |= dict.fromkeys(_known(), HIDDEN)
+    values = [*_of_configs, *(os.environ.get(name, "") for name in os.environ if is_secret(name))]
+    for word in sys.argv[1:]:
+        values += ["".join(groups) for groups in _ASSIGNED.findall(word)] + _passwords(word)
+    paths = ("/", "$", "~")  # which are no secrets
+    known = (value for value in values if len(value) >= SHORTEST and not value.startswith(paths))
+    secrets |= dict.fromkeys(known, HIDDEN)
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, secrets[secret])
     return _IN_ADDRESS.sub(HIDDEN, text) if "://" in text else text
@@ -161,14 +166,6 @@ def _common_words() -> frozenset[str]:
             allowed = rules.get("allowed")
             words |= {name, *(allowed.words if isinstance(allowed, Choice) else ())}
     return frozenset(words)
-
-
-def _known() -> set[str]:
-    """Secret values of configs, the environment and the command line; paths are none."""
-    values = [*_of_configs, *(os.environ.get(name, "") for name in os.environ if is_secret(name))]
-    values += ["".join(groups) for word in sys.argv[1:] for groups in _ASSIGNED.findall(word)]
-    values += chain.from_iterable(map(_passwords, sys.argv[1:]))
-    return {value for value in values if len(value) >= SHORTEST and not value.startswith(("/", "$", "~"))}
 
 
 def editable(config: DictConfig) -> DictConfig:

@@ -17,7 +17,7 @@ from hydra.core.config_loader import ConfigLoader
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.values import Settings
-from tiryns.runner.patches.hydra.files import reading, shared_store
+from tiryns.runner.patches.hydra.composition import reading, shared_store
 
 DEEPEST = 64
 """Levels of the deepest file."""

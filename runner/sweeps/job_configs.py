@@ -13,7 +13,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, flag_override
 
 from tiryns.runner.config.checks import check_config
-from tiryns.runner.patches.hydra.composed import apply_overrides
+from tiryns.runner.patches.hydra.composition import apply_overrides
 from tiryns.runner.run.recording import config_hash
 
 

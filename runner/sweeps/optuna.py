@@ -15,7 +15,7 @@ from typing import Any
 from hydra.core.override_parser.types import IntervalSweep, Override
 
 from tiryns.conf import sweeps as options
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.evaluation.monitor import direction_of
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.run.command.words import as_typed

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tiryns.conf import sweeps as options
 from tiryns.conf.fields import check_fields
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.launch.job import SECONDS_FOR_THE_LAST_TO_END
 from tiryns.runner.run.cluster import nodes_of, processes_per_node
 from tiryns.runner.run.command.lifetime import tells_rank

@@ -21,7 +21,7 @@ from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmitit
 from omegaconf import DictConfig
 
 from tiryns.conf import sweeps as options
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.launch.rank import leave_error
 from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
 from tiryns.runner.run.command.lifetime import same_modules

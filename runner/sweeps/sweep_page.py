@@ -17,7 +17,7 @@ from tiryns.runner.config.checks import refusing
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.config.reach import allow_place
 from tiryns.runner.launch.processes import return_freed_memory
-from tiryns.runner.patches.hydra.plugins import BASIC_LAUNCHER
+from tiryns.runner.patches.hydra.start import BASIC_LAUNCHER
 from tiryns.runner.report.comparison.differences import few_digits
 from tiryns.runner.run.command.json_output import writes_to
 from tiryns.runner.run.command.words import quoted
@@ -33,9 +33,7 @@ class SweepPage(Callback):
     """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
 
     _frozen = _has_lines = False
-
-    def __init__(self) -> None:
-        self._lines: JobLines | None = None
+    _lines: "JobLines | None" = None
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
         """Fixes the sweep's folder, for jobs that are composed in another process."""

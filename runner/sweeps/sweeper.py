@@ -28,7 +28,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.rank import left_error
-from tiryns.runner.patches.hydra.plugins import plugins
+from tiryns.runner.patches.hydra.start import plugins
 from tiryns.runner.run.command.words import as_typed, flags, public_overrides, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically

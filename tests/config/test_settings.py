@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.config.completed import rate_of_recipe
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
+from tiryns.runner.config.checks import rate_of_recipe
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from tiryns.runner.launch.hub import spare_retries
+from tiryns.runner.launch.processes import spare_retries
 
 
 @pytest.fixture

@@ -18,12 +18,13 @@ from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElas
 from tiryns.runner.launch import nodes
 from tiryns.runner.launch.agent import RankAgent
 from tiryns.runner.launch.job import nodes_to_join
-from tiryns.runner.launch.nodes import MEETING, STATE, Leadership
+from tiryns.runner.launch.nodes import STATE, Leadership
 from tiryns.runner.launch.rank import Round, leave_error, lost_peer
 from tiryns.runner.launch.rendezvous import FolderBackend
 from tiryns.runner.run.cluster import Member, Nodes, nodes_of
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED, REWOUND
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import MEETING
 
 
 @pytest.mark.parametrize(

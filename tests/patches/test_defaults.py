@@ -7,7 +7,7 @@ from hydra._internal import defaults_list
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.patches.hydra.defaults import quicken_defaults
+from tiryns.runner.patches.hydra.composition import quicken_defaults
 
 
 def test_hydra_collects_chosen_options_for_each_list_and_needs_them_for_few(
@@ -31,4 +31,4 @@ def test_hydra_collects_chosen_options_for_each_list_and_needs_them_for_few(
         slow, in_slow = composed(), len(collected)
         quicken_defaults()
         assert composed() == slow
-    assert in_slow > 40 > 4 > len(collected) > 0, "defaults.py"
+    assert in_slow > 40 > 4 > len(collected) > 0, "quicken_defaults"

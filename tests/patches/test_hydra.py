@@ -31,13 +31,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import ROOT
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.patches.hydra.arguments import hydra_parser
-from tiryns.runner.patches.hydra.composed import checking
-from tiryns.runner.patches.hydra.defaults import register_in_defaults
-from tiryns.runner.patches.hydra.files import reading, shared_store
-from tiryns.runner.patches.hydra.job import run_composed
-from tiryns.runner.patches.hydra.plugins import LEFT_OUT
-from tiryns.runner.patches.hydra.versions import VERSION_BASE, register_resolver
+from tiryns.runner.patches.hydra.composition import checking, reading, register_in_defaults, shared_store
+from tiryns.runner.patches.hydra.start import (
+    LEFT_OUT,
+    VERSION_BASE,
+    hydra_parser,
+    register_resolver,
+    run_composed,
+)
 from tiryns.runner.patches.parsers import actions_of
 from tiryns.runner.run.errors import error_of
 
@@ -58,7 +59,7 @@ def run(program: str) -> str:
 
 
 def test_both_versions_of_hydra_are_admitted_and_differ() -> None:
-    assert admits_1_3(), "versions.py chooses between 1.3 and 1.4"
+    assert admits_1_3(), "start.py chooses between 1.3 and 1.4"
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
         before = version.getbase()
@@ -81,10 +82,10 @@ def test_resolvers_are_registered_without_a_warning() -> None:
 
 @pytest.mark.slow
 def test_hydra_still_loads_the_plugin_of_remote_storage() -> None:
-    assert importlib.util.find_spec(LEFT_OUT) is not None, "plugins.py is not needed"
+    assert importlib.util.find_spec(LEFT_OUT) is not None, "LEFT_OUT is not needed"
     shown = f"import sys; print('multistorageclient' in sys.modules, {LEFT_OUT!r} in sys.modules)"
     alone = run(f"from hydra.core.plugins import Plugins; Plugins.instance(); {shown}")
-    ours = run(f"from tiryns.runner.patches.hydra.plugins import plugins; plugins(); {shown}")
+    ours = run(f"from tiryns.runner.patches.hydra.start import plugins; plugins(); {shown}")
     assert (alone, ours) == ("True True", "False False")
 
 
@@ -111,14 +112,14 @@ def test_store_is_shared_within_the_context_alone() -> None:
 
 
 def test_hydra_still_has_no_public_list_of_its_flags() -> None:
-    assert importlib.util.find_spec("hydra.core.arguments") is None, "arguments.py"
+    assert importlib.util.find_spec("hydra.core.arguments") is None, "hydra_parser"
     flags = {flag for action in actions_of(hydra_parser()) for flag in action.option_strings}
     assert flags >= {"--multirun", "--cfg"}
 
 
 def test_hydra_still_has_a_help_text_that_is_an_object() -> None:
     lazy = [action for action in actions_of(get_args_parser()) if not isinstance(action.help, str)]
-    assert lazy or not IS_OLD, "_accept_lazy_help is not needed"
+    assert lazy or not IS_OLD, "hydra_parser need not change argparse"
 
 
 def test_lazy_help_is_accepted_where_argparse_checks_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,9 +158,7 @@ def test_config_is_checked_before_hydra_builds_of_it() -> None:
             if hasattr(hydra.utils, "execution_whitelist"):
                 with pytest.raises(InstantiationException, match="whitelist"):
                     hydra.utils.instantiate({"_target_": "colorsys.rgb_to_hls", **red})
-    assert admits_1_3() or "execution_whitelist" not in inspect.signature(hydra.main).parameters, (
-        "composed.py"
-    )
+    assert admits_1_3() or "execution_whitelist" not in inspect.signature(hydra.main).parameters, "checking"
 
 
 def jobs(folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -228,7 +227,7 @@ def test_hydra_still_names_no_file_in_errors_of_yaml(tmp_path: Path) -> None:
         pytest.raises(Exception, match="mapping values") as error,
     ):
         hydra.compose("mine")
-    assert not isinstance(error.value, hydra.errors.HydraException), "files.py"
+    assert not isinstance(error.value, hydra.errors.HydraException), "reading"
 
 
 RESOLVED = """
@@ -251,7 +250,7 @@ else:
 
 def test_hydra_1_4_still_refuses_resolvers_in_defaults() -> None:
     name = "register_new_resolver" if omegaconf.__version__.startswith("2.3.") else "register_resolver"
-    assert run(RESOLVED.format(name=name)) == ("bert/x" if IS_OLD else "refused"), "defaults.py"
+    assert run(RESOLVED.format(name=name)) == ("bert/x" if IS_OLD else "refused"), "register_in_defaults"
 
 
 def test_entry_of_defaults_may_name_a_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +264,7 @@ def test_entry_of_defaults_may_name_a_resolver(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_hydra_still_has_no_public_class_of_callbacks() -> None:
-    assert importlib.util.find_spec("hydra.core.callbacks") is None, "job.py"
+    assert importlib.util.find_spec("hydra.core.callbacks") is None, "run_composed"
 
 
 def test_job_runs_with_callbacks_and_its_error_is_returned(

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from tests.support.processes import kept_options as kept
 from tests.support.processes.kept_options import kept_options
 from tiryns.runner.cli.compose import prepare
-from tiryns.runner.patches.hydra.versions import VERSION_BASE
+from tiryns.runner.patches.hydra.start import VERSION_BASE
 
 
 @pytest.fixture(autouse=True)

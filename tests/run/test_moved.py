@@ -10,7 +10,7 @@ import tiryns
 from tests.conftest import TINY, write_text
 from tests.support.in_process import tiryns_here
 from tiryns.runner.cli.compose import compose, composing_words, initialized
-from tiryns.runner.config.moved import begun_in, found_from, path_settings
+from tiryns.runner.config.run_config import begun_in, found_from, path_settings
 from tiryns.runner.launch.resume import newest_run, saved_overrides
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash

@@ -23,12 +23,12 @@ from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.loading import MOST_GROWTH, CustomCodeRefused, from_pretrained, growth_of
-from tiryns.runner.config.permissions import check_permissions, on_command_line
+from tiryns.runner.config.permissions import check_permissions, on_command_line, trusted_words
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.report.single import write_report
 from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.model_folder import check_links, own_words, trusted_words
+from tiryns.runner.run.model_folder import check_links, own_words
 
 
 def changed(folder: Path, name: str, values: dict[str, Any], to: Path) -> Path:

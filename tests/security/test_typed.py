@@ -12,12 +12,12 @@ from tests.security.attacks import LOOKUPS, SUITES
 from tests.security.conftest import COUNTS, Problem
 from tiryns.runner.cli.commands import parser_of
 from tiryns.runner.cli.models import average
-from tiryns.runner.config import moved
+from tiryns.runner.config import run_config
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
 from tiryns.runner.run.command.words import literal, sealed
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import is_sealed, own_words
-from tiryns.runner.sweeps.suite.definition import check_evaluations
+from tiryns.runner.sweeps.suite.definition import check_evaluation
 
 
 def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(
@@ -141,24 +141,24 @@ def test_words_of_a_recipe_for_its_suites_are_none_that_are_typed(
         on_command_line(["seed=1"]),
         pytest.raises(ValueError, match=r"^callback\.suite\.overrides: ") as caught,
     ):
-        check_evaluations(config, tmp_path / "run")
+        check_evaluation(config, tmp_path / "run", "suite")
     assert "\n" not in str(caught.value)
     typed = [f"callback.suite.overrides={literal([word])}"]
     code = ("allowed", "hydra.job", "outputs", "hydra.sweep.dir")
     if not word.startswith(code):
         with on_command_line(typed):
-            check_evaluations(config, tmp_path / "run")
+            check_evaluation(config, tmp_path / "run", "suite")
 
 
 def test_what_runs_from_elsewhere_reach_is_allowed_for_their_soup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(moved, "completed", lambda config: config)
+    monkeypatch.setattr(run_config, "completed", lambda config: config)
     run = make_run(tmp_path / "theirs")
     (run / "config.yaml").write_text("data: {cache_dir: /elsewhere}\n")
     with pytest.raises(ValueError, match=r"give it there: data\.cache_dir=/elsewhere"):
-        moved.recorded_config(run, [])
-    assert moved.recorded_config(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
+        run_config.recorded_config(run, [])
+    assert run_config.recorded_config(run, ["data.cache_dir=/elsewhere"]).data.cache_dir == "/elsewhere"
     given = dict[str, object]()
     parser = parser_of("average")
     with pytest.MonkeyPatch.context() as patch:

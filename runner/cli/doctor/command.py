@@ -93,10 +93,19 @@ def screen(found: Facts) -> dict[str, dict[str, str]]:
     slurm = found["slurm"]
     job = f"job {slurm['job']}, {slurm['nodes'] or '?'} nodes, {slurm['tasks'] or '?'} tasks"
     submits = "-m hydra/launcher=slurm submits jobs" if slurm["sbatch"] else "none"
+    cpu = found["processor"]
+    units = " ".join(name for name in cpu["features"] if name in SHOWN_FEATURES)
+    fewer = cpu["usable_cores"] != cpu["cores"]
+    cores = f"{cpu['usable_cores']} of {cpu['cores']} cores for this process" if fewer else ""
+    gpus = [
+        f"{gpu['name']}, {_size(gpu['memory'])}, compute capability {gpu['capability']}, "
+        f"{'with' if gpu['flash'] else 'without'} flash attention"
+        for gpu in found["gpus"]
+    ]
     here = {
-        "processor": _processor(found["processor"]),
+        "processor": ", ".join(filter(None, [cpu["name"], cpu["architecture"], cores, units])),
         "memory": f"{_size(found['memory']['total'])}, {_size(found['memory']['available'])} free",
-        "GPU": "; ".join(map(_gpu, found["gpus"])) or f"none{unusable}",
+        "GPU": "; ".join(gpus) or f"none{unusable}",
         "disk": ", ".join(f"{_size(each['free'])} free for {each['folder']}" for each in found["disk"].values()),
         "SLURM": submits if slurm["job"] is None else job,
         "compiler": found["compiler"] or "none",
@@ -111,18 +120,6 @@ def screen(found: Facts) -> dict[str, dict[str, str]]:
         "worth changing": _by_number(found["hints"]),
         "in the way": _by_number(found["problems"]),
     }  # fmt: skip
-
-
-def _processor(facts: Facts) -> str:
-    units = " ".join(name for name in facts["features"] if name in SHOWN_FEATURES)
-    fewer = facts["usable_cores"] != facts["cores"]
-    usable = f", {facts['usable_cores']} of {facts['cores']} cores for this process" if fewer else ""
-    return f"{facts['name']}, {facts['architecture']}{usable}" + (f", {units}" if units else "")
-
-
-def _gpu(facts: Facts) -> str:
-    flash = "with" if facts["flash"] else "without"
-    return f"{facts['name']}, {_size(facts['memory'])}, compute capability {facts['capability']}, {flash} flash attention"
 
 
 def _size(number: int | None) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from tiryns.runner.cli.judge import sides
 from tiryns.runner.cli.judge.answer import Compared, Numbers, answer
 from tiryns.runner.cli.judge.forest import ENDINGS, write_figure
-from tiryns.runner.cli.judge.measure import check_figure, check_metric, measure_of
+from tiryns.runner.cli.judge.measure import NOT_LEARNT, check_figure, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
 from tiryns.runner.cli.judge.sides import Setting
 from tiryns.runner.evaluation.statistics.paired import first_look
@@ -171,7 +171,9 @@ def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Settin
 
 def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
     for metric in arguments.metric:
-        check_metric(metric)
+        if metric.startswith(NOT_LEARNT):  # pairs of equal seeds say nothing of it
+            told = "it tells how a run was computed, not what it has learnt; `tiryns runs compare` shows it"
+            raise ValueError(f"--metric {metric}: {told}")
     if (figure := arguments.figure) is not None and figure.suffix not in ENDINGS:
         raise ValueError(f"--figure {figure}: expected a file that ends with {' or '.join(ENDINGS)}")
     if len(arguments.metric) > len(set(arguments.metric)):

@@ -70,13 +70,6 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
     raise ValueError(f"{key} counts tokens, and {other}: compare --metric {per_byte}, where both have it")
 
 
-def check_metric(metric: str) -> None:
-    """Raises ValueError for a figure of speed, memory or the schedule: pairs of equal seeds say nothing of it."""
-    if metric.startswith(NOT_LEARNT):
-        told = "it tells how a run was computed, not what it has learnt; `tiryns runs compare` shows it"
-        raise ValueError(f"--metric {metric}: {told}")
-
-
 def check_figure(run: Run, key: str) -> None:
     """Raises ValueError for a run that has no such figure, with near names."""
     if run.final(key) is None:

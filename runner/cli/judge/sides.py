@@ -17,8 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.config.checks import check_config
-from tiryns.runner.config.completed import rate_of_recipe
+from tiryns.runner.config.checks import check_config, rate_of_recipe
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
 from tiryns.runner.run.command.json_output import output_to_stderr

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from tiryns.runner.config.moved import recorded_config
+from tiryns.runner.config.run_config import recorded_config
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.folder import Run
 

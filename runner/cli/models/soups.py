@@ -16,7 +16,7 @@ from torch.func import functional_call
 from tiryns.conf.objective.labelled import THRESHOLDS
 from tiryns.conf.registry import better_when
 from tiryns.runner.checkpoints.averages import Source, combined, mean
-from tiryns.runner.config.moved import recorded_config
+from tiryns.runner.config.run_config import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.labels import Thresholds
 from tiryns.runner.inference.labelled import Labels, task_of

@@ -58,7 +58,13 @@ def package_of(folder: Path) -> str:
 
 def make_project(folder: Path) -> list[str]:
     """Writes the files of a project, all or none, and returns their names; raises ValueError or OSError."""
-    files = rendered(folder.name, package_of(folder))
+    package, needed, files = package_of(folder), own_requirement(), dict[str, str]()
+    for path in TEMPLATE.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            place = path.relative_to(TEMPLATE)
+            name = str(place.with_name(HIDDEN.get(place.name, place.name)))
+            text = path.read_text(encoding="utf-8").replace("my-project", folder.name).replace(OURS, needed)
+            files[name.replace("my_project", package)] = text.replace("my_project", package)
     if folder.exists() or folder.is_symlink():
         told = "it is there already, and nothing was changed; give another name"
         raise FileExistsError(f"tiryns new {folder}: {told}")
@@ -83,16 +89,3 @@ def own_requirement() -> str:
     if commit := origin.get("vcs_info"):
         return f"tiryns @ {commit['vcs']}+{origin['url']}@{commit['commit_id']}"
     return f"tiryns @ {origin['url']}"
-
-
-def rendered(project: str, package: str) -> dict[str, str]:
-    """Returns the text of each file of a project, by its path in the project."""
-    found = {}
-    needed = own_requirement()
-    for path in TEMPLATE.rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts:
-            place = path.relative_to(TEMPLATE)
-            name = str(place.with_name(HIDDEN.get(place.name, place.name)))
-            text = path.read_text(encoding="utf-8").replace("my-project", project).replace(OURS, needed)
-            found[name.replace("my_project", package)] = text.replace("my_project", package)
-    return found

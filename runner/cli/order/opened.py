@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner.config.checks import check_config
-from tiryns.runner.config.completed import completed
-from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import on_command_line
+from tiryns.runner.config.run_config import completed, with_data
 from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.data.origin.holders import Holder, holders_of
 from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches

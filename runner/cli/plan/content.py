@@ -7,7 +7,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from tiryns.conf.phases import Phase
-from tiryns.runner.config.completed import completed
+from tiryns.runner.config.run_config import completed
 from tiryns.runner.config.skipped import leave_out_rewinds
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.launch.processes import quiet_threads

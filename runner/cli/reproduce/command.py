@@ -103,8 +103,8 @@ def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> 
     """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read as it `began`."""
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config
-    from tiryns.runner.config.completed import completed
     from tiryns.runner.config.permissions import on_command_line
+    from tiryns.runner.config.run_config import completed
     from tiryns.runner.loop.assembly import connected, make_data
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.manifest.code import code

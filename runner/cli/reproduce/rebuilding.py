@@ -16,8 +16,8 @@ from typing import NamedTuple
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner.cli.compose import overrides_of
-from tiryns.runner.config.moved import with_data
 from tiryns.runner.config.permissions import check_permissions
+from tiryns.runner.config.run_config import with_data
 from tiryns.runner.config.skipped import NOTED, left_out
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
 from tiryns.runner.manifest.record import PATCH
@@ -175,19 +175,15 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
             print(question, end="", file=sys.stderr, flush=True)
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 raise ValueError(f"--code: {str(patch)!r} was not applied; read it, and answer y to run it")
-        _make(here, str(commit), text, place)
+        if _git(here, "cat-file", "-e", f"{commit}^{{commit}}"):
+            _git(here, "fetch", "--quiet", "origin", commit)
+        _git(here, "worktree", "prune")
+        if error := _git(here, "worktree", "add", "--quiet", "--detach", str(place), commit):
+            raise ValueError(f"--code: the commit {commit[:12]} cannot be had from {str(here)!r}: {error}")
+        if text and (error := _git(place, "apply", "--binary", "-", content=text)):
+            _git(here, "worktree", "remove", "--force", str(place))
+            raise ValueError(f"--code: {PATCH} does not fit the commit {commit[:12]}: {error}")
     return place
-
-
-def _make(here: Path, commit: str, patch: bytes, place: Path) -> None:
-    if _git(here, "cat-file", "-e", f"{commit}^{{commit}}"):
-        _git(here, "fetch", "--quiet", "origin", commit)
-    _git(here, "worktree", "prune")
-    if error := _git(here, "worktree", "add", "--quiet", "--detach", str(place), commit):
-        raise ValueError(f"--code: the commit {commit[:12]} cannot be had from {str(here)!r}: {error}")
-    if patch and (error := _git(place, "apply", "--binary", "-", content=patch)):
-        _git(here, "worktree", "remove", "--force", str(place))
-        raise ValueError(f"--code: {PATCH} does not fit the commit {commit[:12]}: {error}")
 
 
 def _git(folder: Path, *words: str, content: bytes = b"") -> str:

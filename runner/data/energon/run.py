@@ -14,7 +14,7 @@ from PIL import Image
 
 from tiryns.conf.data.vision import Energon
 from tiryns.conf.trainer import check_length
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.batches import share_of
 from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass
 from tiryns.runner.data.energon.module import EnergonMultiModalDataModule

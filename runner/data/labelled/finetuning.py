@@ -14,7 +14,7 @@ from tiryns.conf.data.labelled import FOLD_SET, check_fold
 from tiryns.conf.data.pairs import Mteb, Retrieval
 from tiryns.conf.values import count_of
 from tiryns.runner import log
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, all_problems, by_name
 from tiryns.runner.data.labelled.columns import meant_error, warn_of_alike, warn_of_unread, without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS, ExampleReader, TaskSequences

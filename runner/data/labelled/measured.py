@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from tiryns.conf.data import pairs as options
 from tiryns.conf.values import suggest
 from tiryns.runner import log
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.labelled.finetuning import tokenizer_of
 from tiryns.runner.data.labelled.words.annotations import file_of

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase, named_sources
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.mixture.sources import Shares, decide_together, shares_of
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import CombinedSource

@@ -6,7 +6,7 @@ from typing import Any
 
 from tiryns.conf.data import pairs as options
 from tiryns.conf.values import POSITIVE, suggest
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.bad_rows import BadRows

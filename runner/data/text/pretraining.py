@@ -13,8 +13,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.loading import from_pretrained
-from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.data.batches import LengthWarmup
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.module import GlobalBatchDataModule

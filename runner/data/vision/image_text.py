@@ -13,7 +13,7 @@ from PIL import Image
 from tiryns.conf.data import vision as options
 from tiryns.conf.data.common import ImagesAndText
 from tiryns.runner import log
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.evaluated import EvaluatedDataModule, by_name
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, FlatSamples, Tokenizer

@@ -13,7 +13,7 @@ from transformers import (
 
 from tiryns.conf.model import LlavaTiny
 from tiryns.conf.values import Settings, check_choice
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.vision.processors import SPECIAL_TOKENS
 from tiryns.runner.models.encoder import SIZES, checked_fields, special_tokens
 from tiryns.runner.models.head import Head

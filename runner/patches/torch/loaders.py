@@ -19,11 +19,7 @@ def running(loader: object) -> Any:
 
 def processes_of(batches: object) -> list[BaseProcess]:
     """Returns the processes behind an iterator of torch's, or behind one that has it as `_iterator`."""
-    return getattr(_iterator_of(batches), "_workers", [])
-
-
-def _iterator_of(batches: object) -> Any:
-    return getattr(batches, "_iterator", batches)
+    return getattr(getattr(batches, "_iterator", batches), "_workers", [])
 
 
 def handler_of_deaths() -> Any:
@@ -34,7 +30,7 @@ def handler_of_deaths() -> Any:
 
 def take_over(batches: object) -> None:
     """Takes the processes behind batches off the list whose deaths torch's handler makes an error."""
-    iterator = _iterator_of(batches)
+    iterator: Any = getattr(batches, "_iterator", batches)
     if getattr(iterator, "_worker_pids_set", False):
         signal_handling._remove_worker_pids(id(iterator))
         iterator._worker_pids_set = False
@@ -43,7 +39,7 @@ def take_over(batches: object) -> None:
 def kill(batches: object) -> None:
     """Kills the processes behind batches, and reads no queue of theirs any more."""
     take_over(batches)
-    iterator = _iterator_of(batches)
+    iterator: Any = getattr(batches, "_iterator", batches)
     iterator._shutdown = True
     if pinning := getattr(iterator, "_pin_memory_thread_done_event", None):
         pinning.set()  # else the thread reads the queue for ever

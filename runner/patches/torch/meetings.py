@@ -11,9 +11,4 @@ from torch.distributed.elastic.rendezvous import dynamic_rendezvous
 
 def name_events_by_frames() -> None:
     """Names events by the frame of the method, which takes a microsecond."""
-    dynamic_rendezvous.get_method_name = _name_of_caller
-
-
-def _name_of_caller(depth: int = 2) -> str:
-    """Returns the name of the function so many calls up."""
-    return sys._getframe(depth).f_code.co_name
+    dynamic_rendezvous.get_method_name = lambda depth=2: sys._getframe(depth).f_code.co_name

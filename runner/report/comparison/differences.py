@@ -233,8 +233,7 @@ def _default_settings(recipe: str | None, scale: str | None) -> dict[str, tuple[
     from hydra.core.global_hydra import GlobalHydra
 
     import tiryns.conf  # noqa: F401  registers the groups
-    from tiryns.runner.patches.hydra.plugins import plugins
-    from tiryns.runner.patches.hydra.versions import VERSION_BASE
+    from tiryns.runner.patches.hydra.start import VERSION_BASE, plugins
 
     plugins()
     running = GlobalHydra.instance().is_initialized()

@@ -5,7 +5,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,12 +20,6 @@ def add_json_argument(parser: Any) -> None:
     parser.add_argument(
         "--json", action="store_true", help="one JSON document on standard output, for programs"
     )
-
-
-def asks_for_json(words: Sequence[str]) -> bool:
-    """Whether the words of a command ask for a document, by `--json` or an abbreviation."""
-    flags = words[: words.index("--")] if "--" in words else words
-    return any(len(word) > 2 and "--json".startswith(word) for word in flags)
 
 
 def plain(value: object) -> Any:

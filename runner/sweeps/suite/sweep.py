@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf import sweeps as options
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.permissions import words_to_repeat
-from tiryns.runner.config.settings import takes_settings
 from tiryns.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
 from tiryns.runner.run.command.words import literal, public_overrides
 from tiryns.runner.run.errors import explain

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from tiryns.conf.data import pairs as options
-from tiryns.runner.config.settings import takes_settings
+from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences, of_json

@@ -32,10 +32,11 @@ from tests.benchmarks.data.bench_scale import LONGEST, batches_of, make_store
 from tiryns.runner.checkpoints.files import Buffers
 from tiryns.runner.checkpoints.sharded import separate
 from tiryns.runner.data.store.reader import TokenStore
-from tiryns.runner.launch.nodes import MEETING, SECONDS_BETWEEN_HEARTBEATS
+from tiryns.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS
 from tiryns.runner.launch.rendezvous import FolderBackend, rendezvous
 from tiryns.runner.order.partition import partition
 from tiryns.runner.run.cluster import Nodes
+from tiryns.runner.run.recording import MEETING
 from tiryns.runner.samplers import LengthGrouped, Shuffled
 
 RANKS, RANKS_PER_NODE = (1, 2, 8, 64, 512), 8

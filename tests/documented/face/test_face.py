@@ -23,7 +23,7 @@ from tests.conftest import ROOT, TINY
 from tests.documented.face.conftest import PACKAGES
 from tests.support.in_process import succeeded, tiryns_here
 from tiryns.conf import registry
-from tiryns.runner.patches.hydra.versions import VERSION_BASE
+from tiryns.runner.patches.hydra.start import VERSION_BASE
 from tiryns.runner.run.folder import Run
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tiryns.runner.cli.models.evaluate import progress
 from tiryns.runner.cli.models.onnx.graph import SPANS, Network, Session, complete_rows
-from tiryns.runner.config.moved import recorded_config
+from tiryns.runner.config.run_config import recorded_config
 from tiryns.runner.data.batches import GatheredSequences
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.evaluation.statistics.intervals import Weights, bootstrap

@@ -1,7 +1,12 @@
-"""Runs that go on elsewhere: relative paths lead from where a run was begun, and the same data may lie anywhere."""
+"""The config of a run that is read or goes on: complete, and wherever it goes on.
+
+A class of Lightning, or nothing, in the place of a group leaves out settings that are asked for. Relative paths lead from
+where a run was begun, and the same data may lie anywhere.
+"""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -9,9 +14,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from tiryns.conf.registry import OPTIONS
+from tiryns.conf.registry import OPTIONS, option_of
+from tiryns.conf.trainer import Trainer
 from tiryns.conf.values import NAMED, Settings, rules_of
-from tiryns.runner.config.completed import completed
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
 from tiryns.runner.run.files import named_path, read_status
@@ -22,6 +27,38 @@ from tiryns.runner.run.yaml_files import read_config, settings_in
 
 GROUPS = ("data", "model", "objective")
 """Groups with settings that name files."""
+
+LIGHTNING = {
+    "log_every": "log_every_n_steps",
+    "validate_every": "val_check_interval",
+    "validation_batches": "limit_val_batches",
+}
+"""Lightning's names for settings of our trainer."""
+
+EMPTY = ("callback", "logger")
+"""Groups that may be empty."""
+
+
+def completed(config: DictConfig) -> DictConfig:
+    """A copy of a config that can be changed, with every setting of our trainer.
+
+    Settings that a class of Lightning has under another name have its values; the rest are as in `trainer=auto`.
+    """
+    copy = config.copy()
+    OmegaConf.set_readonly(copy, False)
+    OmegaConf.set_struct(copy, False)
+    for group in EMPTY:
+        if OmegaConf.is_missing(copy, group) or copy.get(group) is None:
+            copy[group] = {}
+    if option_of("trainer", copy.trainer) is None:
+        defaults = asdict(Trainer())
+        if "max_epochs" in copy.trainer:
+            defaults["max_steps"] = -1
+        for name, value in defaults.items():
+            if name not in copy.trainer and name != "_target_":
+                theirs = copy.trainer.get(LIGHTNING.get(name, name))
+                copy.trainer[name] = value if theirs is None else theirs
+    return copy
 
 
 def begun_in(folder: Path) -> list[Path]:
