@@ -203,6 +203,10 @@ def check_numbered(data: RunData, setting: str) -> None:
 def _global_batch_parts(
     config: DictConfig, data: Any, make_module: Call, began_layout: str | None
 ) -> tuple["Collator", dict[str, Any]]:
+    """Returns the objective, and the arguments of a module that trains global batches.
+
+    Raises ValueError where the module measures a task and the data has none.
+    """
     import torch
 
     from tiryns.runner.loop.plain import make_model_of
@@ -227,7 +231,18 @@ def _global_batch_parts(
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     max_steps = connect_data(config, data, objective, task_model)
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
-    return objective, given | evaluation_of(make_module, data, objective)
+    if (chosen := objective.needs_validation) and not data.validation:
+        raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
+    if (name := data.task_name) is not None:
+        from tiryns.runner.tasks import get_task
+
+        given["make_predictions"] = partial(get_task(name).predictions, objective=objective)
+    elif "make_predictions" in parameters(make_module.func)[0]:
+        raise ValueError(
+            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
+            "labelled data"
+        )
+    return objective, given
 
 
 def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[str, Any]:
@@ -254,22 +269,6 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     """Figures to compare results with: those of the data, and entropies of its tokens where the loss is in that unit."""
     return {**data.baselines(), **(data.token_baselines() if objective.nats_per_token else {})}
-
-
-def evaluation_of(make_module: Call, data: RunData, objective: "Collator") -> dict[str, Any]:
-    """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
-    if (chosen := objective.needs_validation) and not data.validation:
-        raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
-    if (name := data.task_name) is not None:
-        from tiryns.runner.tasks import get_task
-
-        return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
-    if "make_predictions" in parameters(make_module.func)[0]:
-        raise ValueError(
-            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
-            "labelled data"
-        )
-    return {}
 
 
 def known_task(data: Any) -> dict[str, Any]:
