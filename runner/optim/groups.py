@@ -78,7 +78,9 @@ def parameter_groups(
         raise ValueError("The model has no trainable parameter: everything is frozen.")
     if not 0.0 < layer_decay <= 1.0:
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
-    scales = _scaless(named, layer_decay)
+    scales = dict.fromkeys(named, (1.0, ""))
+    if layer_decay != 1.0:
+        scales = _scales_by_depth(named, layer_decay)
     if by_width:
         from tiryns.runner.optim.width import scale_by_width
 
@@ -113,13 +115,11 @@ def holds_hidden_matrices(group: Group) -> bool:
     return bool(group["name"].split("/")[0] == "matrices")
 
 
-def _scaless(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
+def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
     """Per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
 
     Parameters before the layers, and every embedding, count as one layer more.
     """
-    if layer_decay == 1.0:
-        return dict.fromkeys(named, (1.0, ""))
     layers: dict[str, int] = {}
     for _, _, (tower, layer, _) in named.values():
         if layer is not None:

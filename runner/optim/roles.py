@@ -12,7 +12,7 @@ without a list of layers they have hidden matrices alone. Bare parameters are re
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -47,7 +47,7 @@ class Part(NamedTuple):
 def parts(model: ParamsLike) -> dict[str, Part]:
     """Each trainable parameter with role and place, under its name, in the model's order."""
     if not isinstance(model, nn.Module):
-        return _parts_by_name(list(_named(model)))
+        return _parts_by_name(model)
     places = _places(model)
     outputs = {
         path: module.get_output_embeddings()
@@ -154,31 +154,19 @@ def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, 
         if isinstance(module, nn.ModuleList) and len(module) and not inside:
             lists[whole] = module
     towers = {path: path[: path.rstrip(".").rfind(".") + 1] or path for path in lists}
-    with_weights = {(towers[path], len(each)) for path, each in lists.items() if _has_weights(each)}
+    with_weights = {
+        (towers[path], len(each))
+        for path, each in lists.items()
+        for owner in each.modules()
+        for name, parameter in owner.named_parameters(recurse=False)
+        if _kind(name, parameter, owner) is None
+    }
     return {path: towers[path] for path, each in lists.items() if (towers[path], len(each)) in with_weights}
 
 
-def _has_weights(module: nn.Module) -> bool:
-    return any(
-        _kind(name, parameter, owner) is None
-        for owner in module.modules()
-        for name, parameter in owner.named_parameters(recurse=False)
-    )
-
-
-def _parts_by_name(named: list[tuple[str, nn.Parameter]]) -> dict[str, Part]:
-    """Roles and places from names alone, which hold the number of a layer."""
-    hits = {name: LAYER.match(name) for name, _ in named}
-    at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
-    places = _in_order(at, dict.fromkeys(at))
-    return {
-        name: Part(parameter, _kind(name, parameter, None) or _weight_at(places[name]), places[name])
-        for name, parameter in named
-    }
-
-
-def _named(params: Iterable[Any]) -> Iterator[tuple[str, nn.Parameter]]:
-    seen: set[int] = set()
+def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
+    """Roles and places from names alone, which hold the number of a layer; raises ValueError for anything unnamed."""
+    named: dict[int, tuple[str, nn.Parameter]] = {}
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)
         if not isinstance(parameter, torch.Tensor):
@@ -186,6 +174,12 @@ def _named(params: Iterable[Any]) -> Iterator[tuple[str, nn.Parameter]]:
             raise ValueError(
                 f"params[{number}] is a {kind}; give a model, parameters or (name, parameter) pairs."
             )
-        if parameter.requires_grad and id(parameter) not in seen:
-            seen.add(id(parameter))
-            yield name, parameter  # type: ignore[misc]
+        if parameter.requires_grad:
+            named.setdefault(id(parameter), (name, parameter))  # type: ignore[arg-type]
+    hits = {name: LAYER.match(name) for name, _ in named.values()}
+    at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
+    places = _in_order(at, dict.fromkeys(at))
+    return {
+        name: Part(parameter, _kind(name, parameter, None) or _weight_at(places[name]), places[name])
+        for name, parameter in named.values()
+    }
