@@ -96,7 +96,6 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that nobody logs,
     or a budget that is not known here.
     """
-    from tiryns.runner.loop.kept_types import keep_types
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.models.initial.dtypes import weights_of
@@ -126,6 +125,8 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     choose_monitor(config, module, data)
     weights = {"weights": "; ".join(lines)} if lines else {}
     if checkpoint is not None:
+        from tiryns.runner.loop.resolved import keep_types
+
         weights = keep_types(module, checkpoint, began, str(config.trainer.get("precision"))) or weights
     return Parts(data, objective, model, module, given["max_steps"], weights, lengths.rotary(model))
 

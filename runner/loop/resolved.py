@@ -15,15 +15,15 @@ from omegaconf import DictConfig
 
 from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
-from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.checkpoints.files import entry_of, weight_types
 from tiryns.runner.config.completed import completed
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
 from tiryns.runner.manifest import differences
-from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
-from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
+from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, WEIGHTS, names_of, types_of
+from tiryns.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.torch import processor
@@ -155,6 +155,25 @@ def _drops(model: torch.nn.Module) -> bool:
 def keep_compiled(cache: str | None) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache(cache) / "compiled"))
+
+
+def keep_types(module: torch.nn.Module, checkpoint: Path, began: Resolved, precision: str) -> dict[str, str]:
+    """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
+
+    Returns the types as an entry of `resolved` if one of them is not fp32; otherwise an empty mapping. Nothing changes if
+    the run resumes with another precision, or `began` with fp32 weights. Until version 0.2 weights were trained in the
+    type of the file that they came from, whatever the precision.
+    """
+    same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
+    fp32 = names_of({torch.float32})
+    if not same or began.get(WEIGHTS) == fp32:
+        return {}
+    types, found = weight_types(checkpoint), set()
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if (dtype := types.get(name)) is not None:
+            tensor.data = tensor.data.to(dtype)
+            found.add(dtype)
+    return {} if names_of(found) == fp32 else {WEIGHTS: f"{names_of(found)}, as the run began"}
 
 
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:

@@ -11,6 +11,7 @@ A tied parameter counts once, where it comes first. Modules that are no models o
 without a list of layers they have hidden matrices alone. Bare parameters are read by their names.
 """
 
+import fnmatch
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -69,6 +70,26 @@ def parts(model: ParamsLike) -> dict[str, Part]:
         own_name = name.replace("_orig_mod.", "")  # torch.compile's addition
         found[own_name] = Part(parameter, role or _weight_at(place), place)
     return found
+
+
+def depths(named: Iterable[Part]) -> dict[str, int]:
+    """Returns the number of layers of each tower."""
+    layers: dict[str, int] = {}
+    for _, _, (tower, layer, _) in named:
+        if layer is not None:
+            layers[tower] = max(layers.get(tower, 0), layer + 1)
+    return layers
+
+
+def names_of_pattern(pattern: str, names: Iterable[str]) -> list[str]:
+    """Returns the names that a pattern matches as a whole, `*` for anything; after `re:` a regular expression in them.
+
+    Example:
+        >>> names_of_pattern("*.bias", ["0.weight", "0.bias"]), names_of_pattern("re:w.i", ["0.weight", "0.bias"])
+        (['0.bias'], ['0.weight'])
+    """
+    expression = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
+    return [name for name in names if re.search(expression, name)]
 
 
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:

@@ -17,7 +17,7 @@ from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
 from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes, Sizes, filled
-from tiryns.runner.models.pretraining.objective_field import forget_objective
+from tiryns.runner.models.pretraining.objective_field import FIELDS
 from tiryns.runner.models.quick.allowed import allowed
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from tiryns.runner.models.replaced_encoder import encoder_returning, head_alone
@@ -50,7 +50,8 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        forget_objective(pretrained.config)
+        for field in FIELDS:  # what the model was trained as before
+            vars(pretrained.config).pop(field, None)
         self._ends_in_layer: bool | None = None
         self._drops: bool | None = None
         self._compiled_losses: Compiled | None = None
