@@ -132,8 +132,9 @@ def test_torch_has_no_dropout_so_rows_are_padded(package: Package, monkeypatch: 
         fused.append(kernel := find(*arguments))
         return kernel
 
-    monkeypatch.setattr(packed_attention, "flash_kernel", finding)
-    model.eval()(batch)
+    with monkeypatch.context() as patched:
+        patched.setattr(packed_attention, "flash_kernel", finding)
+        model.eval()(batch)
     assert [kernel.func for kernel in fused] == [run] * 2, "without dropout it computes"
     assert not padded
     assert not package.calls
