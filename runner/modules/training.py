@@ -24,8 +24,7 @@ from tiryns.runner.loop.sharding import check_shardable, clip_shards, synchronis
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
-from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.embedding import clip
+from tiryns.runner.models.quick.gradients import clip, quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules import base
 from tiryns.runner.modules.two_passes import Compute, in_two_passes

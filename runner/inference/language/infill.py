@@ -28,8 +28,8 @@ from tiryns.runner.models.head import LANGUAGE_MODEL
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.pretraining.causal import CausalLM
 from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill, mask_probabilities
-from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
+from tiryns.runner.models.pretraining.sparse_head import objective_of
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.order.keyed import derive_seed, token_bits
 from tiryns.runner.run.files import meant_run
