@@ -186,7 +186,7 @@ def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, 
 
 
 def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
-    """Roles and places from names alone, which hold the number of a layer; raises ValueError for anything unnamed."""
+    """Roles and places from names alone, which hold the number of a layer; ValueError for what is no parameter."""
     named: dict[int, tuple[str, nn.Parameter]] = {}
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)
