@@ -3,8 +3,9 @@
 - `assembly`: the parts of a run, built and connected. Read it first.
 - `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`, and the types
   of weights where a run goes on.
-- `lengths`: the length of a run, in steps or counted from its data; warm-ups and cool-downs in tokens, in steps.
+- `lengths`: the length of a run, in steps or counted from its data; what phases change in a training step.
 - `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
+- `token_ramps`: warm-ups and cool-downs in tokens, in steps.
 - `budget`: a budget of tokens or FLOPs in steps.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
 - `trials`: steps that are run before a run, for their cost.

@@ -96,7 +96,7 @@ def optimizer(
     Example:
         >>> import torch
         >>> @optimizer()
-        ... def nadam(groups: list[dict[str, Any]], momentum_decay: float) -> Optimizer:
+        ... def nadam(groups: Groups, momentum_decay: float) -> Optimizer:
         ...     return torch.optim.NAdam(groups, momentum_decay=momentum_decay)
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8))
         >>> settings = vars(conf.Optimizer(lr=1e-3, weight_decay=0.1)) | {"momentum_decay": 4e-3}
