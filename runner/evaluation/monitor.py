@@ -1,7 +1,6 @@
 """The figure that chooses the best checkpoint, known before the first step, and its values. Imports no torch."""
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
@@ -27,27 +26,22 @@ def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None
     if not all(found.values()):  # a model of the user's own need not name its figures
         figures = []
     checkpoint = config.checkpoint
-    if "monitor" in checkpoint:
-        if figures and checkpoint.monitor is None:
-            checkpoint.monitor = figures[0]
-        _check_monitor("checkpoint", checkpoint, figures)
-    for name, node in (config.callback or {}).items():
-        if isinstance(node, DictConfig) and "monitor" in node:
-            if OmegaConf.is_interpolation(node, "mode") and node.monitor != checkpoint.get("monitor"):
-                node.mode = None  # that of another figure
-            _check_monitor(f"callback.{name}", node, figures)
-
-
-def _check_monitor(setting: str, node: DictConfig, figures: Sequence[str]) -> None:
-    """Checks the monitor of a node, and fills in its mode."""
-    monitor = node.monitor
-    if monitor is not None and figures and monitor not in figures:
-        raise ValueError(
-            f"{setting}.monitor={monitor} cannot be monitored: validation does not log it; there are: "
-            f"{', '.join(figures)}" + suggest(str(monitor), figures)
-        )
-    if "mode" in node and node.mode is None:
-        node.mode = better_when(monitor or "loss")
+    if figures and "monitor" in checkpoint and checkpoint.monitor is None:
+        checkpoint.monitor = figures[0]
+    callbacks = {f"callback.{name}": node for name, node in (config.callback or {}).items()}
+    for setting, node in {"checkpoint": checkpoint, **callbacks}.items():
+        if not isinstance(node, DictConfig) or "monitor" not in node:
+            continue
+        if OmegaConf.is_interpolation(node, "mode") and node.monitor != checkpoint.get("monitor"):
+            node.mode = None  # that of another figure
+        monitor = node.monitor
+        if monitor is not None and figures and monitor not in figures:
+            raise ValueError(
+                f"{setting}.monitor={monitor} cannot be monitored: validation does not log it; there are: "
+                f"{', '.join(figures)}" + suggest(str(monitor), figures)
+            )
+        if "mode" in node and node.mode is None:
+            node.mode = better_when(monitor or "loss")
 
 
 def direction_of(config: DictConfig) -> str:

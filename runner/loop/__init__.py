@@ -1,8 +1,8 @@
 """A run in one process.
 
 - `assembly`: the parts of a run, built and connected. Read it first.
-- `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`.
-- `kept_types`: the types of weights where a run goes on.
+- `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`, and the types
+  of weights where a run goes on.
 - `lengths`: the length of a run, in steps or counted from its data; what phases change in a training step.
 - `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
 - `token_ramps`: warm-ups and cool-downs in tokens, in steps.

@@ -96,12 +96,11 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that nobody logs,
     or a budget that is not known here.
     """
-    from tiryns.runner.loop.kept_types import keep_types
-    from tiryns.runner.loop.lengths import run_lengths
+    from tiryns.runner.loop.lengths import counted_lengths, run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    began, lengths = began or {}, run_lengths(config)
+    began, lengths = began or {}, counted_lengths(config)
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
@@ -110,8 +109,9 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
             if config.get("skip_batches"):
                 check_numbered(data, "skip_batches")
             objective, given = None, _plain_parts(config, data, make_module)
-    lengths.count_ramps(data, given["max_steps"])
     model = given.get("model")
+    if lengths is not None:
+        lengths.count_ramps(data, given["max_steps"])
     if model is not None and config.optimizer.get("parametrization") == "mup":
         from tiryns.runner.optim.width import initialise_by_width
 
@@ -119,20 +119,23 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     module = make_module(
         **given,
         optimizer=make_optimizer_of(config.optimizer),
-        scheduler=lengths.make_scheduler(),
+        scheduler=run_lengths(config).make_scheduler(),
         seed=config.seed,
         log_every=config.trainer.log_every,
     )
     choose_monitor(config, module, data)
     weights = {"weights": "; ".join(lines)} if lines else {}
     if checkpoint is not None:
+        from tiryns.runner.loop.resolved import keep_types
+
         weights = keep_types(module, checkpoint, began, str(config.trainer.get("precision"))) or weights
-    return Parts(data, objective, model, module, given["max_steps"], weights, lengths.rotary(model))
+    rotary = lengths.rotary(model) if lengths is not None else None
+    return Parts(data, objective, model, module, given["max_steps"], weights, rotary)
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     """Returns the data module of a config, which has read nothing yet, and will read files as the run that `began`."""
-    from tiryns.runner.loop.lengths import run_lengths
+    from tiryns.runner.loop.lengths import counted_lengths
 
     allow_code(config)
     if config.imports:
@@ -153,7 +156,8 @@ def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     objective = OmegaConf.select(config, "objective._target_")
     if objective is not None and not getattr(locate(objective, "objective"), "needs_mask", True):
         data.needed_tokens = ("pad",)
-    run_lengths(config).check(data)
+    if (lengths := counted_lengths(config)) is not None:
+        lengths.check(data)
     return data
 
 
@@ -168,7 +172,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
 
     A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
     """
-    from tiryns.runner.loop.lengths import run_lengths
+    from tiryns.runner.loop.lengths import counted_lengths
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
@@ -183,7 +187,9 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
         given = (bind(config.sampler), objective, steps, epochs, config.seed)
         return int(data.connect(*given, **{**options, **more}))
 
-    return run_lengths(config).connect(data, objective, model, connect)
+    if (lengths := counted_lengths(config)) is not None:
+        return lengths.connect(data, objective, model, connect)
+    return connect(config.trainer.max_steps, config.trainer.max_epochs)
 
 
 def numbers_global_batches(data: RunData) -> bool:
@@ -203,6 +209,10 @@ def check_numbered(data: RunData, setting: str) -> None:
 def _global_batch_parts(
     config: DictConfig, data: Any, make_module: Call, began_layout: str | None
 ) -> tuple["Collator", dict[str, Any]]:
+    """Returns the objective, and the arguments of a module that trains global batches.
+
+    Raises ValueError where the module measures a task and the data has none.
+    """
     import torch
 
     from tiryns.runner.loop.plain import make_model_of
@@ -227,14 +237,25 @@ def _global_batch_parts(
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     max_steps = connect_data(config, data, objective, task_model)
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
-    return objective, given | evaluation_of(make_module, data, objective)
+    if (chosen := objective.needs_validation) and not data.validation:
+        raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
+    if (name := data.task_name) is not None:
+        from tiryns.runner.tasks import get_task
+
+        given["make_predictions"] = partial(get_task(name).predictions, objective=objective)
+    elif "make_predictions" in parameters(make_module.func)[0]:
+        raise ValueError(
+            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
+            "labelled data"
+        )
+    return objective, given
 
 
 def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[str, Any]:
     """Returns the arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from tiryns.runner.loop.lengths import run_lengths
+    from tiryns.runner.loop.lengths import counted_lengths
     from tiryns.runner.loop.plain import make_model_of
 
     target: Any = make_module.func
@@ -243,7 +264,8 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    run_lengths(config).settle(data)
+    if (lengths := counted_lengths(config)) is not None:
+        lengths.settle(data)
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:
@@ -254,22 +276,6 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
     """Figures to compare results with: those of the data, and entropies of its tokens where the loss is in that unit."""
     return {**data.baselines(), **(data.token_baselines() if objective.nats_per_token else {})}
-
-
-def evaluation_of(make_module: Call, data: RunData, objective: "Collator") -> dict[str, Any]:
-    """`make_predictions` for labelled data; raises ValueError where the module measures a task and the data has none."""
-    if (chosen := objective.needs_validation) and not data.validation:
-        raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
-    if (name := data.task_name) is not None:
-        from tiryns.runner.tasks import get_task
-
-        return {"make_predictions": partial(get_task(name).predictions, objective=objective)}
-    if "make_predictions" in parameters(make_module.func)[0]:
-        raise ValueError(
-            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
-            "labelled data"
-        )
-    return {}
 
 
 def known_task(data: Any) -> dict[str, Any]:

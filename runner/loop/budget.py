@@ -94,7 +94,15 @@ def steps_within(
         raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
     counted = model if budget.name == "max_flops" else None
     if data.streamed:
-        steps = _steps_of_stream(budget.amount, data, counted)
+        spent = list(
+            accumulate(
+                share["tokens"] if counted is None else step_flops(counted, counted.flop_counts(), share)
+                for share in _first_batches(data)
+            )
+        )
+        steps = bisect_right(spent, budget.amount)
+        if steps == len(spent):  # they do not use up the budget: the others cost as these do on average
+            steps = min(PROVISIONAL, int(budget.amount / spent[-1] * len(spent)))
     else:
         steps = _last_step(budget.amount, data, counted, first) - first
     if steps < 1:
@@ -102,14 +110,6 @@ def steps_within(
             f"{given} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
         )
     return steps
-
-
-def _steps_of_stream(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None) -> int:
-    """Steps of a stream, by the mean of its first batches where they do not use up the budget."""
-    spent = list(accumulate(_cost_of_share(model, share) for share in _first_batches(data)))
-    if spent[-1] > amount:
-        return bisect_right(spent, amount)
-    return min(PROVISIONAL, int(amount / spent[-1] * len(spent)))
 
 
 def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
@@ -147,8 +147,16 @@ def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | 
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
-    """What samples of a step cost, by their numbers; without a step, at their full lengths."""
-    per_token, per_pair = _cost_of_lengths(data, model)
+    """What samples of a step cost, by their numbers; without a step, at their full lengths.
+
+    With a model these are FLOPs, of which tokens carry what targets and images take on average.
+    """
+    per_token, per_pair = 1.0, 0.0
+    if model is not None:
+        counts, first = model.flop_counts(), list(_first_batches(data))
+        tokens, pairs = (sum(share[name] for share in first) for name in ("tokens", "token_pairs"))
+        others = sum(step_flops(model, counts, share) for share in first) - counts.step(tokens, pairs, 0)
+        per_token, per_pair = counts.per_token + others / tokens, counts.per_pair
 
     def cost(indices: NDArray[np.int64], step: int | None = None) -> float:
         warmup = data.length_warmup
@@ -212,20 +220,6 @@ def _in_blocks(indices: Callable[[int, int], NDArray[np.int64]], start: int, sto
     """Returns the cost of the samples that `indices` gives for [start, stop), a block at a time."""
     blocks = (indices(first, min(first + BLOCK, stop)) for first in range(start, stop, BLOCK))
     return sum(map(cost, blocks))
-
-
-def _cost_of_lengths(data: "GlobalBatchDataModule", model: TaskModel | None) -> tuple[float, float]:
-    """What a token, and a pair of tokens of one sample, take; tokens carry what targets and images take on average."""
-    if model is None:
-        return 1, 0
-    counts, first = model.flop_counts(), list(_first_batches(data))
-    tokens, pairs = (sum(share[name] for share in first) for name in ("tokens", "token_pairs"))
-    others = sum(step_flops(model, counts, share) for share in first) - counts.step(tokens, pairs, 0)
-    return counts.per_token + others / tokens, counts.per_pair
-
-
-def _cost_of_share(model: TaskModel | None, share: Share) -> float:
-    return share["tokens"] if model is None else step_flops(model, model.flop_counts(), share)
 
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:

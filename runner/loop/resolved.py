@@ -15,15 +15,15 @@ from omegaconf import DictConfig
 
 from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
-from tiryns.runner.checkpoints.files import entry_of
+from tiryns.runner.checkpoints.files import entry_of, weight_types
 from tiryns.runner.config.run_config import completed
-from tiryns.runner.loop.lengths import run_lengths
+from tiryns.runner.loop.lengths import counted_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
 from tiryns.runner.manifest import differences
-from tiryns.runner.models.initial.dtypes import WEIGHTS, types_of
-from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
+from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, WEIGHTS, names_of, types_of
+from tiryns.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.torch import processor
@@ -59,8 +59,39 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     Raises ValueError where this machine lacks what the config asks for, or what the run began with.
     """
     chosen = completed(config)
-    for name, choose in (("accelerator", _accelerator), ("precision", _precision), ("attention", _kernel)):
-        chosen.trainer[name] = choose(chosen.trainer, before)
+    trainer, was = chosen.trainer, before.get("accelerator")
+    # with devices=auto the accelerator is that of this machine, whose devices the launcher has counted
+    if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
+        trainer.accelerator = resolve_accelerator(trainer.accelerator)
+    elif was == "gpu" and not torch.cuda.is_available():
+        raise ValueError(
+            "the run began on a GPU, and torch can use none here; trainer.accelerator=cpu goes on without one"
+        )
+    else:
+        trainer.accelerator = str(was)
+
+    was = before.get("precision") if trainer.precision == "auto" else None
+    trainer.precision = str(was or resolve_precision(trainer.precision, trainer.accelerator))
+    if trainer.precision.startswith("16-") and trainer.accelerator == "cpu":
+        began = "the run began with " if was else ""
+        raise ValueError(
+            f"{began}trainer.precision={trainer.precision}, which needs a GPU, and this is a CPU; "
+            f"trainer.precision=bf16-mixed or trainer.precision=32-true {'goes on with another' if was else 'can be had'}"
+        )
+
+    if trainer.accelerator == "gpu":  # elsewhere the kernel of attention has no effect
+        available = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
+        kernel, began = str(trainer.attention), ""
+        if kernel == "auto" and kernel_of(before) != "auto":
+            kernel, began = kernel_of(before), "the run began with "
+        elif kernel == "auto":
+            kernel = available[0]
+        if kernel not in available:
+            raise ValueError(
+                f"{began}trainer.attention={kernel}, whose package is not installed here; install it, or set "
+                f"trainer.attention={available[0]}"
+            )
+        trainer.attention = kernel
     return chosen
 
 
@@ -87,7 +118,10 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
                 data.micro_batch_tokens = fitting_tokens(module, data, device, trainer.precision, ranks)
                 data.fitted = True
         if asked.module.get("compile_model") == "auto":
-            module.compile_model = before.get("compile", pays_back(trainer, module))
+            # on a CPU it gains next to nothing (docs/benchmarks.md), and numbers of compiled dropout would depend on
+            # ranks and micro-batches
+            worth_it = trainer.accelerator == "gpu" and module.max_steps >= COMPILED_STEPS
+            module.compile_model = before.get("compile", worth_it and not _drops(module.model))
     if module.compile_model:
         keep_compiled(config.data.get("cache_dir"))
     if getattr(module.settings, "cuda_graphs", False):
@@ -96,8 +130,9 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
             bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
             undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
         )  # fmt: skip
+    lengths = counted_lengths(completed(asked))
     return {
-        **run_lengths(completed(asked)).record(config),
+        **(lengths.record(config) if lengths is not None else {}),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),
@@ -111,15 +146,6 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
     }
 
 
-def pays_back(trainer: DictConfig, module: Any) -> bool:
-    """Whether compiling the model of a run is worth it: on a GPU, in a long run, without dropout.
-
-    On a CPU it gains next to nothing (`docs/benchmarks.md` has figures), and numbers of compiled dropout would depend on
-    ranks and micro-batches.
-    """
-    return trainer.accelerator == "gpu" and module.max_steps >= COMPILED_STEPS and not _drops(module.model)
-
-
 def _drops(model: torch.nn.Module) -> bool:
     """Whether modules of a model drop anything: configs have rates of heads that the model may not have."""
     modules = list(model.modules())
@@ -130,6 +156,25 @@ def _drops(model: torch.nn.Module) -> bool:
 def keep_compiled(cache: str | None) -> None:
     """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache(cache) / "compiled"))
+
+
+def keep_types(module: torch.nn.Module, checkpoint: Path, began: Resolved, precision: str) -> dict[str, str]:
+    """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
+
+    Returns the types as an entry of `resolved` if one of them is not fp32; otherwise an empty mapping. Nothing changes if
+    the run resumes with another precision, or `began` with fp32 weights. Until version 0.2 weights were trained in the
+    type of the file that they came from, whatever the precision.
+    """
+    same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
+    fp32 = names_of({torch.float32})
+    if not same or began.get(WEIGHTS) == fp32:
+        return {}
+    types, found = weight_types(checkpoint), set()
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if (dtype := types.get(name)) is not None:
+            tensor.data = tensor.data.to(dtype)
+            found.add(dtype)
+    return {} if names_of(found) == fp32 else {WEIGHTS: f"{names_of(found)}, as the run began"}
 
 
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
@@ -230,45 +275,3 @@ def check_agreement(found: list[Resolved]) -> None:
                     f"rank 0 would train with {name} {value}, rank {rank} with {theirs[name]}: the machines differ, "
                     f"so set {keys.get(name, f'trainer.{name}')} to one that all of them have"
                 )
-
-
-def _accelerator(trainer: DictConfig, before: Resolved) -> str:
-    """For `auto` the one before; with `devices=auto` that of this machine, whose devices the launcher has counted."""
-    was = before.get("accelerator")
-    if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
-        return resolve_accelerator(trainer.accelerator)
-    if was == "gpu" and not torch.cuda.is_available():
-        raise ValueError(
-            "the run began on a GPU, and torch can use none here; trainer.accelerator=cpu goes on without one"
-        )
-    return str(was)
-
-
-def _precision(trainer: DictConfig, before: Resolved) -> str:
-    was = before.get("precision") if trainer.precision == "auto" else None
-    precision = str(was or resolve_precision(trainer.precision, trainer.accelerator))
-    if precision.startswith("16-") and trainer.accelerator == "cpu":
-        began = "the run began with " if was else ""
-        raise ValueError(
-            f"{began}trainer.precision={precision}, which needs a GPU, and this is a CPU; trainer.precision=bf16-mixed "
-            f"or trainer.precision=32-true {'goes on with another' if was else 'can be had'}"
-        )
-    return precision
-
-
-def _kernel(trainer: DictConfig, before: Resolved) -> str:
-    """Returns the flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
-    wanted, was, began = str(trainer.attention), kernel_of(before), ""
-    if trainer.accelerator != "gpu":
-        return wanted
-    here = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
-    if wanted == "auto" and was != "auto":
-        wanted, began = was, "the run began with "
-    elif wanted == "auto":
-        wanted = here[0]
-    if wanted not in here:
-        raise ValueError(
-            f"{began}trainer.attention={wanted}, whose package is not installed here; install it, or set "
-            f"trainer.attention={here[0]}"
-        )
-    return wanted

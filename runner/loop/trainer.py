@@ -29,7 +29,7 @@ from tiryns.runner.logging.loggers import LogFile, MetricsFile
 from tiryns.runner.loop.assembly import Parts
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy
 from tiryns.runner.models.autocast import has_bf16
-from tiryns.runner.models.packed.kernels import use_kernel
+from tiryns.runner.models.packed.attention import use_kernel
 from tiryns.runner.patches.lightning import keep_plugins, leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node
@@ -210,27 +210,20 @@ def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> s
         raise ValueError(f"{setting} does not divide the {world_size} processes")
     if name == "fsdp":
         sizes = world_size // num_shared, num_shared
-        layout = _layout(settings, sizes[0])
+        if sizes[0] % settings.fsdp_replicas:
+            setting = f"trainer.fsdp_replicas={settings.fsdp_replicas}"
+            raise ValueError(f"{setting} does not divide the {sizes[0]} processes that read different data")
+        dtype = None if settings.fsdp_param_dtype == "float32" else torch.bfloat16
+        if dtype is not None and settings.precision != "bf16-mixed":
+            setting = f"trainer.fsdp_param_dtype={settings.fsdp_param_dtype}"
+            raise ValueError(f"{setting} needs trainer.precision=bf16-mixed, and it is {settings.precision}")
         if world_size == 1:
             return "auto"  # one process has all of the model anyway
+        layout = Layout(settings.fsdp_replicas, settings.fsdp_reshard, settings.fsdp_prefetch, dtype)
         return ShardedStrategy(layout, *sizes, save_distributed_checkpoint=False, **group)
     if name == "ddp" or (name == "auto" and world_size > 1):
         return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, **group)
     return name
-
-
-def _layout(settings: options.Trainer, size: int) -> Layout:
-    if size % settings.fsdp_replicas:
-        setting = f"trainer.fsdp_replicas={settings.fsdp_replicas}"
-        raise ValueError(f"{setting} does not divide the {size} processes that read different data")
-    if settings.fsdp_param_dtype == "float32":
-        dtype = None
-    elif settings.precision == "bf16-mixed":
-        dtype = torch.bfloat16
-    else:
-        setting = f"trainer.fsdp_param_dtype={settings.fsdp_param_dtype}"
-        raise ValueError(f"{setting} needs trainer.precision=bf16-mixed, and it is {settings.precision}")
-    return Layout(settings.fsdp_replicas, settings.fsdp_reshard, settings.fsdp_prefetch, dtype)
 
 
 TRACE, TABLE = "profile.json", "profile.txt"

@@ -23,7 +23,7 @@ from tiryns.runner.data.store.writer import key_of, locked
 from tiryns.runner.models.autocast import autocast_dtype, is_slower, usable_precision
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.packed.trials import in_one_line
-from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.quick.gradients import quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim import loop_needs
 from tiryns.runner.patches.torch.trees import tree_leaves

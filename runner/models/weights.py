@@ -84,17 +84,19 @@ def load_weights(
 
 
 def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Returns the model, and the loading info of transformers."""
+    """Returns the model, and the loading info of transformers, whose report of it is silenced."""
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
     try:
-        with _quiet():
-            strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
-            with whole_model(path) as whole:
-                model, found = load_model(auto, whole, **options, **strictly)
+        with no_bars(), whole_model(path) as whole:
+            return load_model(auto, whole, **options, **strictly)
     except CustomCodeRefused:
         raise
     except Exception as error:  # of safetensors, pickle, config or model
         raise cannot_load(path, error) from error
-    return model, found
+    finally:
+        transformers_logging.set_verbosity(verbosity)
 
 
 def _names_of_head(model: PreTrainedModel) -> set[str]:
@@ -136,18 +138,6 @@ def _sides(shape: Sequence[int]) -> str:
 def few(names: Sequence[object], count: int) -> str:
     """Returns the first `count` names, separated by commas."""
     return ", ".join(map(str, names[:count])) + (", ..." if len(names) > count else "")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silences transformers' loading report and progress bar."""
-    before = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    try:
-        with no_bars():
-            yield
-    finally:
-        transformers_logging.set_verbosity(before)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout import replace_dropout
 from tiryns.runner.models.packed.last_layer import NarrowedLastLayer
 from tiryns.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
-from tiryns.runner.models.quick.embedding import replace_embeddings
+from tiryns.runner.models.quick.gradients import replace_embeddings
 from tiryns.runner.models.task_model import TaskModel
 
 

@@ -1,7 +1,5 @@
 """Finetuning: the shared step, evaluation by the task's metrics, and a final test of the best weights."""
 
-import fnmatch
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,7 +16,7 @@ from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.totals import SUMS, LabelledSet, mean_loss
 from tiryns.runner.models.packed.dropout_keys import add_embedding_noise
 from tiryns.runner.modules.training import TrainingModule
-from tiryns.runner.optim.roles import parts
+from tiryns.runner.optim.roles import depths, names_of_pattern, parts
 from tiryns.runner.run.folder import Run
 
 
@@ -136,8 +134,7 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
     names = dict(model.named_parameters())
     chosen = set() if layers is None else _bottom(model, layers)
     for pattern in patterns:
-        regular = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
-        matching = [name for name in names if re.search(regular, name)]
+        matching = names_of_pattern(pattern, names)
         if not matching:
             raise ValueError(
                 f"module.freeze: the pattern {pattern!r} matches no parameter; they have names such as "
@@ -154,11 +151,8 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
 
 def _bottom(model: nn.Module, layers: int) -> set[str]:
     """Returns the trainable parameters before the layers, and of the first so many layers of each tower."""
-    places = {name: (role, place) for name, (_, role, place) in parts(model).items()}
-    towers: dict[str, int] = {}
-    for _, (tower, layer, _) in places.values():
-        if layer is not None:
-            towers[tower] = max(towers.get(tower, 0), layer + 1)
+    named = parts(model)
+    towers = depths(named.values())
     if not towers or layers > min(towers.values()):
         has = " and ".join(map(str, towers.values())) or "no list of"
         raise ValueError(
@@ -167,6 +161,6 @@ def _bottom(model: nn.Module, layers: int) -> set[str]:
         )
     return {
         name
-        for name, (role, (_, layer, below)) in places.items()
+        for name, (_, role, (_, layer, below)) in named.items()
         if (layer < layers if layer is not None else below or role == "embedding")
     }

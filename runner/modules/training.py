@@ -24,8 +24,7 @@ from tiryns.runner.loop.sharding import check_shardable, clip_shards, synchronis
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.pretraining.fixed_shapes import keep_gradients
-from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.embedding import clip
+from tiryns.runner.models.quick.gradients import clip, quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules import base
 from tiryns.runner.modules.two_passes import Compute, in_two_passes
@@ -123,9 +122,14 @@ class TrainingModule(base.ModelModule):
         rates = {f"optim/lr/{group.get('name', i)}": float(group["lr"]) for i, group in enumerate(groups)}
         self.lr_schedulers().step()  # type: ignore[union-attr]
         if self._is_logged(step):
-            losses = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm)}
-            losses |= self._of_sources.figures(self.sum_over_ranks) if self._of_sources else {}
-            self._log_step(step + 1, losses | rates)
+            metrics = {"train/loss": float(loss), "optim/grad_norm": float(grad_norm)}
+            metrics |= self._of_sources.figures(self.sum_over_ranks) if self._of_sources else {}
+            metrics |= {**rates, "train/epoch": self.datamodule.epoch_at(step + 1)}
+            for callback in asked_callbacks(self.trainer.callbacks):  # type: ignore[attr-defined]
+                metrics.update(callback.metrics())
+            if self.settings.log_parameter_norms:
+                metrics.update({name: float(norm) for name, norm in self._parameter_norms.items()})
+            self.log_metrics(metrics, step + 1)
         return {
             "loss": loss,
             "grad_norm": grad_norm,
@@ -207,14 +211,6 @@ class TrainingModule(base.ModelModule):
             with torch.no_grad():
                 return self._compiled_clip([p.grad for p in parameters], limit)
         return clip(parameters, limit)
-
-    def _log_step(self, step: int, metrics: dict[str, float]) -> None:
-        metrics["train/epoch"] = self.datamodule.epoch_at(step)
-        for callback in asked_callbacks(self.trainer.callbacks):  # type: ignore[attr-defined]
-            metrics.update(callback.metrics())
-        if self.settings.log_parameter_norms:
-            metrics.update({name: float(norm) for name, norm in self._parameter_norms.items()})
-        self.log_metrics(metrics, step)
 
     def check_finite(self, grad_norm: Tensor, step: int, batch: Share) -> None:
         """Raises Diverged where the gradient of a step, counted from 0, is not a number."""

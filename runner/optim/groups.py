@@ -5,8 +5,6 @@ says which is which). A tied parameter counts once. Settings of a group that is 
 """
 
 import difflib
-import fnmatch
-import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -15,7 +13,7 @@ import torch
 from torch import nn
 
 from tiryns.conf.values import Settings
-from tiryns.runner.optim.roles import ParamsLike, Part, parts
+from tiryns.runner.optim.roles import ParamsLike, Part, depths, names_of_pattern, parts
 
 Group = dict[str, Any]
 """A parameter group as torch has it: its settings, its parameters, its name and their names."""
@@ -78,7 +76,9 @@ def parameter_groups(
         raise ValueError("The model has no trainable parameter: everything is frozen.")
     if not 0.0 < layer_decay <= 1.0:
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
-    scales = _scaless(named, layer_decay)
+    scales = dict.fromkeys(named, (1.0, ""))
+    if layer_decay != 1.0:
+        scales = _scales_by_depth(named, layer_decay)
     if by_width:
         from tiryns.runner.optim.width import scale_by_width
 
@@ -113,18 +113,12 @@ def holds_hidden_matrices(group: Group) -> bool:
     return bool(group["name"].split("/")[0] == "matrices")
 
 
-def _scaless(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
+def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
     """Per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
 
     Parameters before the layers, and every embedding, count as one layer more.
     """
-    if layer_decay == 1.0:
-        return dict.fromkeys(named, (1.0, ""))
-    layers: dict[str, int] = {}
-    for _, _, (tower, layer, _) in named.values():
-        if layer is not None:
-            layers[tower] = max(layers.get(tower, 0), layer + 1)
-    if not layers:
+    if not (layers := depths(named.values())):
         raise ValueError(f"layer_decay={layer_decay}: the model has no list of layers to count.")
     scales = {}
     for name, (_, role, (tower, layer, below)) in named.items():
@@ -147,8 +141,7 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
             f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', with lr or lr_scale, "
             f"weight_decay, or both, all 0 or more, not {dict(override)}"
         )
-    expression = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
-    names = {name for name in named if re.search(expression, name)}
+    names = set(names_of_pattern(pattern, named))
     if not names:
         close = difflib.get_close_matches(pattern, list(named), n=3, cutoff=0.3) or list(named)[:3]
         raise ValueError(

@@ -26,7 +26,13 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
         raise ValueError(f"rank={rank} must be above 0, update_proj_gap={gap} at least 1")
     from tiryns.runner.optim.algorithms.adapted import PlainGaLore
 
-    return PlainGaLore(with_ranks(set_for_matrices(groups, **projection)), betas=betas, eps=eps)
+    for group in groups:
+        for name, value in projection.items():
+            if holds_hidden_matrices(group):
+                group.setdefault(name, value)
+            else:
+                group.pop(name, None)
+    return PlainGaLore(with_ranks(groups), betas=betas, eps=eps)
 
 
 @optimizer(conf.Muon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
@@ -101,17 +107,6 @@ def _for_muon(groups: Groups) -> Groups:
     choose_precision_of_products()
     for group in groups:
         group["use_muon"] = holds_hidden_matrices(group)
-    return groups
-
-
-def set_for_matrices(groups: Groups, **settings: object) -> Groups:
-    """Gives the groups of hidden matrices the settings that they lack, and takes them from all other groups."""
-    for group in groups:
-        for name, value in settings.items():
-            if holds_hidden_matrices(group):
-                group.setdefault(name, value)
-            else:
-                group.pop(name, None)
     return groups
 
 

@@ -11,8 +11,9 @@ A tied parameter counts once, where it comes first. Modules that are no models o
 without a list of layers they have hidden matrices alone. Bare parameters are read by their names.
 """
 
+import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -47,7 +48,7 @@ class Part(NamedTuple):
 def parts(model: ParamsLike) -> dict[str, Part]:
     """Each trainable parameter with role and place, under its name, in the model's order."""
     if not isinstance(model, nn.Module):
-        return _parts_by_name(list(_named(model)))
+        return _parts_by_name(model)
     places = _places(model)
     outputs = {
         path: module.get_output_embeddings()
@@ -69,6 +70,26 @@ def parts(model: ParamsLike) -> dict[str, Part]:
         own_name = name.replace("_orig_mod.", "")  # torch.compile's addition
         found[own_name] = Part(parameter, role or _weight_at(place), place)
     return found
+
+
+def depths(named: Iterable[Part]) -> dict[str, int]:
+    """Returns the number of layers of each tower."""
+    layers: dict[str, int] = {}
+    for _, _, (tower, layer, _) in named:
+        if layer is not None:
+            layers[tower] = max(layers.get(tower, 0), layer + 1)
+    return layers
+
+
+def names_of_pattern(pattern: str, names: Iterable[str]) -> list[str]:
+    """Returns the names that a pattern matches as a whole, `*` for anything; after `re:` a regular expression in them.
+
+    Example:
+        >>> names_of_pattern("*.bias", ["0.weight", "0.bias"]), names_of_pattern("re:w.i", ["0.weight", "0.bias"])
+        (['0.bias'], ['0.weight'])
+    """
+    expression = pattern[3:] if pattern.startswith("re:") else rf"\A{fnmatch.translate(pattern)}"
+    return [name for name in names if re.search(expression, name)]
 
 
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:
@@ -154,31 +175,19 @@ def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, 
         if isinstance(module, nn.ModuleList) and len(module) and not inside:
             lists[whole] = module
     towers = {path: path[: path.rstrip(".").rfind(".") + 1] or path for path in lists}
-    with_weights = {(towers[path], len(each)) for path, each in lists.items() if _has_weights(each)}
+    with_weights = {
+        (towers[path], len(each))
+        for path, each in lists.items()
+        for owner in each.modules()
+        for name, parameter in owner.named_parameters(recurse=False)
+        if _kind(name, parameter, owner) is None
+    }
     return {path: towers[path] for path, each in lists.items() if (towers[path], len(each)) in with_weights}
 
 
-def _has_weights(module: nn.Module) -> bool:
-    return any(
-        _kind(name, parameter, owner) is None
-        for owner in module.modules()
-        for name, parameter in owner.named_parameters(recurse=False)
-    )
-
-
-def _parts_by_name(named: list[tuple[str, nn.Parameter]]) -> dict[str, Part]:
-    """Roles and places from names alone, which hold the number of a layer."""
-    hits = {name: LAYER.match(name) for name, _ in named}
-    at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
-    places = _in_order(at, dict.fromkeys(at))
-    return {
-        name: Part(parameter, _kind(name, parameter, None) or _weight_at(places[name]), places[name])
-        for name, parameter in named
-    }
-
-
-def _named(params: Iterable[Any]) -> Iterator[tuple[str, nn.Parameter]]:
-    seen: set[int] = set()
+def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
+    """Roles and places from names alone, which hold the number of a layer; ValueError for what is no parameter."""
+    named: dict[int, tuple[str, nn.Parameter]] = {}
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)
         if not isinstance(parameter, torch.Tensor):
@@ -186,6 +195,12 @@ def _named(params: Iterable[Any]) -> Iterator[tuple[str, nn.Parameter]]:
             raise ValueError(
                 f"params[{number}] is a {kind}; give a model, parameters or (name, parameter) pairs."
             )
-        if parameter.requires_grad and id(parameter) not in seen:
-            seen.add(id(parameter))
-            yield name, parameter  # type: ignore[misc]
+        if parameter.requires_grad:
+            named.setdefault(id(parameter), (name, parameter))  # type: ignore[arg-type]
+    hits = {name: LAYER.match(name) for name, _ in named.values()}
+    at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
+    places = _in_order(at, dict.fromkeys(at))
+    return {
+        name: Part(parameter, _kind(name, parameter, None) or _weight_at(places[name]), places[name])
+        for name, parameter in named.values()
+    }

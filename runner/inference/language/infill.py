@@ -28,8 +28,8 @@ from tiryns.runner.models.head import LANGUAGE_MODEL
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.pretraining.causal import CausalLM
 from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill, mask_probabilities
-from tiryns.runner.models.pretraining.objective_field import objective_of
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
+from tiryns.runner.models.pretraining.sparse_head import objective_of
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.order.keyed import derive_seed, token_bits
 from tiryns.runner.run.files import meant_run
@@ -221,7 +221,7 @@ def drawn(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float
         >>> scores = np.log([0.5, 0.25, 0.25])
         >>> found = [int(np.argmax(drawn(scores, seed, step=0))) for seed in range(2000)]
         >>> np.round(np.bincount(found) / 2000, 1).tolist()
-        [0.5, 0.2, 0.3]
+        [0.5, 0.3, 0.2]
     """
     bits = token_bits(np.array([derive_seed(seed, step)], dtype=np.uint64), np.array([len(scores)]))
     uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

@@ -228,20 +228,16 @@ def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
         >>> [part.padded(row).flatten(1).tolist() for part in found.parts]
         [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
     """
-    return _make_buckets(_groups(bounds), num_heads)
-
-
-def _groups(bounds: tuple[int, ...]) -> list[Documents]:
-    sizes = [(stop - start, start) for start, stop in pairwise(bounds)]
-    found: list[Documents] = []
+    sizes = [(stop - start, start) for start, stop in pairwise(bounds) if stop > start]
+    groups: list[Documents] = []
     waste = 0
-    for length, start in sorted((size for size in sizes if size[0]), key=lambda size: -size[0]):
-        waste += found[-1][0][0] ** 2 - length**2 if found else 0
-        if not found or waste > _WASTE:
-            found.append([])
+    for length, start in sorted(sizes, key=lambda size: -size[0]):
+        waste += groups[-1][0][0] ** 2 - length**2 if groups else 0
+        if not groups or waste > _WASTE:
+            groups.append([])
             waste = 0
-        found[-1].append((length, start))
-    return found
+        groups[-1].append((length, start))
+    return _make_buckets(groups, num_heads)
 
 
 def _make_buckets(groups: list[Documents], num_heads: int) -> Buckets:

@@ -12,19 +12,25 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
+from tiryns.former import FORMER
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
 from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes, Sizes, filled
-from tiryns.runner.models.pretraining.objective_field import forget_objective
-from tiryns.runner.models.quick.allowed import allowed
+from tiryns.runner.models.quick.gradients import allowed
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from tiryns.runner.models.replaced_encoder import encoder_returning, head_alone
 from tiryns.runner.models.task_model import Output
 from tiryns.runner.models.wrapped import WrappedModel, summed_by_row
 from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.widening import widened
+
+OBJECTIVE = "tiryns_objective"
+"""The field of an exported model's config that says how it was trained to guess tokens, where masks alone do not."""
+
+FIELDS = (OBJECTIVE, f"{FORMER}_objective")
+"""That field, and its name in models exported until version 0.2."""
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token
@@ -35,6 +41,11 @@ Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
 
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
+
+
+def objective_of(config: object) -> str | None:
+    """Returns how an encoder was trained to guess next tokens (`clm`, `hybrid` or `hybrid_shifted`), or None."""
+    return next((getattr(config, field) for field in FIELDS if hasattr(config, field)), None)
 
 
 class SparseMaskedLM(WrappedModel):
@@ -50,7 +61,8 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        forget_objective(pretrained.config)
+        for field in FIELDS:  # what the model was trained as before
+            vars(pretrained.config).pop(field, None)
         self._ends_in_layer: bool | None = None
         self._drops: bool | None = None
         self._compiled_losses: Compiled | None = None

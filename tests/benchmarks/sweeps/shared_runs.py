@@ -11,7 +11,7 @@ from tests.support.composed import composed
 from tiryns.runner.data.batches import VALIDATION_STREAM, GlobalBatches
 from tiryns.runner.data.without import Without, substitutes_of
 from tiryns.runner.loop.assembly import assemble
-from tiryns.runner.models.quick.embedding import clip
+from tiryns.runner.models.quick.gradients import clip
 from tiryns.runner.samplers import Sequential
 
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.embedding import changed_rows, clip, replace_embeddings
+from tiryns.runner.models.quick.gradients import changed_rows, clip, quick_gradients, replace_embeddings
 
 NUMBERS = [[1, 2, 2], [5, 7, 1]]
 

@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tiryns.runner.models.quick.allowed import quick_gradients
-from tiryns.runner.models.quick.embedding import Embedding, replace_embeddings
+from tiryns.runner.models.quick.gradients import Embedding, quick_gradients, replace_embeddings
 
 BATCHES = [[[1, 2, 2], [5, 0, 1]], [[3, 3, 3], [0, 7, 4]], [[1, 1, 6], [2, 0, 0]]]
 

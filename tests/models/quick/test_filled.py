@@ -15,7 +15,7 @@ from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.models.pretraining.fixed_shapes import Sizes, filled, fixed_sizes, multiple, rounded
-from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.quick.gradients import quick_gradients
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 

@@ -12,7 +12,7 @@ from tests.objectives.samples import VOCABULARY, collator, documents, flat
 from tests.support.precision import as_in_training, assert_close, gradients, in_fp32, rounding
 from tiryns.runner.models import SparseMaskedLM
 from tiryns.runner.models.quick import linear_cross_entropy as fused
-from tiryns.runner.models.quick.allowed import quick_gradients
+from tiryns.runner.models.quick.gradients import quick_gradients
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 
 LENGTHS = [9, 4, 12, 2]

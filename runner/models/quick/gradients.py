@@ -1,4 +1,4 @@
-"""Gradients of an embedding table for the rows of the batch alone, on a CPU.
+"""What a training step allows its model to do with gradients, and on a CPU those of an embedding table by row.
 
 torch makes a gradient as large as the table for each pass, filled with zeros, and adds it to the others: much of a step
 of a small model. Here the rows are added to the table's gradient in place; where there is none yet, the last one is taken
@@ -8,17 +8,54 @@ Letters in shapes: V tokens of the vocabulary, H width.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from tiryns.runner.models.quick.allowed import allowed
 from tiryns.runner.optim.compiled import factor_to
 from tiryns.runner.patches.torch import foreach
+
+
+class Allowed(NamedTuple):
+    """What the present step allows; nothing outside of one."""
+
+    once: bool = False
+    """Gradients are taken once, and not differentiated again: a forward pass may prepare them in place."""
+    directly: bool = False
+    """Nobody reads gradients on their way to the weights, neither other ranks nor hooks: they may be added to those of a
+    weight behind autograd's back."""
+
+
+_allowed = Allowed()
+
+
+def allowed() -> Allowed:
+    """What the present step allows."""
+    return _allowed
+
+
+@contextmanager
+def quick_gradients(once: bool, directly: bool) -> Iterator[None]:
+    """A context, around forward and backward passes, that allows what `Allowed` says; the latter needs the former.
+
+    Example:
+        >>> with quick_gradients(once=True, directly=False):
+        ...     allowed()
+        Allowed(once=True, directly=False)
+        >>> allowed()
+        Allowed(once=False, directly=False)
+    """
+    global _allowed
+    before, _allowed = _allowed, Allowed(once, once and directly)
+    try:
+        yield
+    finally:
+        _allowed = before
 
 
 def replace_embeddings(model: nn.Module) -> None:
