@@ -56,7 +56,7 @@ def test_a_registered_optimizer_is_made_by_its_name(monkeypatch: pytest.MonkeyPa
 
 CHANGES: dict[type, Callable[[Any], object]] = {
     bool: operator.not_, int: lambda count: count + 1, list: lambda betas: [0.5 * beta for beta in betas],
-    float: lambda value: 0.75 * value if value < 1 else value + 1,
+    float: lambda value: 0.5 * value + 0.1 if value < 1 else value + 1,
 }  # fmt: skip
 
 
