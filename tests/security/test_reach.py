@@ -19,7 +19,7 @@ from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.reach import allow_addresses, check_address, covers
 from tiryns.runner.run.folder import Run
 
-OF_HYDRA = {"sweeper": {}, "launcher": {}, "run": {}, "sweep": {}, "job": {}, "mode": None}
+OF_HYDRA: dict[str, Any] = {"sweeper": {}, "launcher": {}, "run": {}, "sweep": {}, "job": {}, "mode": None}
 
 
 @pytest.mark.rows(2)
