@@ -78,14 +78,11 @@ def test_every_group_has_a_kind_and_takes_its_classes() -> None:
     assert set(OPTIONS) <= set(KINDS)
     fitting = {
         "callback.x": "lightning.pytorch.callbacks.LearningRateMonitor",
-        "checkpoint": "lightning.pytorch.callbacks.ModelCheckpoint",
-        "logger.x": "lightning.pytorch.loggers.CSVLogger",
-        "optimizer": "torch.optim.AdamW",
-        "scheduler": "torch.optim.lr_scheduler.CosineAnnealingLR",
-        "model": "transformers.BertForMaskedLM",
-        "trainer": "lightning.pytorch.Trainer",
+        "checkpoint": "lightning.pytorch.callbacks.ModelCheckpoint", "logger.x": "lightning.pytorch.loggers.CSVLogger",
+        "optimizer": "torch.optim.AdamW", "scheduler": "torch.optim.lr_scheduler.CosineAnnealingLR",
+        "model": "transformers.BertForMaskedLM", "trainer": "lightning.pytorch.Trainer",
         "hydra.callbacks.x": "hydra.experimental.callbacks.LogJobReturnCallback",
-    }
+    }  # fmt: skip
     for place, target in fitting.items():
         check_target(target, place)
         with pytest.raises(ValueError, match="no registered option"):

@@ -47,15 +47,12 @@ SHORT = [
     "data.vocab_size=300",
 ]
 KINDS = {
-    "squad": ("question_answering", []),
-    "choice": ("multiple_choice", []),
-    "rank": ("ranking", []),
+    "squad": ("question_answering", []), "choice": ("multiple_choice", []), "rank": ("ranking", []),
     "joint": ("joint_tagging", ["data.tag_columns=[pos,ner]"]),
-    "pair_negative": ("pairs", ["data.negative_columns=negative"]),
-    "pair": ("pairs", []),
+    "pair_negative": ("pairs", ["data.negative_columns=negative"]), "pair": ("pairs", []),
     "score": ("pairs", ["data.label_column=score", "objective.loss=cosent"]),
     "hot": ("classification", ["data.label_columns=[a,b]"]),
-}
+}  # fmt: skip
 TAGGED = ("conll", "words", "labels_", "entities", "spacy", "prodigy", "doccano", "studio")
 
 

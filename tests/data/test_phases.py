@@ -139,12 +139,8 @@ def test_manifest_and_order_know_the_phases(whole: Run, arguments: list[str]) ->
     order = SampleOrder(whole.path)
     assert list(order.changed(range(1, 13))) == []
     assert [order.phase_at(step) for step in (1, 5, 6, 9, 10)] == [
-        "stable",
-        "stable",
-        "wide",
-        "wide",
-        "decay",
-    ]
+        "stable", "stable", "wide", "wide", "decay",
+    ]  # fmt: skip
     places = places_of(order.data)
     for index in (*order.samples(6)[:, 1].tolist(), *order.samples(10)[:, 1].tolist()):
         place = places.of(index)

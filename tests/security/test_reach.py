@@ -201,12 +201,8 @@ def test_recipes_of_ones_own_count_in_the_run_itself(tmp_path: Path, monkeypatch
     (own / "folder.yaml").mkdir()
     text = write_text(tmp_path / "text.txt")
     words = [
-        "experiment=nice",
-        "callback=[keep,progress]",
-        "mode=inspect",
-        "data=files",
-        f"data.source={text}",
-    ]
+        "experiment=nice", "callback=[keep,progress]", "mode=inspect", "data=files", f"data.source={text}",
+    ]  # fmt: skip
     monkeypatch.setenv("TIRYNS_CONF", str(own))
     done = tiryns_here(tmp_path, *words)
     assert "counts on the command line" not in done.stderr, done.stderr
