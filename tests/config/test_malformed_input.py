@@ -185,7 +185,7 @@ def test_values_that_no_setting_can_have(folder: Path, value: str) -> None:
     assert_said(folder, [*TINY, "data.source=herons.txt"], [value], VALUES[value])
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("command", [*COMMANDS, *ON_RUNS])
 def test_commands_that_cannot_be_done(with_runs: Path, command: str) -> None:
     before = contents(with_runs)
