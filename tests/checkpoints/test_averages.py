@@ -25,11 +25,8 @@ Tensors = dict[str, torch.Tensor]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
     overrides = [
-        "checkpoint.every_steps=2",
-        "checkpoint.keep_last=9",
-        "trainer.max_steps=6",
-        "module.ema=0.5",
-    ]
+        "checkpoint.every_steps=2", "checkpoint.keep_last=9", "trainer.max_steps=6", "module.ema=0.5",
+    ]  # fmt: skip
     folder = tmp_path_factory.mktemp("run") / "outputs" / "day" / "run"
     return train_here(folder, text_file, *overrides, "optimizer.lr=0.01", "trainer.validate_every=0")
 

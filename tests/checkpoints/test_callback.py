@@ -16,15 +16,8 @@ from tiryns.runner.run.folder import Run
 
 
 def checkpoint(folder: Path, **fields: Any) -> Checkpoint:
-    given = {
-        "every_steps": 0,
-        "every_minutes": None,
-        "keep_last": 1,
-        "monitor": None,
-        "mode": "min",
-        **fields,
-    }
-    return Checkpoint(folder=folder, **given)
+    usual = {"every_steps": 0, "every_minutes": None, "keep_last": 1, "monitor": None, "mode": "min"}
+    return Checkpoint(folder=folder, **{**usual, **fields})
 
 
 def steps_of(run: Run) -> list[int]:
@@ -100,10 +93,24 @@ def test_state_of_a_checkpoint_does_not_wait_for_the_disk(tmp_path: Path) -> Non
     assert ahead["after"]["bests"] == [[3, 3], [8, 3], [9, 3]]
 
 
-def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
+def test_validation_that_a_stop_prevents_is_made_up_for_once(tmp_path: Path) -> None:
+    stopped, resumed, validations = checkpoint(tmp_path), checkpoint(tmp_path), list[int]()
     trainer: Any = SimpleNamespace(
-        global_step=3, callback_metrics={"val/x/accuracy": 0.5}, is_global_zero=True
+        global_step=6, is_global_zero=False, enable_validation=True, val_check_batch=3
     )
+    trainer.strategy = SimpleNamespace(checkpoint_io=AtomicCheckpointIO())
+    trainer.save_checkpoint = lambda _: resumed.load_state_dict(stopped.state_dict())
+    trainer.fit_loop = trainer.epoch_loop = trainer.val_loop = trainer
+    trainer.run = lambda: validations.append(trainer.global_step)
+    stopped.save_and_stop(trainer)
+    for _ in range(2):
+        resumed.on_train_start(trainer, trainer)
+    assert validations == [6]
+
+
+def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
+    metrics = {"val/x/accuracy": 0.5}
+    trainer: Any = SimpleNamespace(global_step=3, callback_metrics=metrics, is_global_zero=True)
     given: Any = RunModule()
     checkpoint(tmp_path).on_validation_end(trainer, given)
     with pytest.raises(ValueError, match="monitor=val/y is not logged; there are: val/x/accuracy"):

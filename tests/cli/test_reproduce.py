@@ -205,7 +205,6 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
     assert report["files"]["identical"] == []
 
 
-@pytest.mark.slow
 def test_words_name_every_setting(manifest: Path) -> None:
     """The overrides of a rebuilt run pin what `auto` came to, and stop where they should."""
     from tiryns.runner.cli.compose import compose, initialized

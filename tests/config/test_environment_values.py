@@ -18,14 +18,11 @@ from tiryns.runner.run.recording import without_secrets
 from tiryns.runner.run.redaction import know_secrets, redacted
 
 SECRETS = {
-    "AWS_ACCESS_KEY_ID": "AKIAFAKEFAKEFAKE",
-    "PGPASS": "hunter22-of-the-tests",
-    "MY_PAT": "pat_FakeFakeFake",
-    "AUTH_HEADER": "Basic ZmFrZTpmYWtl",
-    "DATABASE_URL": "postgres://me@host/fake",
-    "SSH_PASSPHRASE": "correct horse",
+    "AWS_ACCESS_KEY_ID": "AKIAFAKEFAKEFAKE", "PGPASS": "hunter22-of-the-tests",
+    "PGPASS_OF_A_LONGER_ONE": "hunter22-of-the-tests-which-goes-on", "MY_PAT": "pat_FakeFakeFake",
+    "AUTH_HEADER": "Basic ZmFrZTpmYWtl", "DATABASE_URL": "postgres://me@host/fake", "SSH_PASSPHRASE": "correct horse",
     "PASSWD": "fakepasswd1",
-}
+}  # fmt: skip
 """None of these names ends in a word that says so, but one in `ID`."""
 
 

@@ -78,20 +78,20 @@ def test_every_group_has_a_kind_and_takes_its_classes() -> None:
     assert set(OPTIONS) <= set(KINDS)
     fitting = {
         "callback.x": "lightning.pytorch.callbacks.LearningRateMonitor",
-        "checkpoint": "lightning.pytorch.callbacks.ModelCheckpoint",
-        "logger.x": "lightning.pytorch.loggers.CSVLogger",
-        "optimizer": "torch.optim.AdamW",
-        "scheduler": "torch.optim.lr_scheduler.CosineAnnealingLR",
-        "model": "transformers.BertForMaskedLM",
-        "trainer": "lightning.pytorch.Trainer",
+        "checkpoint": "lightning.pytorch.callbacks.ModelCheckpoint", "logger.x": "lightning.pytorch.loggers.CSVLogger",
+        "optimizer": "torch.optim.AdamW", "scheduler": "torch.optim.lr_scheduler.CosineAnnealingLR",
+        "model": "transformers.BertForMaskedLM", "trainer": "lightning.pytorch.Trainer",
         "hydra.callbacks.x": "hydra.experimental.callbacks.LogJobReturnCallback",
-    }
+    }  # fmt: skip
     for place, target in fitting.items():
         check_target(target, place)
         with pytest.raises(ValueError, match="no registered option"):
             check_target(target, f"{place}.inner")
-    with pytest.raises(ValueError, match=r"no subclass of torch\.optim\.Optimizer"):
-        check_target("lightning.pytorch.callbacks.LearningRateMonitor", "optimizer")
+    for target in (fitting["callback.x"], "runner.callbacks.Progress", "torch.optim._adafactor.Adafactor"):
+        with pytest.raises(ValueError, match=r"no subclass of torch\.optim\.Optimizer"):
+            check_target(target, "optimizer")
+    with pytest.raises(ValueError, match=r"no subclass of lightning\.pytorch\.LightningDataModule"):
+        check_target("lightning.pytorch.demos.mnist_datamodule.MNISTDataModule", "data")
     with pytest.raises(ImportError, match=r"cannot find the target 'torch\.optim\.Adamm'"):
         check_target("torch.optim.Adamm", "optimizer")
 
@@ -126,7 +126,7 @@ def test_user_lists_packages_and_names_but_no_whole_library() -> None:
     check_target("mine.callbacks.Mine", "callback.x")
     check_target("mine.callbacks.Mine", "data.source")
     check_target("torch.nn.Identity", "model.config.x")
-    for target in ("mine.other.Mine", "minecraft.Mine", "torch.nn.Linear"):
+    for target in ("mine.other.Mine", "mine.callbacks_of_theirs.Mine", "torch.nn.Linear"):
         with pytest.raises(ValueError, match="is not allowed"):
             check_target(target, "data.source")
     for whole in ("torch", "transformers", "lightning", "hydra", "runner", "os", "builtins", "subprocess"):

@@ -47,15 +47,12 @@ SHORT = [
     "data.vocab_size=300",
 ]
 KINDS = {
-    "squad": ("question_answering", []),
-    "choice": ("multiple_choice", []),
-    "rank": ("ranking", []),
+    "squad": ("question_answering", []), "choice": ("multiple_choice", []), "rank": ("ranking", []),
     "joint": ("joint_tagging", ["data.tag_columns=[pos,ner]"]),
-    "pair_negative": ("pairs", ["data.negative_columns=negative"]),
-    "pair": ("pairs", []),
+    "pair_negative": ("pairs", ["data.negative_columns=negative"]), "pair": ("pairs", []),
     "score": ("pairs", ["data.label_column=score", "objective.loss=cosent"]),
     "hot": ("classification", ["data.label_columns=[a,b]"]),
-}
+}  # fmt: skip
 TAGGED = ("conll", "words", "labels_", "entities", "spacy", "prodigy", "doccano", "studio")
 
 
@@ -188,7 +185,7 @@ def test_values_that_no_setting_can_have(folder: Path, value: str) -> None:
     assert_said(folder, [*TINY, "data.source=herons.txt"], [value], VALUES[value])
 
 
-@pytest.mark.rows(6)
+@pytest.mark.rows(10)
 @pytest.mark.parametrize("command", [*COMMANDS, *ON_RUNS])
 def test_commands_that_cannot_be_done(with_runs: Path, command: str) -> None:
     before = contents(with_runs)

@@ -69,12 +69,9 @@ def test_model_in_an_own_module_is_exported(tiny: Tiryns, tmp_path: Path) -> Non
 def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path, validate_every: int) -> None:
     options = {"module": own("ShareModule")}
     words = [
-        PLAIN,
-        "trainer.max_steps=6",
-        f"trainer.validate_every={validate_every}",
-        "checkpoint.every_steps=3",
+        PLAIN, "trainer.max_steps=6", f"trainer.validate_every={validate_every}", "checkpoint.every_steps=3",
         "checkpoint.keep_last=9",
-    ]
+    ]  # fmt: skip
     whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
     point = f"resume={whole.checkpoint_dir}/step-00000003.ckpt"
     half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")

@@ -136,14 +136,9 @@ def test_best_checkpoint_of_lightning_is_the_objective(tiny: Tiryns, tmp_path: P
 @pytest.mark.slow
 def test_trainer_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
-        "_target_": "lightning.pytorch.Trainer",
-        "max_steps": 4,
-        "accelerator": "cpu",
-        "precision": "32-true",
-        "log_every_n_steps": 2,
-        "val_check_interval": 2,
-        "limit_val_batches": 1,
-    }
+        "_target_": "lightning.pytorch.Trainer", "max_steps": 4, "accelerator": "cpu", "precision": "32-true",
+        "log_every_n_steps": 2, "val_check_interval": 2, "limit_val_batches": 1,
+    }  # fmt: skip
     theirs = run_in(tmp_path, tiny({"trainer": node}, outputs="theirs"), "theirs")
     ours = run_in(tmp_path, tiny({}, "trainer.precision=32-true", outputs="ours"), "ours")
     assert_same(last_weights(theirs), last_weights(ours))

@@ -77,6 +77,13 @@ def test_command_is_one_that_exists(page: str) -> None:
     assert not wrong
 
 
+def test_subcommands_take_the_words_of_every_page() -> None:
+    for command in dict.fromkeys(command for _, command in SHOWN):
+        words = words_of(re.sub(PLACEHOLDER, "some_folder", command))
+        if words[0] == "tiryns" and {*words[1:2]} & {*COMMANDS} - {"train", "plan"}:
+            assert_understood(words[1:])
+
+
 def test_options_and_settings_of_commands_exist() -> None:
     """Each `group=option` and `group.setting=` of a command, whatever stands beside it; none is composed."""
     loader, known = composed_once()[0].loader, settings_by_group()

@@ -165,14 +165,8 @@ def learn_similarity(home: Path, *words: str) -> Done:
     file = pairs(home)
     sets = [f"data.{name}={file}" for name in ("train", "validation", "test")]
     chosen = [
-        "--config-dir",
-        str(home / "configs"),
-        "data=similarity",
-        "objective=similarity",
-        *TINY,
-        *NEW,
-        *sets,
-    ]
+        "--config-dir", str(home / "configs"), "data=similarity", "objective=similarity", *TINY, *NEW, *sets,
+    ]  # fmt: skip
     return tiryns_here(home, *chosen, *words)
 
 

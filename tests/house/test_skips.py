@@ -37,14 +37,8 @@ def outcomes(tmp_path: Path) -> Outcomes:
         if extras is not None:
             environment[needs.VARIABLE] = extras
         command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "tests.support.needs.skips",
-            "-p",
-            "no:cacheprovider",
-        ]
+            sys.executable, "-m", "pytest", "-p", "tests.support.needs.skips", "-p", "no:cacheprovider",
+        ]  # fmt: skip
         command += ["--rootdir", str(tmp_path), str(path)]
         done = subprocess.run(
             command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False

@@ -4,6 +4,8 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,18 +14,15 @@ from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_same_run
 from tests.support import needs
 from tests.support.processes import assert_nothing_left, start, wait_for_steps
+from tiryns.runner.callbacks.stopping import Preemption
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.signals import Stopped, stoppable
+from tiryns.runner.run.signals import Stopped, defer, stoppable
 
 STEPS = 21
 RUN = [
-    *TINY,
-    f"trainer.max_steps={STEPS}",
-    "trainer.validate_every=7",
-    "checkpoint.every_steps=0",
-    "model.dropout=0.1",
-]
+    *TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=7", "checkpoint.every_steps=0", "model.dropout=0.1",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +41,8 @@ def alone(text_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def together(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of two processes, which nobody stops."""
     cwd = tmp_path_factory.mktemp("together")
-    assert start([*arguments, "trainer.devices=2"], cwd).wait(timeout=300) == 0, (
-        cwd / "output.txt"
-    ).read_text()
+    process = start([*arguments, "trainer.devices=2"], cwd)
+    assert process.wait(timeout=300) == 0, (cwd / "output.txt").read_text()
     return only_run(cwd / "outputs")
 
 
@@ -98,6 +96,19 @@ def test_terminated_ranks_save_together_and_go_on_bitwise(
     assert_same(run, request.getfixturevalue(whole))
 
 
+def test_ranks_stop_by_the_votes_that_all_have_counted() -> None:
+    """A signal may reach them in different steps."""
+    trainer: Any = SimpleNamespace(world_size=2, loggers=[])
+    saver: Any = SimpleNamespace(save_and_stop=(saved := list[object]()).append)
+    with stoppable():
+        with pytest.raises(Stopped, match="SIGTERM"):
+            Preemption(saver).on_train_batch_end(trainer, trainer, {"votes": {"stop": 1.0}})
+        defer(True)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        Preemption(saver).on_train_batch_end(trainer, trainer, {"votes": {"stop": 0.0}})
+    assert saved == [trainer]
+
+
 @pytest.mark.slow
 def test_run_stopped_by_ctrl_c_goes_on_bitwise(
     arguments: list[str], alone: Run, run_here: Callable[..., Run], tmp_path: Path
@@ -115,12 +126,9 @@ def test_validation_that_a_signal_prevented_is_made_up_for(
 ) -> None:
     options = ["checkpoint.every_steps=0", "trainer.validate_every=6"]
     whole = run_here(*options, folder="whole")
+    stop = f"+callback.stop={{_target_: tests.support.callbacks.Stop, step: {step}, number: {int(number)}}}"
     with stoppable(), pytest.raises(Stopped) as stopped:
-        run_here(
-            *options,
-            "allowed_targets=[tests]",
-            f"+callback.stop={{_target_: tests.support.callbacks.Stop, step: {step}, number: {int(number)}}}",
-        )
+        run_here(*options, "allowed_targets=[tests]", stop)
     assert stopped.value.saved
     assert stopped.value.number == number
     run = run_here(*options)

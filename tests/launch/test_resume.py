@@ -203,14 +203,15 @@ def test_run_in_use_and_missing_checkpoint_are_refused(tmp_path: Path) -> None:
 
 
 def test_how_a_run_is_executed_may_change_on_resume(run_here: Callable[..., Run], text_file: Path) -> None:
-    whole = run_here("checkpoint.every_steps=5", "checkpoint.keep_last=9")
+    usual = ["checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1"]
+    whole = run_here(*usual)
     copy = continued(whole, 5, "copy")
     changed = [
         "module.gradient_checkpointing=true",
         "module.log_parameter_norms=true",
         "optimizer.fused=false",
     ]
-    train_here(copy.path, text_file, "checkpoint.every_steps=5", "checkpoint.keep_last=9", *changed)
+    train_here(copy.path, text_file, *usual, *changed)
     assert copy.status["config_hash"] == whole.status["config_hash"]
     assert losses(copy) == pytest.approx(losses(whole), rel=rounding(1e-5, 1e-3))
     assert audit.compare(whole.path, copy.path) is None

@@ -23,11 +23,9 @@ from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
 SAVING = [
-    "checkpoint.every_steps=3",
-    "checkpoint.keep_last=9",
-    "trainer.max_steps=6",
-    "trainer.validate_every=3",
-]
+    "checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.max_steps=6", "trainer.validate_every=3",
+    "data.micro_batch_tokens=100",  # so that each rank has several
+]  # fmt: skip
 SHARDED = ["trainer=fsdp", "trainer.accelerator=cpu"]
 EUROBERT = [
     "model.architecture=eurobert", "model.num_attention_heads=2", "+model.config.num_key_value_heads=2",

@@ -32,12 +32,8 @@ EMBEDDINGS = [f"bert.embeddings.{kind}_embeddings.weight" for kind in ("word", "
 
 def groups(model: Any, **settings: Any) -> list[dict[str, Any]]:
     defaults: dict[str, Any] = {
-        "lr": 1.0,
-        "weight_decay": 0.1,
-        "decay_embeddings": False,
-        "layer_decay": 1.0,
-        "overrides": [],
-    }
+        "lr": 1.0, "weight_decay": 0.1, "decay_embeddings": False, "layer_decay": 1.0, "overrides": [],
+    }  # fmt: skip
     return parameter_groups(model, **{**defaults, **settings})
 
 

@@ -77,11 +77,12 @@ def test_the_estimate_does_not_depend_on_the_micro_batches() -> None:
 def test_only_hessian_steps_are_differentiated_twice_and_gradients_carry_no_graph() -> None:
     model = tiny_bert()
     optimizer = sophia(model, update_period=3)
-    needs = loop_needs(optimizer)
-    seen = []
+    needs: Any = loop_needs(optimizer)
+    seen, noises = [], []
     for step in range(7):
         with needs.step(step):
             seen.append(needs.create_graph)
+            noises += [noise[0] for noise in needs.noise]
             ids, targets = batch(step)
             model(ids, labels=targets).loss.backward(create_graph=needs.create_graph)
             needs.after_backward()
@@ -91,6 +92,7 @@ def test_only_hessian_steps_are_differentiated_twice_and_gradients_carry_no_grap
         optimizer.zero_grad()
         assert not needs.create_graph
     assert seen == [True, False, False, True, False, False, True]
+    assert not torch.equal(noises[0], noises[1])
     assert set(optimizer.state[next(model.parameters())]) == {"momentum", "hessian_moment"}
 
 

@@ -1,6 +1,8 @@
 """What `@optimizer()` makes of a function, and that an option is known by its name as soon as it is registered."""
 
 import inspect
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -9,7 +11,7 @@ import torch
 from torch.optim import NAdam, Optimizer
 
 import tiryns.conf.optimizer.elementwise
-from tests.optim.tiny import tiny_bert
+from tests.optim.tiny import NAMES, tiny_bert
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner import optim
 from tiryns.runner.optim import get_optimizer
@@ -50,6 +52,26 @@ def test_a_registered_optimizer_is_made_by_its_name(monkeypatch: pytest.MonkeyPa
         _ = optim.nadam  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="of the optimizer adamw, this run has nadam"):
         made.load_state_dict(get_optimizer("adamw", tiny_bert()).state_dict())
+
+
+CHANGES: dict[type, Callable[[Any], object]] = {
+    bool: operator.not_, int: lambda count: count + 1, list: lambda betas: [0.5 * beta for beta in betas],
+    float: lambda value: 0.5 * value + 0.1 if value < 1 else value + 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_reaches_its_optimizer(name: str) -> None:
+    def state(**settings: Any) -> str:
+        made = get_optimizer(name, model, settings)
+        groups = [{**group, "params": None} for group in made.param_groups]
+        return repr([groups, *((n, v) for n, v in vars(made).items() if isinstance(v, int | float | str))])
+
+    model, shared = tiny_bert(), {f.name for f in fields(tiryns.conf.optimizer.elementwise.Optimizer)}
+    usual = state()
+    for setting, value in vars(OPTIONS["optimizer"][name]()).items():
+        if setting not in shared and type(value) in CHANGES:
+            assert state(**{setting: CHANGES[type(value)](value)}) != usual, setting
 
 
 def test_every_setting_is_a_named_parameter_without_a_default() -> None:

@@ -18,16 +18,12 @@ NAMES = (
     "shampoo",
 )  # fmt: skip
 QUICK: dict[str, dict[str, Any]] = {
-    "adafactor": {"lr": 5e-2},
-    "galore": {"rank": 8, "update_proj_gap": 4},
-    "lamb": {"lr": 2e-2},
-    "lars": {"lr": 2.0},
+    "adafactor": {"lr": 5e-2}, "galore": {"rank": 8, "update_proj_gap": 4}, "lamb": {"lr": 2e-2}, "lars": {"lr": 2.0},
     "lion": {"lr": 1e-3},
     "shampoo": {"preconditioning_compute_steps": 3, "start_preconditioning_step": 3, "block_size": 64},
-    "soap": {"precondition_frequency": 3},
-    "sophiah": {"update_period": 3},
+    "soap": {"precondition_frequency": 3}, "sophiah": {"update_period": 3},
     "splus": {"inverse_steps": 3, "ema_rate": 0.9},
-}
+}  # fmt: skip
 """Settings with which a few steps pass through everything an optimizer does."""
 
 VARIANTS = [pytest.param(name, False, id=name) for name in NAMES] + [

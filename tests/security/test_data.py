@@ -157,13 +157,10 @@ BOMBS = {
     "{{ (10 ** (9 ** 9)) > 1 }}": "more than",
     "{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}": "more than 256 MB",
     "{% if messages|length > 1 %}{{ 'a' * 10 ** 10 }}{% endif %}": "more than 256 MB",
-    "{{ 'a'|center(10 ** 10) }}": "more than 256 MB",
-    "{{ '%99999999999d' % 1 }}": "more than 256 MB",
-    "{{ '{:99999999999}'.format(1) }}": "more than 256 MB",
-    "{{ [0] * 10 ** 10 }}": "more than 256 MB",
-    "{{ 'a' * 2 ** 26 }}": "more than",
-    "{{ raise_exception('no\n' * 9999) }}": "no no",
-}
+    "{{ 'a'|center(10 ** 10) }}": "more than 256 MB", "{{ '%99999999999d' % 1 }}": "more than 256 MB",
+    "{{ '{:99999999999}'.format(1) }}": "more than 256 MB", "{{ [0] * 10 ** 10 }}": "more than 256 MB",
+    "{{ 'a' * 2 ** 26 }}": "more than", "{{ raise_exception('no\n' * 9999) }}": "no no",
+}  # fmt: skip
 """Chat templates that take all time or memory."""
 
 TALK = [{"role": "user", "content": "a river"}, {"role": "assistant", "content": "a bridge"}]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -18,6 +19,8 @@ from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.reach import allow_addresses, check_address, covers
 from tiryns.runner.run.folder import Run
 
+OF_HYDRA: dict[str, Any] = {"sweeper": {}, "launcher": {}, "run": {}, "sweep": {}, "job": {}, "mode": None}
+
 
 @pytest.mark.rows(2)
 @pytest.mark.parametrize("name", PLACES)
@@ -29,6 +32,18 @@ def test_recipe_writes_nothing_outside_of_its_run(
     assert "\n" not in said
     monkeypatch.setenv("TIRYNS_CONF", str(tmp_path / "recipes"))
     assert COUNTS not in problem(PLACES[name]), "a folder of the user's own counts as the user does"
+
+
+def test_each_place_outside_of_a_run_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all rows at once, which are not composed; jobs are looked at by their launcher."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path / "work")
+    for name, recipe in PLACES.items():
+        group, _, node = recipe[1:].partition(" ")
+        own = {group: OmegaConf.create(node)} if recipe[0] == "@" else OmegaConf.create(recipe)
+        config: Any = OmegaConf.merge({"hydra": OF_HYDRA}, own)
+        assert [*reach.reached(config), *reach.reached(config, of_hydra=True)], name
 
 
 @pytest.mark.rows(2)
@@ -84,14 +99,7 @@ def test_recipe_fetches_nothing(address: str) -> None:
 def test_address_is_refused_wherever_it_stands(key: str) -> None:
     config = OmegaConf.create({"data": {"source": ["x"]}} if key.endswith("]") else {})
     if key.startswith("hydra"):
-        value = {
-            "sweeper": {"storage": "grpc://evil:1"},
-            "launcher": {},
-            "run": {},
-            "sweep": {},
-            "job": {},
-            "mode": None,
-        }
+        value = {**OF_HYDRA, "sweeper": {"storage": "grpc://evil:1"}}
         found = list(reach.reached(OmegaConf.create({"hydra": value}), of_hydra=True))
         assert [one.used for one in found] == ["grpc://evil:1"]
         return
@@ -193,12 +201,8 @@ def test_recipes_of_ones_own_count_in_the_run_itself(tmp_path: Path, monkeypatch
     (own / "folder.yaml").mkdir()
     text = write_text(tmp_path / "text.txt")
     words = [
-        "experiment=nice",
-        "callback=[keep,progress]",
-        "mode=inspect",
-        "data=files",
-        f"data.source={text}",
-    ]
+        "experiment=nice", "callback=[keep,progress]", "mode=inspect", "data=files", f"data.source={text}",
+    ]  # fmt: skip
     monkeypatch.setenv("TIRYNS_CONF", str(own))
     done = tiryns_here(tmp_path, *words)
     assert "counts on the command line" not in done.stderr, done.stderr

@@ -16,14 +16,8 @@ from tiryns.runner.data.text.tokenizer import train_tokenizer
 SPACES = Replace(Regex(" {2,}"), "\u2581")
 QUOTES = [Replace("``", '"'), Replace("''", '"')]
 SIGNS = {
-    "\u00e4": "ae",
-    "\u00f6": "oe",
-    "\u00fc": "ue",
-    "\u00df": "ss",
-    "\u2026": "...",
-    "\u20ac": "EUR",
-    "\u2122": "(TM)",
-}
+    "\u00e4": "ae", "\u00f6": "oe", "\u00fc": "ue", "\u00df": "ss", "\u2026": "...", "\u20ac": "EUR", "\u2122": "(TM)",
+}  # fmt: skip
 TIDY = (r"\s+", "\u00a0", r"[\t\r]+", r"\p{Zs}", "\n{2,}", r"\n+?", r"\x0b", "-{3,}")
 CLIP = [normalizers.NFC(), Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
 

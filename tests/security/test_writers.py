@@ -24,8 +24,7 @@ WRITERS = {
     "train below": [*TINY, "data.source=thesis.txt", "hydra.run.dir=model"],
     "sweep": [*TINY, "data.source=thesis.txt", "-m", "hydra.sweep.dir=.", "seed=1,2"],
     "suite": ["suite=docstrings", "model=bert_tiny", "hydra.sweep.dir=."],
-    "probe": ["mode=probe", "data=files", "data.source=thesis.txt", "hydra.run.dir=."],
-    "report": ["report", "."],
+    "probe": ["mode=probe", "data=files", "data.source=thesis.txt", "hydra.run.dir=."], "report": ["report", "."],
     "report --out": ["report", "../runs/a", "--out", "thesis.txt"],
     "report --out page": ["report", "../runs/a", "--out", "page.html"],
     "report of two": ["report", "runs/a", "runs/b"],
@@ -36,18 +35,13 @@ WRITERS = {
     "predict --out": ["predict", "../runs/a", "a text", "--out", "predictions.jsonl"],
     "evaluate --out": ["evaluate", "../runs/a", "thesis.txt", "--out", "."],
     "evaluate --out a file": ["evaluate", "../runs/a", "thesis.txt", "--out", "thesis.txt"],
-    "push": ["push", "../runs/a", "./model"],
-    "push --replace": ["push", "../runs/a", "./model", "--replace"],
+    "push": ["push", "../runs/a", "./model"], "push --replace": ["push", "../runs/a", "./model", "--replace"],
     "average": ["average", "../runs/a", "../runs/b", "--out", "model"],
-    "consolidate": ["consolidate", "../runs/a", "model"],
-    "prepare": ["prepare", "--shapes", "shards"],
+    "consolidate": ["consolidate", "../runs/a", "model"], "prepare": ["prepare", "--shapes", "shards"],
     "prepare corpus": ["prepare", "corpus", "thesis.txt", "corpus", "--tokenizer", "../runs/a/model"],
-    "new": ["new", "model"],
-    "resume": ["resume=."],
-    "reproduce": ["reproduce", "."],
-    "verify": ["verify", "."],
+    "new": ["new", "model"], "resume": ["resume=."], "reproduce": ["reproduce", "."], "verify": ["verify", "."],
     "evaluate a folder that is no run": ["evaluate", ".", "thesis.txt"],
-}
+}  # fmt: skip
 """Commands that write, in the user's folder; `../runs/a` is a run, whose model is a config and a card."""
 
 
