@@ -19,11 +19,11 @@ class Checkpoint:
     every_minutes: Any = setting(10.0, allowed=AT_LEAST_0)
     """Most minutes between two checkpoints, whatever the steps; none sets no limit."""
     keep_last: int = setting(1, allowed=COUNT)
-    """How many of the newest periodic checkpoints stay on disk; where a run may be taken back, two older ones too."""
+    """How many of the newest periodic checkpoints stay on disk; if rewinds are on, up to two older ones too."""
     monitor: Any = None
     """Metric that chooses the best checkpoint, such as `val/validation/loss`. None takes that of the task on the first
     validation set: accuracy, micro-F1 (several labels), Spearman (numbers), F1 (entities, answers), else the loss.
-    Of checkpoints with equal values that with the smallest loss on the same set is the best, then the first."""
+    Ties go to the checkpoint with the smallest loss on the same set, then to the first."""
     mode: Any = setting(None, allowed=Choice(("min", "max")))
     """Whether a small (`min`) or large (`max`) metric is better; none derives it from the metric's name."""
 
@@ -117,20 +117,20 @@ class ParameterGroups:
 
 @dataclass
 class Divergence:
-    """Ends a run whose loss has risen far above its level, or takes it back and leaves out the batches that did it."""
+    """Ends a run whose loss has risen far above its level, or rewinds it and skips the batches that caused the rise."""
 
     _target_: str = "runner.callbacks.Divergence"
     action: str = setting("stop", allowed=Choice(("stop", "rewind")))
-    """`stop` ends the run with one message; `rewind` goes back to the newest checkpoint before the batches that did it,
+    """`stop` ends the run with one message; `rewind` goes back to the newest checkpoint before the batches at fault,
     and trains on without them."""
     factor: float = setting(2.0, allowed=Bounds(1, open_low=True))
-    """How far above its level a median loss ends the run at least, as a ratio; the level is the lowest median so far."""
+    """Ratio of a median loss to its level that an alarm needs at least; the level is the lowest median so far."""
     sigmas: float = setting(6.0, allowed=AT_LEAST_0)
-    """How far above it at least, in standard deviations of the noise of 128 losses."""
+    """Distance above the level that it needs at least, in standard deviations of the noise of 128 losses."""
     window: int = setting(20, allowed=COUNT)
     """Steps of a median."""
     skip_before: int = setting(100, allowed=WHOLE_FROM_0)
-    """Global batches before that of the step which raised the alarm that a rewind leaves out with it; more, where the
+    """Global batches that a rewind skips before that of the step that raised the alarm, and with it; more if the
     loss had left its level earlier."""
     max_rewinds: int = setting(3, allowed=COUNT)
     """Rewinds of a run, after which it stops."""
@@ -138,9 +138,9 @@ class Divergence:
 
 @dataclass
 class Plateau:
-    """Warns after each validation since the warm-up in which no loss is well below its unigram entropy.
+    """Warns after each validation past the warm-up in which no loss is well below its unigram entropy.
 
-    `status.json` has it of every such validation; a line is logged from step 100 on.
+    `status.json` has the warning after each such validation, the log only from step 100 on.
     Example: `tiryns ~callback.plateau`
     """
 
@@ -172,13 +172,13 @@ class Coordinates:
 
 @dataclass
 class Prediction:
-    """What is predicted of the run before it begins; `tiryns ladder --next` writes it."""
+    """A prediction of a metric of the run, made before it begins; `tiryns ladder --next` writes it."""
 
     _target_: str = "runner.callbacks.Prediction"
     figure: str = setting(MISSING, allowed=NAMED)
     """Name of the figure."""
     value: float = MISSING
-    """What it is predicted to be."""
+    """The predicted value."""
     low: float = MISSING
     """The lower end of the 95 % interval."""
     high: float = MISSING

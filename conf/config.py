@@ -167,13 +167,13 @@ class Config:
     the k-th one that remains, and the run has as many steps as without."""
     phases: list[Any] = setting([])
     """Parts of the run with settings of their own, one after the other. Each has a `name`, a length (`steps`, `tokens`
-    or a `share` of the run), and what it has otherwise than the run, by group (`conf/phases.py`):
+    or a `share` of the run), and the settings in which it differs from the run, by group (`conf/phases.py`):
     `{name: decay, share: 0.1, data: {max_length: 512}, optimizer: {lr: 3e-4}}`."""
     resume: str | None = setting(None, allowed=Named("a folder, or auto"), execution=True)
     """Folder of a run or a sweep to resume, or `auto`: the newest run of this config (with `-m` the newest
     sweep of these overrides), else a new one."""
     resume_changed_data: bool = setting(False, execution=True)
-    """Resumes a run although its data, sampler or batch size are not those of the checkpoint."""
+    """Resumes a run although its data, sampler or batch size differ from the checkpoint's."""
     outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
     """Folder of the run folders, relative to the working directory."""
     allowed_targets: list[str] = setting([], execution=True, runs_code=True)

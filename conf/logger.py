@@ -47,7 +47,7 @@ class Mlflow:
     """Address of a server or database, such as `http://host:5000` or `sqlite:///mlflow.db`; none takes that of
     `MLFLOW_TRACKING_URI`, else `mlflow/mlflow.db` in the run folder."""
     group: str | None = None
-    """Tag `group` of the run; none takes the sweep's name for a job of a sweep."""
+    """Tag `group` of the run; none: for a job of a sweep, the sweep's name."""
     tags: list[str] = setting([])
     """Tags of the run, each with the value `true`."""
 

@@ -57,7 +57,7 @@ class Finetuning(Pretraining):
     freeze: list[str] = setting([])
     """Name patterns of the parameters that are not trained: `*` matches anything, `re:...` is a regular expression."""
     freeze_layers: Any = setting(None, allowed=WHOLE_FROM_0)
-    """Keeps the embeddings and the first so many layers as they are, beside what `freeze` names; none trains them all."""
+    """Freezes the embeddings and this number of first layers, besides what `freeze` names; none: trains them all."""
     neftune_alpha: float = setting(0.0, allowed=AT_LEAST_0)
     """Adds to each embedding of a token, in training, uniform noise of up to neftune_alpha / sqrt(tokens of the sample *
     width) (NEFTune, arXiv 2310.05914)."""

@@ -1,4 +1,4 @@
-"""The phases of a run, the setting `phases`: what a phase has, its data beside that of the run, and its length."""
+"""The phases of a run, the setting `phases`: the settings of a phase, and its length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,7 +24,7 @@ CHANGED: dict[str, tuple[str, ...] | None] = {
 
 @dataclass
 class Phase:
-    """A part of a run, which is as the run's own settings say where it has none of its own."""
+    """A part of a run; settings that it leaves out are the run's."""
 
     name: str
     steps: int | None = None
@@ -38,7 +38,7 @@ class Phase:
     sampler: dict[str, Any] = field(default_factory=dict)
     """`global_batch_size`, and its warm-up over the phase."""
     objective: dict[str, Any] = field(default_factory=dict)
-    """Settings of the objective in training, such as `mlm_probability`; validation is as the run's own settings say."""
+    """Settings of the objective in training, such as `mlm_probability`; validation uses the run's settings."""
     model: dict[str, Any] = field(default_factory=dict)
     """`rope_theta`, and `local_rope_theta` for layers of local attention."""
     optimizer: dict[str, Any] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def phases_of(given: object) -> list[Phase]:
     phases = [_phase(number, entry) for number, entry in enumerate(given)]
     names = [phase.name for phase in phases]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"phases: two have the name {twice[0]!r}; give each a name of its own")
+        raise ValueError(f"phases: the name {twice[0]!r} occurs twice; give each phase its own name")
     shares = [phase.share for phase in phases if phase.share is not None]
     if shares and (len(shares) < len(phases) or abs(sum(shares) - 1) > 1e-9):
         lacking = [phase.name for phase in phases if phase.share is None]
@@ -112,10 +112,10 @@ def _phase(number: int, entry: object) -> Phase:
 
 
 def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int | None]:
-    """Returns the steps of each phase, none for a phase of so many tokens, given the settings of the trainer.
+    """Returns the steps of each phase, None for a phase with a length in tokens, given the settings of the trainer.
 
     Shares of `trainer.max_steps` end at the nearest whole step; those of `trainer.max_tokens` are tokens. Raises
-    ValueError for a run that has a length of its own besides, or none that shares could be parts of.
+    ValueError for a run that also has a length of its own, or, with shares, lacks one.
 
     Example:
         >>> stable, decay = Phase("stable", share=0.9), Phase("decay", share=0.1)

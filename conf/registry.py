@@ -50,7 +50,7 @@ class Option(ConfigNode):
         return config
 
     def __copy__(self) -> "Option":
-        """What Hydra takes for each config that it composes, and copies the node of: so the node is made once."""
+        """Copies the option for a config that Hydra composes, with the same node, so that the node is made only once."""
         copied = Option(self.group, self.name.removesuffix(".yaml"), self.source)
         copied.node = self.node
         return copied
@@ -110,7 +110,7 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
 
 
 def store(group: str | None, name: str, source: object) -> None:
-    """Puts an option, or a config of no group, into Hydra's store, unless the program has its own of this name there."""
+    """Puts an option, or a config of no group, into Hydra's store, unless the program has one of this name there."""
     option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
     if option.provider == getattr(place.get(option.name, option), "provider", None):
@@ -127,7 +127,7 @@ def _place_of(group: str | None) -> dict[str, Any]:
 
 @contextmanager
 def own_options() -> Iterator[None]:
-    """Puts our options in the place of those that the program stores under the same names for its own Hydra app."""
+    """Puts our options, for the block, in place of those of the same names that the program stores for its Hydra app."""
     ours = [(_place_of(group), name, option) for (group, name), option in _OWN.items()]
     theirs = [(place, name, place[name]) for place, name, option in ours if place[name] is not option]
     for place, name, option in ours:
@@ -140,7 +140,7 @@ def own_options() -> Iterator[None]:
 
 
 def take_place_of(provider: str) -> None:
-    """Puts our options in the place of those that a plugin of Hydra's has stored under the same names."""
+    """Puts our options in place of those that a plugin of Hydra has stored under the same names."""
     for (group, name), option in _OWN.items():
         place = _place_of(group)
         if getattr(place.get(name), "provider", None) == provider:
@@ -175,7 +175,7 @@ GONE = ("module.replay_every",)
 
 
 def execution_names(group: str, node: object) -> set[str]:
-    """Returns the fields of a group's node that change how a run is executed; for the user's own, those of any option."""
+    """Returns the fields of a group's node that only affect execution; for a user's own part, those of any option."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
     rules = (rule for option in options for rule in rules_of(option).items())

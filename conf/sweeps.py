@@ -30,7 +30,7 @@ class Optuna:
     n_jobs: int = 1
     """Trials that the launcher starts at once, in parallel if it can."""
     direction: Any = None
-    """Whether a small (`min`) or large (`max`) value of `checkpoint.monitor` is better; none follows from its name."""
+    """Whether a small (`min`) or large (`max`) value of `checkpoint.monitor` is better; none: derived from its name."""
     sampler: str = "tpe"
     """`tpe` learns from earlier trials, `random` does not."""
     seed: int = 0
@@ -40,7 +40,7 @@ class Optuna:
     pruner: str = "median"
     """Stops a trial with a validation worse than the `median` of others, or by `asha`; `none` stops none."""
     storage: Any = None
-    """Journal file of the study; none puts it in the sweep's folder."""
+    """Journal file of the study; none: a file in the sweep's folder."""
     params: Any = None
     """Values to search over beside those on the command line."""
 
@@ -55,7 +55,7 @@ class Suite:
     models: Any = None
     """Runs, folders of models, names on the hub, or options of the group model (`model=A,B`); none takes the default."""
     tasks: Any = None
-    """Names of the tasks to run; none takes all."""
+    """Names of the tasks to run; none: all."""
     data: Any = setting(None, allowed=NAMED)
     """Folder of the data, for suites with sources that are files."""
     source: Any = None
@@ -70,7 +70,7 @@ class Slurm:
 
     _target_: str = "hydra_plugins.tiryns.SlurmLauncher"
     partition: str | None = None
-    """Partition to submit to; none takes the cluster's default."""
+    """Partition to submit to; none: the cluster's default."""
     account: str | None = None
     """Account that is charged."""
     qos: str | None = None
@@ -78,15 +78,15 @@ class Slurm:
     constraint: str | None = None
     """Features that the nodes must have, such as `h100`."""
     nodes: int | None = None
-    """Nodes of each job; none takes the run's `trainer.num_nodes`, of a range the largest."""
+    """Nodes of each job; none: the run's `trainer.num_nodes`, or the largest of a range."""
     tasks_per_node: int | None = None
     """Tasks on each node; none takes one, an agent. `trainer.devices` makes each rank a task, which nobody replaces."""
     gpus_per_node: int | None = None
-    """GPUs on each node; none takes one per rank with `trainer.accelerator=gpu`, else no GPU."""
+    """GPUs on each node; none: one per rank with `trainer.accelerator=gpu`, else no GPU."""
     cpus_per_task: int = 4
     """Cores for each rank and its loader workers."""
     mem_gb: float | None = None
-    """Memory on each node, in GB; none takes the partition's default."""
+    """Memory on each node, in GB; none: the partition's default."""
     timeout_min: int = 1440
     """Time limit of the job, in minutes."""
     signal: str = "USR2"
@@ -127,7 +127,7 @@ class Ray:
     gpus: float | None = setting(None, allowed=AT_LEAST_0)
     """GPUs that are reserved for each run; none takes one per device with `trainer.accelerator=gpu`, else no GPU."""
     mem_gb: float | None = setting(None, allowed=AT_LEAST_0)
-    """Memory that is reserved for each run, in GB; none reserves none."""
+    """Memory that is reserved for each run, in GB; none: no reservation."""
     resources: dict[str, float] = setting({})
     """Further resources of each run, by the names that the cluster gives them, such as `{h100: 1}`."""
     max_retries: int = setting(3, allowed=Bounds(-1, whole=True))

@@ -21,9 +21,9 @@ class Trainer:
     max_tokens: Any = setting(None, allowed=POSITIVE)
     """Budget where `max_steps` is -1: as many steps as train on at most so many tokens, padding not counted."""
     max_flops: Any = setting(None, allowed=POSITIVE)
-    """Budget where `max_steps` is -1: as many steps as take at most so many floating point operations of the model."""
+    """Budget if `max_steps` is -1: as many steps as take at most this number of the model's floating point operations."""
     max_seconds: Any = setting(None, allowed=POSITIVE)
-    """Ends training after so many seconds, whatever its length, which the schedule follows. Validation and checkpoints
+    """Ends training after this many seconds; the schedule still follows the run's length. Validation and checkpoints
     count, the start and the end do not."""
     accelerator: str = setting("auto", allowed=Choice(("auto", "cpu", "gpu", "cuda", "mps")), execution=True)
     """`cpu`, `gpu`, `mps`, or `auto`: the best that is there."""
@@ -33,7 +33,7 @@ class Trainer:
     """Nodes of the job: a number, a range such as `1:4`, or `auto` for as many as there are. With a range nodes may join
     and leave while the run goes on."""
     max_restarts: Any = setting(None, allowed=WHOLE_FROM_0, execution=True)
-    """Times that ranks are replaced after one crashed, was killed or hangs; none means 3 where there are several, and a
+    """Times that ranks are replaced after one crashed, was killed or hangs; none: 3 with several ranks. A
     number gives a single rank a process of its own."""
     timeout: float = setting(600.0, allowed=POSITIVE, execution=True)
     """Seconds without progress after which a rank counts as hanging."""
@@ -66,7 +66,7 @@ class Trainer:
     validate_every: int = setting(250, allowed=WHOLE_FROM_0)
     """Steps between two validations; there is always one at the end. 0 turns validation off."""
     validation_batches: Any = setting(None, allowed=AT_LEAST_0)
-    """Batches of each validation set to use; none takes all."""
+    """Batches of each validation set to use; none: all."""
     log_every: int = setting(10, allowed=COUNT, execution=True)
     """Steps between two rows in the logs."""
     deterministic: bool = False
@@ -85,7 +85,7 @@ class CpuTrainer(Trainer):
 
 @dataclass
 class GpuTrainer(Trainer):
-    """On one GPU: bf16 where it has it, TF32 beside it, a compiled model where the run is long enough, micro-batches as
+    """On one GPU: bf16 if it has it, TF32 for the rest, a compiled model if the run is long enough, micro-batches as
     large as fit, and four loader processes; batches are copied to it from pinned memory while it computes."""
 
     accelerator: str = "gpu"

@@ -14,7 +14,7 @@ from omegaconf import MISSING
 
 
 class Choice(NamedTuple):
-    """One of a few words; with `switch` also true and false, with a `prefix` also whatever begins with it."""
+    """One of a few words; with `switch` also true and false, with a `prefix` also any word that begins with it."""
 
     words: tuple[str, ...]
     switch: bool = False
@@ -132,7 +132,7 @@ def setting(
 
 @cache
 def rules_of(node: type) -> dict[str, dict[str, Any]]:
-    """Returns the rules of each field of a dataclass; a field that is declared again keeps those of its base class."""
+    """Returns the rules of each field of a dataclass; a redeclared field keeps the rules of its base class."""
     rules: dict[str, dict[str, Any]] = {}
     for cls in filter(is_dataclass, reversed(node.__mro__)):
         own = get_annotations(cls)
@@ -152,7 +152,7 @@ _CHECKS: dict[type, list[tuple[Settings, Check]]] = {}
 
 
 def check_of(option: type, *names: str) -> Callable[[Check], Check]:
-    """Has a check run for each config with an option, or one derived from it; with `names` where one of these is set.
+    """Registers a check for each config with an option or one derived from it; with `names`, only if one of them is set.
 
     A field is set where it differs from its default in `option`.
 
@@ -189,7 +189,7 @@ def checks_of(option: type, settings: Settings) -> Iterator[Check]:
 
 
 def suggest(wrong: str, known: Iterable[str]) -> str:
-    """`. Did you mean 'x'?` for the closest known name, or nothing."""
+    """Returns `. Did you mean 'x'?` for the closest known name, or nothing."""
     return "".join(f". Did you mean {match!r}?" for match in close_matches(wrong, known))
 
 
@@ -200,7 +200,7 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 
 def check_names(place: str, names: Iterable[object], known: Collection[str], told: str) -> None:
-    """Raises ValueError for the first unknown name: its place, what it is `told`, the known names, and the closest.
+    """Raises ValueError for the first unknown name, with its place, the text `told`, the known names, and the closest.
 
     Example:
         >>> check_names("phases[0]", {"nmae": "x"}, ["name", "steps"], ": a phase has")
@@ -213,7 +213,7 @@ def check_names(place: str, names: Iterable[object], known: Collection[str], tol
 
 
 def count_of(number: int, what: str) -> str:
-    """A number with its noun, which takes an s but for 1.
+    """Returns a number with its noun, in the plural unless it is 1.
 
     Example:
         >>> count_of(1, "text"), count_of(1200, "text")
@@ -223,7 +223,7 @@ def count_of(number: int, what: str) -> str:
 
 
 def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
-    """Returns the closest known name, if one is similar; first one of the same letters in another order."""
+    """Returns the closest known name, if one is similar; a name with the same letters in another order comes first."""
     known = list(known)
     turned = [name for name in known if sorted(name) == sorted(wrong)]
     return turned[:1] or difflib.get_close_matches(wrong, known, n=1, cutoff=0.55)

@@ -20,9 +20,9 @@ CONVERSIONS = ("none", "partial", "object", "all")
 
 
 def build(node: object, **given: object) -> Any:
-    """Makes the object of a config node; of `given`, known only at run time, its target gets its parameters.
+    """Makes the object of a config node; its target gets those of the run-time values `given` that are its parameters.
 
-    Raises ValueError for no target, one that is not allowed, a value out of bounds, or settings that it does not take.
+    Raises ValueError for a missing or forbidden target, a value out of bounds, or settings that the target lacks.
     """
     return bind(node)(**given)
 

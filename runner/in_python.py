@@ -61,8 +61,8 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
     KeyboardInterrupt.
 
     Args:
-        config: Overrides, or a config of `compose` or of a run, also a changed one, and overrides that change it. The
-            run folder notes the overrides that compose it.
+        config: Overrides, or a config of `compose` or of a run (which may be changed) and overrides that change it. The
+            run folder records the overrides that compose it.
         config_dir: A folder with options and recipes of your own.
 
     Raises:
@@ -119,7 +119,7 @@ def assemble(config: DictConfig) -> assembly.Parts:
 
 
 def runs(folder: Folder = "outputs") -> list[OpenedRun]:
-    """Every run below a folder, jobs of sweeps included, the newest first; raises ValueError for a missing folder.
+    """Returns every run below a folder, jobs of sweeps included, newest first; raises ValueError for a missing folder.
 
     Example:
         >>> [run.name for run in runs() if run.state == "done"]  # doctest: +SKIP
@@ -136,7 +136,7 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
-    """Returns the overrides of the run that `resume` names, then those given; and the folder of their configs."""
+    """Returns the overrides of the run that `resume` names followed by `words`, and the folder of their configs."""
     _check_words(words)
     if not words:
         return [], config_dir
@@ -154,7 +154,7 @@ def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str
 def _composing(
     config_dir: Folder | None, words: Sequence[str] = ()
 ) -> Iterator[tuple[list[str], Folder | None]]:
-    """Within it Hydra reads our configs; gives the words with those of the run they resume, and its configs' folder."""
+    """Lets Hydra read our configs in the block; yields the words, after a resumed run's, and the folder of configs."""
     if line := unread_variables(os.environ):
         warnings.warn(line, stacklevel=5)
     if config_dir is not None and not Path(config_dir).is_dir():

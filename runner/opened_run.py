@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenedRun(Run):
-    """The run in a folder with what its model does; `tiryns.Run`.
+    """The run in a folder with its model and predictions; `tiryns.Run`.
 
     Example:
         >>> run = open_run("outputs/2026-11-03/12-30-11-ab12")  # doctest: +SKIP
@@ -69,11 +69,11 @@ class OpenedRun(Run):
                 causal one continues it.
             images: For vision-language models: the folder of the images.
             max_new_tokens: For vision-language and causal models: the longest answer or continuation, in tokens.
-            tokens: For labelled tasks: tokens of a micro-batch; none takes those of the run.
+            tokens: For labelled tasks: tokens of a micro-batch; by default the run's setting.
             steps: For language models: sampling steps from all masked to none.
-            temperature: For language models: of the sampling; 0 takes the most likely token.
+            temperature: For language models: temperature of the sampling; 0 takes the most likely token.
             order: For language models: `random`, or `confidence`, which fills in the most likely tokens first.
-            seed: For language models: of the sampling.
+            seed: For language models: seed of the sampling.
 
         Returns:
             For each row its text and `predicted`: a label, a label per word, an answer, or the text filled in; tasks

@@ -1,4 +1,4 @@
-"""What a run asks of its parts beside Lightning's own methods, each with its default.
+"""What a run reads and calls on its parts besides Lightning's own methods, with defaults.
 
 Parts of this project inherit these classes; a class of the user's own gets the defaults when it is built.
 """
@@ -18,7 +18,7 @@ Resolved = dict[str, Any]
 
 
 class RunData:
-    """A LightningDataModule as a run asks it."""
+    """What a run reads and calls on a LightningDataModule."""
 
     serves_global_batches = False
     """Whether `connect` cuts it into global batches, as that of `runner.data.module.GlobalBatchDataModule` does."""
@@ -42,7 +42,7 @@ class RunData:
     """Special tokens that the tokenizer must have; set before data is prepared."""
     tokenizer: Any = None
     preprocessor: Any = None
-    """What is exported with the model, where that is more than the tokenizer."""
+    """The processor exported with the model, if it is more than the tokenizer."""
     train: Any = None
     """The training samples; a set of samples has `len`, `gather` and `lengths`."""
     train_set: Any = None
@@ -50,12 +50,12 @@ class RunData:
     validation: Mapping[str, Any] = NOTHING
     test: Mapping[str, Any] = NOTHING
     validation_names: Sequence[str] | None = None
-    """The validation sets in the order of their loaders; None where that is not known."""
+    """The validation sets in the order of their loaders; None if unknown."""
     task_name: Any = None
     """The name of the task of labelled data."""
 
     def train_batches(self, rank: int, num_ranks: int) -> Any:
-        """Returns the shares of a rank by step; only of data that tells its batches."""
+        """Returns the shares of a rank by step; for data with `tells_batches`."""
         raise NotImplementedError
 
     @property
@@ -69,30 +69,30 @@ class RunData:
         return None
 
     def take_over(self, began: Resolved) -> None:
-        """Takes what was decided when a continued run began, before anything is read."""
+        """Restores what a resumed run decided at its start; called before any data is read."""
 
     def decided(self) -> Mapping[str, Any]:
-        """What reading has decided, to be recorded for a run that goes on."""
+        """Returns what reading has decided, which a resumed run restores."""
         return NOTHING
 
     def baselines(self) -> Mapping[str, float]:
-        """Metrics of the data to compare results with."""
+        """Returns metrics of the data to compare results with."""
         return NOTHING
 
     def token_baselines(self) -> Mapping[str, float]:
-        """Entropies of its tokens, to compare a loss in nats per token with."""
+        """Returns entropies of the tokens, to compare with a loss in nats per token."""
         return NOTHING
 
     def known_task(self) -> Mapping[str, Any]:
-        """Settings of the task that predictions on other data need."""
+        """Returns the settings of the task that predictions on other data need."""
         return NOTHING
 
     def lineage(self) -> Mapping[str, Any]:
-        """Fingerprints of samples and order, for the manifest."""
+        """Returns fingerprints of samples and order, for the manifest."""
         return NOTHING
 
     def length_of(self, phase: Any) -> int | None:
-        """Returns the length of samples in a phase, where it is known."""
+        """Returns the length of samples in a phase; None if unknown."""
         return None
 
     def describe(self) -> Mapping[str, str]:
@@ -101,14 +101,14 @@ class RunData:
 
 
 class RunObjective:
-    """An objective as a run asks it, beside what `runner.objectives.Collator` does for every one."""
+    """What a run reads and calls on an objective, besides the methods of `runner.objectives.Collator`."""
 
     built_with: ClassVar[tuple[str, ...]] = ()
     """Settings that the model is built with, which cannot change during a run."""
 
     @property
     def needs_validation(self) -> str | None:
-        """The setting that is chosen on a validation set, if there is one."""
+        """The setting whose value is chosen on a validation set; None if there is no such setting."""
         return None
 
     def rate_at(self, progress: float) -> float | None:
@@ -117,7 +117,7 @@ class RunObjective:
 
 
 class RunModule:
-    """A LightningModule as a run asks it.
+    """What a run reads and calls on a LightningModule.
 
     `model` is no attribute here: a default of the class would hide a submodule of that name.
     """
@@ -137,25 +137,25 @@ class RunModule:
     """Metrics of the data to compare results with."""
 
     def figure_names(self, sequences: object) -> Sequence[str]:
-        """Returns the metrics of a validation set, the one that chooses the best checkpoint first; none if not known."""
+        """Returns the metrics of a validation set, first the one that chooses the best checkpoint; empty if unknown."""
         return ()
 
     def after_training(self, folder: Any) -> None:
         """Measures and writes what belongs to the end of a run; collective."""
 
     def gathered_weights(self) -> dict[str, Any] | None:
-        """Returns the weights to export, where each rank has a shard of them; collective."""
+        """Returns the weights to export if each rank has a shard of them, else None; collective."""
         return None
 
     def evaluation_weights(self) -> AbstractContextManager[None]:
-        """A context in which the weights are those to evaluate and export."""
+        """Returns a context in which the model has the weights to evaluate and export."""
         return nullcontext()
 
     def end_evaluation(self) -> None:
         """Switches back to the weights that are trained; may be repeated."""
 
     def results(self) -> Mapping[str, float]:
-        """Returns the results of a run; none for those that Lightning has logged last."""
+        """Returns the results of a run; if empty, they are the metrics that Lightning logged last."""
         return NOTHING
 
     def describe(self) -> Mapping[str, str]:
@@ -165,14 +165,14 @@ class RunModule:
 
 
 class RunCallback:
-    """A callback of Lightning as a run and other callbacks ask it."""
+    """What a run and other callbacks read and call on a callback of Lightning."""
 
     rewinds = False
     """Whether it takes a run back whose loss has diverged."""
 
     @property
     def other_losses(self) -> Collection[int]:
-        """Steps from which on the loss is another one."""
+        """Steps at which a phase with another loss begins."""
         return ()
 
     @property
@@ -186,7 +186,7 @@ class RunCallback:
 
 
 class RunLogger:
-    """A logger of Lightning as a run asks it."""
+    """What a run calls on a logger of Lightning."""
 
     def resume(self, step: int) -> None:
         """Drops the rows after a step, which the resumed run writes again."""
@@ -196,11 +196,11 @@ class RunLogger:
 
 
 BY_GROUP: Mapping[str, type] = {"data": RunData, "module": RunModule, "logger": RunLogger}
-"""What the components of a group are asked for; of callbacks those alone are asked that are `RunCallback`s."""
+"""What a run reads and calls on the parts of a group; on callbacks only if they are `RunCallback`s."""
 
 
 def with_defaults(target: object, group: str | None) -> Any:
-    """A class of a group with the defaults of what it lacks; itself where it lacks nothing, or is no class.
+    """Returns a class of a group with defaults for what it lacks; the target itself if complete or not a class.
 
     Example:
         >>> class Mine:

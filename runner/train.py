@@ -144,9 +144,9 @@ def probe(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def train(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Builds, trains, exports and reports, on every rank; again where the run was taken back to a checkpoint.
+    """Builds, trains, exports and reports, on every rank; after a rewind once more, from the checkpoint.
 
-    Returns the figures, `objective` among them. Ranks of an agent raise Rewound instead, and it starts them again.
+    Returns the figures, `objective` among them. Under an agent ranks raise Rewound instead, and the agent restarts them.
     """
     keep_freed_memory()
     while True:
@@ -160,7 +160,7 @@ def train(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Builds, trains, exports and reports; raises Rewound where the run was taken back to a checkpoint instead."""
+    """Builds, trains, exports and reports; raises Rewound after a rewind to a checkpoint."""
     with many_imports():
         from tiryns.runner.callbacks import Heartbeat, PhaseChanges, Preemption, taken_back
         from tiryns.runner.callbacks.stopping import KILLED_LOADER
@@ -224,7 +224,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
-    """Measures the last weights: by validation, by what the module does at its end, and by a suite; collective."""
+    """Measures the last weights: by validation, by the module's `after_training`, and by a suite; collective."""
     from tiryns.runner.callbacks import evaluate_at_end
     from tiryns.runner.loop.trainer import final_validation
 
@@ -245,8 +245,8 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
         return list(callbacks.values())
     plain = f"{type(module).__name__} is trained by Lightning's own loop"
     if rewinding:
-        what = "callback.divergence.action=rewind takes back what steps by global batches"
-        raise ValueError(f"{what}, and {plain}: leave it at stop")
+        what = "callback.divergence.action=rewind needs training by global batches"
+        raise ValueError(f"{what}, and {plain}: set it to stop")
     if any(isinstance(callback, SuiteEvaluation) for callback in callbacks.values()):
         instead = "leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
         raise ValueError(f"callback=suite evaluates weights between global batches, and {plain}: {instead}")

@@ -93,9 +93,9 @@ class LeavingOut:
     """Training samples that a run leaves out."""
 
     without: Any = None
-    """Training samples to leave out, all else as it was: numbers (`index` of `tiryns order`), a file of them or one that
-    `tiryns order RUN --find TEXT --json` writes, a text or file of documents that they hold, or `source:NAME` of a
-    mixture. They weigh nothing."""
+    """Training samples to leave out, all else unchanged: numbers (`index` of `tiryns order`), a file of them or one that
+    `tiryns order RUN --find TEXT --json` writes, a text or a file of documents in the samples, or `source:NAME` of a
+    mixture. These samples get weight 0."""
     substitute: bool = False
     """Whether the next sample of the same source takes the place of each one in `without`."""
 

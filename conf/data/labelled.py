@@ -43,8 +43,8 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     fold: Any = setting(None, allowed=COUNT)
     """The part, 1 to `folds`, that is not trained on: it becomes the test set `fold`."""
     group_column: Any = None
-    """Column of what a row belongs to (a patient, a document): rows that share it are held out together, and are in one
-    fold; none takes the text, of questions the context."""
+    """Column of the group of a row (a patient, a document): rows of one group are held out together, and are in one
+    fold; none: the text, or the context of questions."""
     text_column: str = "text"
     """Column of the text (words, questions)."""
     pair_column: Any = None
@@ -54,22 +54,22 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     label_column: str = "label"
     """Column of the label (labels of words, answers)."""
     label_columns: Any = None
-    """One-hot labels: columns of 0 and 1, each a label, in the place of `label_column`, such as `[order,refund]`."""
+    """One-hot labels: columns of 0 and 1, one per label, instead of `label_column`, such as `[order,refund]`."""
     tag_columns: Any = None
     """Columns of the labels of joint tagging, `[upos,ner]`, or columns by the names of the heads: `{pos: upos, ner: 9}`.
     In CoNLL files they are numbers; in CoNLL-U also names, or features such as `feats.Number`."""
     choices_column: str = "choices"
     """Column of the choices that a text has: a list, its JSON, or text with `label_separator`."""
     choice_columns: Any = None
-    """Columns of one choice each, in the place of `choices_column`, such as `[ending0,ending1]`."""
+    """Columns of one choice each, instead of `choices_column`, such as `[ending0,ending1]`."""
     on_bad_row: str = setting("error", allowed=Choice(("error", "skip")))
     """Rows that cannot be used (fields, encoding, label or text missing, unknown label): `error`, or `skip` and count."""
     id_column: Any = None
-    """Column of the id in the predictions; none takes a column `id`, else the number of the example."""
+    """Column of the id in the predictions; none: a column `id`, else the number of the example."""
     word_field: Any = 0
     """Column of the words in CoNLL files, counted from 0; in CoNLL-U a number or a name such as `lemma`."""
     tag_field: Any = None
-    """Column of the labels in such files; none takes the last one of CoNLL, `upos` of CoNLL-U."""
+    """Column of the labels in such files; none: the last column in CoNLL, `upos` in CoNLL-U."""
     labels: Any = None
     """The labels in the order of their numbers; none takes the class names of a file, or the
     labels that occur in training, sorted."""
@@ -146,9 +146,9 @@ class MultipleChoiceData(FinetuningData):
 
     task: str = "multiple_choice"
     context_column: Any = None
-    """Column of a text that stands before text and choice, such as the article that a question is about; none without."""
+    """Column of a text that precedes text and choice, such as the article that a question is about; none: no text."""
     label_column: str = "label"
-    """Column of the choice that is right: its number, its name or letter, or its text."""
+    """Column of the right choice: its number, its name or letter, or its text."""
 
 
 def is_demonstration(source: object) -> bool:
@@ -199,7 +199,7 @@ def data_of(task: str | None) -> str:
 
 @check_of(FinetuningData, "validation", "test")
 def check_demonstration(data: Settings, config: Settings) -> None:
-    """Raises ValueError where sets of a demonstration are left beside training data of the user's own."""
+    """Raises ValueError for demonstration sets together with training data of the user."""
     shown = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
     if shown and not is_demonstration(data.get("train")) and config["mode"] != "probe":
         raise ValueError(

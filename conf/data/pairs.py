@@ -22,7 +22,7 @@ class PairsData(FinetuningData):
     """A file, folder, also of BEIR, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`.
     Or several sets by name, `{nli: a.csv, questions: b.csv}`: each global batch is of one of them."""
     weights: Any = None
-    """Shares of the global batches by name of the set, such as `{nli: 2, questions: 1}`; none goes by their rows."""
+    """Shares of the global batches by name of the set, such as `{nli: 2, questions: 1}`; none: by their rows."""
     text_column: str = "query"
     """Column of the query."""
     pair_column: Any = "passage"
@@ -30,18 +30,18 @@ class PairsData(FinetuningData):
     negative_columns: Any = None
     """Columns of hard negatives, each with a text, a list of texts or its JSON: `negative`, `[negative_1,negative_2]`."""
     label_column: Any = None
-    """Column of the score of a pair, for `objective.loss=cosent` and `cosine`; none reads none."""
+    """Column of the score of a pair, for `objective.loss=cosent` and `cosine`; none: no scores."""
     match_column: Any = None
-    """Column of an id: passages of rows with the same id are no negatives of each other."""
+    """Column of an id: passages of rows with the same id are not negatives of each other."""
     query_prompt: str | None = None
-    """Text that is put before each query; none is that of the folder of sentence-transformers that the model begins with,
-    if there is one."""
+    """Text that is put before each query; none: the query prompt of the folder of sentence-transformers that the model
+    begins with, if any."""
     passage_prompt: str | None = None
     """Text that is put before each passage and negative, likewise."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
     """Longest passage in tokens; longer ones are cut off."""
     max_query_length: Any = setting(None, allowed=Bounds(8, whole=True))
-    """Longest query in tokens; none takes `max_length`."""
+    """Longest query in tokens; none: `max_length`."""
     micro_batch_tokens: Any = 4096
 
 
@@ -54,7 +54,7 @@ register("data", pairs=PairsData, stdlib_pairs=StdlibPairs)
 
 
 def task_of(data: Settings, objective: Settings) -> Any:
-    """Returns the task of data: of pairs the one of an objective for pairs, else `data.task`."""
+    """Returns the task of data: for pairs the task of the pair objective, else `data.task`."""
     kind, learnt = option_of("data", data), option_of("objective", objective)
     for_pairs = learnt in TASKS and issubclass(OPTIONS["objective"][learnt], PairLoss)
     of_pairs = kind is not None and issubclass(OPTIONS["data"][kind], PairsData)
@@ -149,7 +149,7 @@ class MinimalPairs(Tables, Batching):
     bad_column: str = "sentence_bad"
     """Column of the wrong sentence."""
     phenomenon_column: str = "UID"
-    """Column of what a pair is about; without it each file is a phenomenon. The accuracy is the mean over phenomena."""
+    """Column of the phenomenon of a pair; without it each file is one. The accuracy is the mean over phenomena."""
     micro_batch_tokens: Any = 8192
     num_workers: int = 0
 

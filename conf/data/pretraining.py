@@ -37,7 +37,7 @@ class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
     text_column: str = "text"
     """Column of the text in csv, json, parquet, arrow and hub data."""
     split: str = "train"
-    """Split of hub data, or of a saved data set with several splits, where the name says none."""
+    """Split of hub data, or of a saved data set with several splits, if the name gives none."""
     text_unit: str = setting("paragraph", allowed=Choice(("paragraph", "line", "file")))
     """One document of txt and md files: a `paragraph` (between blank lines), a `line` or a `file`."""
     tokenizer: str | None = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
@@ -57,7 +57,7 @@ class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
     streaming: bool = False
     """Tokenises documents during training, not into the cache first; needs `tokenizer` and `max_steps`."""
     shuffle_buffer_size: int = setting(10_000, allowed=WHOLE_FROM_0)
-    """Documents of a stream from which the next is drawn; `sampler=sequential` draws none."""
+    """Documents in the buffer that shuffles a stream; `sampler=sequential` does not shuffle."""
 
 
 @dataclass
@@ -105,7 +105,7 @@ MIXTURE = "mixture"
 
 @dataclass
 class MixedSource:
-    """A source of a mixture; a setting that it leaves out is that of `data`."""
+    """A source of a mixture; a setting that it leaves out is taken from `data`."""
 
     source: Any = setting(MISSING, allowed=NAMED)
     """As `data.source`."""
@@ -113,7 +113,7 @@ class MixedSource:
     """Its share, as a part of the sum of all weights: .7 of 1, or 26 of 76 billion tokens. A source without one is drawn
     in the phases alone that name it."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
-    """Most passes over it in the whole run; none takes `data.mixture_max_epochs`."""
+    """Most passes over it in the whole run; none: `data.mixture_max_epochs`."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation documents in place of held-out ones; the set has the name of the source."""
     validation_documents: Any = setting(None, allowed=AT_LEAST_0)
@@ -142,7 +142,7 @@ class Mixture(PretrainingData):
     mixture_by: str = setting("tokens", allowed=Choice(("tokens", "samples")))
     """Unit of the weights and of the sizes that `mixture_tau` reads: `tokens`, or `samples` (sequences)."""
     mixture_tau: Any = setting(None, allowed=AT_LEAST_0)
-    """Takes shares from sizes in place of weights: size to the power of this; 1 is as they are, 0 equal shares."""
+    """Takes shares from sizes instead of weights: size to this power; 1: proportional to size, 0: equal shares."""
     mixture_max_epochs: Any = setting(None, allowed=POSITIVE)
     """Most passes over any source in the whole run; a run that would make more is refused before its first step."""
 
@@ -161,7 +161,7 @@ def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
 
 
 def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: Container[str] = ()) -> None:
-    """Raises ValueError unless all sources have a weight or none has, with `tau`; those that phases name need none."""
+    """Raises ValueError unless all sources have a weight, or none with `tau`; sources `named` by phases need none."""
     weighted = [name for name, one in sources.items() if one.weight is not None]
     if tau is not None and weighted:
         raise ValueError(

@@ -28,7 +28,7 @@ class ImageText(LeavingOut, Tables, ImagesAndText, Batching):
     test: Any = setting(None, allowed=NAMED)
     """Rows to test the best weights on, like `validation`."""
     images: Any = setting(None, allowed=NAMED)
-    """Folder of the images, which no path leaves; none takes that of the file which names them."""
+    """Folder of the images, which no path may leave; none: the folder of the file that names them."""
     max_length: int = setting(512, allowed=Bounds(8, whole=True))
     max_undecodable: int = setting(0, allowed=WHOLE_FROM_0)
     """Most samples with broken images, which are named and have no weight in the loss."""
@@ -66,13 +66,13 @@ class Energon(ImagesAndText):
     allow_dataset_code: bool = setting(False, runs_code=True)
     """Allows a data set to run its own code: `.nv-meta/sample_loader.py`, or targets in its `dataset.yaml`."""
     shuffle_buffer_size: Any = 100
-    """Samples of a loader process from which the next is drawn, after the shards are shuffled; none draws none."""
+    """Samples in a loader process's shuffle buffer, after the shards are shuffled; none: no buffer."""
     max_samples_per_sequence: Any = None
     """Most consecutive samples from one shard; none sets no bound."""
     packing_buffer_size: Any = None
     """Samples that are packed, best-fit, into rows of up to `row_length` tokens; none packs no rows."""
     row_length: Any = None
-    """Most tokens of a packed row; none takes `max_length`."""
+    """Most tokens of a packed row; none: `max_length`."""
     train_options: dict[str, Any] = setting({})
     """Further arguments of energon's `get_train_dataset`: `{shuffle_over_epochs_multiplier: 2}`."""
     global_batch_size: Any = "${sampler.global_batch_size}"
@@ -82,7 +82,7 @@ class Energon(ImagesAndText):
     num_workers: int = setting(1, allowed=WHOLE_FROM_0, execution=True)
     """Loader processes per rank; 0 loads in the training process."""
     num_val_workers: Any = setting(None, execution=True)
-    """Loader processes per rank for validation; none takes `num_workers`."""
+    """Loader processes per rank for validation; none: `num_workers`."""
     layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
     """`packed`: samples end to end in one row; `padded`: one row per sample; `auto`: packed if the architecture can."""
 

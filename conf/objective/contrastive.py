@@ -62,7 +62,7 @@ class PairLoss:
     symmetric: bool = False
     """Averages the loss of `infonce` with that of finding the query of each passage."""
     false_negative_margin: Any = None
-    """Leaves out negatives whose score is above that of a query's own passage by more than this; none leaves out none.
+    """Leaves out negatives whose score exceeds the score of the query's own passage by more than this; none: keeps all.
     Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
     max_score: float = setting(1.0, allowed=POSITIVE)
     """Scores of rows are divided by it: 5 for STS."""
@@ -97,14 +97,14 @@ class Contrastive(PairLoss):
     """Sizes such as `[256,64]` that a vector is cut to, each with a loss of its own (Matryoshka, arXiv 2205.13147); the
     whole vector counts if its size is among them. None takes the whole one alone."""
     dimension_weights: Any = None
-    """Weights of their losses, which are added up; none gives each 1."""
+    """Weights of their losses, which are summed; none: 1 each."""
     teacher: Any = setting(None, allowed=NAMED)
     """A trained model with the same tokenizer, whose vectors of the same texts are learnt as well, by hub name, folder or
     run folder; none learns from pairs alone."""
     teacher_weight: float = setting(0.5, allowed=AT_LEAST_0)
     """Weight of the cosine distance to the teacher's vectors, the mean over the texts of each row."""
     label_weight: float = setting(0.5, allowed=AT_LEAST_0)
-    """Weight of the loss of pairs beside the teacher's; in validation it counts alone, with 1."""
+    """Weight of the loss of pairs beside the teacher's; validation measures only the loss of pairs, with weight 1."""
 
 
 @dataclass

@@ -42,7 +42,7 @@ class LabelLoss:
     class_weights: Any = None
     """Weight of each label in the loss: `balanced`, which makes labels count the same in the training data, numbers by
     label (`{spam: 4, other: 1}`) or a list in their order. The loss is divided by the weights of the global batch's
-    targets. Where several labels hold at once, the factor of the loss where the label holds."""
+    targets. With several labels at once a weight multiplies the loss of its label where the label holds."""
     label_smoothing: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
     """Share of each target that is spread evenly over all labels (arXiv 1512.00567)."""
     focal_gamma: float = setting(0.0, allowed=AT_LEAST_0)
@@ -66,7 +66,7 @@ class SequenceClassification(LabelLoss, Taught):
     """Probabilities above which labels are predicted, where several may hold at once: `global` (one) or `per_label`,
     chosen on the first validation set by the highest F1; a number, or numbers by label or in a list. None is 0.5."""
     cache_teacher: bool = False
-    """Asks the teacher once about each training sample, in the precision of its weights, and keeps what it says on disk,
+    """Runs the teacher once on each training sample, in the precision of its weights, and caches its outputs on disk,
     in the folder that the environment variable TIRYNS_CACHE names, else ~/.cache/tiryns."""
 
 
@@ -99,7 +99,7 @@ class QuestionAnswering:
 
 @dataclass
 class MultipleChoice:
-    """The choice that goes with a text, by a softmax over the scores of its choices (SWAG, arXiv 1808.05326)."""
+    """Finds the right choice for a text, by a softmax over the scores of its choices (SWAG, arXiv 1808.05326)."""
 
     _target_: str = "runner.objectives.MultipleChoiceCollator"
 

@@ -35,7 +35,7 @@ def check_shares(mask_share: float, random_share: float) -> None:
 
 @dataclass
 class MaskedTargets:
-    """Which tokens are targets, and what stands in their places."""
+    """Which tokens are targets, and the tokens that replace them."""
 
     mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
     """Share of the ordinary tokens that are targets."""
@@ -54,7 +54,7 @@ class MaskedTargets:
     fixed_count: bool = False
     """Makes the rounded share of each sample's tokens targets; otherwise each unit is drawn by itself."""
     favour: str | None = setting(None, allowed=Choice(("rare", "unseen")))
-    """Targets drawn more often: `rare` tokens, or those `unseen` as targets in the epochs before; none favours none."""
+    """Targets drawn more often: `rare` tokens, or tokens `unseen` as targets in the epochs before; none: all alike."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
 
     _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
     top_k: int | None = setting(None, allowed=COUNT)
-    """How many of the teacher's likeliest tokens its distribution is over; none takes all."""
+    """How many of its likeliest tokens the teacher's distribution covers; none: all."""
     hidden_weight: float = setting(0.0, allowed=AT_LEAST_0)
     """Weight of the cosine distance of the teacher's and the student's hidden states at the targets."""
     hidden_layers: str = setting("last", allowed=Choice(("last", "uniform")))
@@ -147,22 +147,22 @@ class ReplacedTokenDetection:
     generator_depth: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
     """Share of the model's layers that the generator has; DeBERTa-v3 has generators of half the depth and full width."""
     generator: dict[str, Any] | None = None
-    """Fields of the generator's config by their own names, in the place of those that follow from its shares."""
+    """Fields of the generator's config by name, used in place of those derived from its size and depth."""
     shared_embeddings: str = setting("all", allowed=Choice(("all", "none", "gdes")))
     """Which both networks share: `all`, `none`, or `gdes`, the generator's alone to train, and a difference from them."""
     discriminator_weight: float = setting(50.0, allowed=AT_LEAST_0)
     """Weight of the discriminator's loss per token; that of the generator's per target is 1."""
     discriminator_head: str = setting("electra", allowed=Choice(("electra", "deberta")))
-    """What tells replaced tokens: `electra` reads the token's state, `deberta` also the document's first."""
+    """The head that detects replaced tokens: `electra` reads the token's state, `deberta` also the document's first."""
     temperature: float = setting(1.0, allowed=Bounds(0, open_low=True))
-    """Of the generator's samples; its logits are divided by it."""
+    """Temperature of the generator's samples, which divides its logits."""
     export_generator: bool = False
     """Also exports the generator, a masked language model, into `model/generator`."""
 
 
 @dataclass
 class CausalLanguageModeling:
-    """Guesses each token from those before it: a decoder, or an encoder that is read causally."""
+    """Predicts each token from the tokens before it, with a decoder, or an encoder that is read causally."""
 
     _target_: str = "runner.objectives.CausalLanguageModelingCollator"
     z_loss: float = setting(0.0, allowed=AT_LEAST_0)

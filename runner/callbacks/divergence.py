@@ -1,8 +1,8 @@
 """Ends a run whose loss diverges, or takes it back.
 
-`docs/troubleshooting.md` has the rule. OLMo-core judges single steps by it, which costs an update where it is wrong; here
-a run would end, so medians are judged, which a few bad batches do not move, and the level is not that of the last steps
-alone, which a slow climb would take along.
+`docs/troubleshooting.md` has the rule. OLMo-core applies it to single steps, where an error costs one update; here an
+error would end a run. So the rule applies to medians, which a few bad batches do not move, and the level does not follow
+the last steps only, which would hide a slow climb.
 """
 
 from collections import deque
@@ -53,7 +53,7 @@ class LossLevel:
         self._at_level = True
 
     def add(self, step: int, loss: float) -> Departure | None:
-        """Adds the loss of a step; returns how far it is where it has left its level."""
+        """Adds the loss of a step; returns the departure if the loss has left its level, else None."""
         window = self._last.maxlen or 1
         if len(self._last) == window and self._at_level:
             self._history.append(self._last[0][1])
@@ -78,7 +78,7 @@ class LossLevel:
         return None if now <= self._lowest + margin else Departure(now, self._lowest)
 
     def state_dict(self) -> State:
-        """What the next loss is judged by, in plain values."""
+        """Returns the state that the next loss is compared with, in plain values."""
         return {
             "first": list(self._first),
             "lowest": self._lowest,
@@ -89,7 +89,7 @@ class LossLevel:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Goes on from a state; one of a version that knew the first losses alone begins anew behind them."""
+        """Continues from a state; the state of a version that kept only the first losses starts over after them."""
         self._first = list(state["first"])[: self._last.maxlen]
         if "lowest" not in state:
             self._lowest = median(self._first) if self._first else self._lowest
@@ -100,9 +100,9 @@ class LossLevel:
 
 
 class Divergence(Callback, RunCallback):
-    """Raises Diverged where the loss has left its level, the rule of `LossLevel`; `rewinds` says what follows.
+    """Raises Diverged when the loss has left its level by the rule of `LossLevel`; `rewinds` decides what follows.
 
-    The level begins anew with a phase of another loss. On a GPU only logged steps count, to keep it busy. Every rank has
+    A phase with another loss resets the level. On a GPU only logged steps count, to keep it busy. Every rank has
     the loss of the global batch, so all end together.
 
     Example:
@@ -147,7 +147,7 @@ class Divergence(Callback, RunCallback):
         return max(1, min(step - self.skip_before, self.level.since))
 
     def state_dict(self) -> State:
-        """What the next loss is judged by, for the checkpoint."""
+        """Returns the state that the next loss is compared with, for the checkpoint."""
         return self.level.state_dict()
 
     def load_state_dict(self, state_dict: State) -> None:
@@ -157,10 +157,10 @@ class Divergence(Callback, RunCallback):
 def taken_back(
     error: Diverged, watching: list[Callback], data: Any, trainer: Trainer, folder: Run, started_again: bool
 ) -> Exception:
-    """Takes back a run whose loss has diverged; what to raise on every rank: Rewound, or why the run ends after all.
+    """Rewinds a run whose loss has diverged; returns what to raise on every rank: Rewound, or why the run ends.
 
-    `started_again` tells that an agent starts the ranks again. Raises the error itself where no callback among those
-    `watching` takes runs back.
+    `started_again` means that an agent restarts the ranks. Raises the error itself if no callback in
+    `watching` rewinds runs.
     """
     watch = next((one for one in asked_callbacks(watching) if one.rewinds), None)
     if watch is None:

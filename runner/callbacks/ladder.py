@@ -1,4 +1,4 @@
-"""What a ladder of widths asks of a run: how large its activations become, and what was predicted of it."""
+"""What a ladder of widths needs from a run: how far its activations move, and the prediction of a metric."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class Coordinates(Callback):
             self._first = self._activations(pl_module)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
-        """Logs how far each part is from where it began."""
+        """Logs the distance of each part's activations from their first values."""
         moved = self._activations(pl_module)
         distances = {
             COORDINATES + name: float((now - self._first[name]).square().mean().sqrt())
@@ -59,7 +59,7 @@ class Coordinates(Callback):
 
 
 class Prediction(Callback):
-    """Holds in config and manifest what was predicted of a figure before the run began; tells at its end how it came.
+    """Records the prediction of a metric in config and manifest before the run; tells at the end how it came out.
 
     Example: `tiryns callback=[default,prediction] callback.prediction={figure:val/held_out/loss,value:4,low:3,high:5}`
     """

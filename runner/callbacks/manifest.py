@@ -31,9 +31,9 @@ from tiryns.runner.run.yaml_files import parsed, settings_in
 class Manifest(Callback):
     """Writes what a run is made of to `manifest.json`, and what it has computed to `digests.txt`.
 
-    Each line there has a step, the digest of its order so far, its loss, and digests of weights and of each optimizer's
-    state. It is taken every `every` steps and at the last one. All ranks have the same; of weights in shards it is one of
-    the shards in turn, marked with their number, and so the same in the same layout.
+    Each line of the digests has a step, the digest of its order so far, its loss, and digests of weights and of each
+    optimizer's state. It is written every `every` steps and at the last one. All ranks have equal digests; sharded
+    weights give one digest over all shards, marked with the number of shards, which is equal in an equal layout.
 
     Example: `tiryns callback.manifest.every=10`
     """
@@ -99,7 +99,7 @@ class Manifest(Callback):
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
 
     def on_train_end(self, trainer: Trainer, *_: object, **__: object) -> None:
-        """Notes the end of the session, and how far it has come."""
+        """Records the end of the session, its last step and its totals."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -122,7 +122,7 @@ class Manifest(Callback):
 
 
 def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
-    """Fingerprints of data, order and tokenizer, digests of local files of data, and what training begins with.
+    """Returns fingerprints of data, order and tokenizer, digests of local data files, and what training begins with.
 
     `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
     another run.

@@ -21,7 +21,7 @@ RECORD = "phases"
 
 
 class PhaseChanges(Callback, RunCallback):
-    """Before a step gives the model what its phase changes, says when a phase begins, and validates at its end.
+    """Sets what a phase changes in the model before each step, logs when a phase begins, and validates at its end.
 
     What it sets depends on the step alone, so a run resumes in any phase. It must be the first callback, so that others
     find the model as it is trained.
@@ -56,7 +56,7 @@ class PhaseChanges(Callback, RunCallback):
         return {start + 1 for start, other in zip(self.timeline.starts[1:], changed, strict=True) if other}
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
-        """Gives the model what it had when it was saved, and restores the tokens."""
+        """Restores the rotary bases of the model at the save, and the counts of tokens."""
         self.tokens = dict(checkpoint.get(RECORD, {}))
         if self.rotary is not None:
             self.rotary.set(max(0, checkpoint["global_step"] - 1))
@@ -65,7 +65,7 @@ class PhaseChanges(Callback, RunCallback):
         checkpoint[RECORD] = dict(self.tokens)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Takes the steps between two validations, which Lightning has set by now; writes the phases down."""
+        """Reads the steps between two validations, which Lightning has set by now; records the phases."""
         self._validate_every, self._present = trainer.val_check_batch, None
         self._record(trainer)
 

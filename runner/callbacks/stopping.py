@@ -1,4 +1,4 @@
-"""What stops a run: a signal, a metric that no longer improves, or a number of steps; and the signs that it trains."""
+"""Stops a run on a signal, a metric that no longer improves, or a number of steps; and signals that it makes progress."""
 
 import math
 import signal
@@ -21,11 +21,11 @@ KILLED_LOADER = (
 
 
 class Preemption(Callback):
-    """Saves and ends the run at the end of a step before which any rank has received a signal.
+    """Saves and ends the run after a step if any rank has received a signal before it.
 
-    A run of one process is also saved where its loader processes are killed again and again.
+    A run of one process is also saved if its loader processes are killed again and again.
 
-    The ranks vote in the sum over ranks that each step makes anyway, so that no rank waits for another. It must be the
+    The ranks vote in the sum over ranks that each step computes anyway, so no rank waits for another. It must be the
     last callback, so that the others see the step.
     """
 
@@ -84,7 +84,7 @@ class Heartbeat(Callback):
     on_train_batch_start = on_train_batch_end = on_validation_batch_end = on_save_checkpoint = beat
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Takes the file away: what follows training may take as long as it needs."""
+        """Removes the file: work after training may take as long as it needs."""
         self.file.unlink(missing_ok=True)
 
 
@@ -105,7 +105,7 @@ class EarlyStopping(Callback):
         self.waited = 0
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Compares the metric with its best value; raises ValueError with the logged metrics where it is not logged."""
+        """Compares the metric with its best value; raises ValueError, listing the logged metrics, if it is not logged."""
         if trainer.state.fn != "fit":
             return
         found = monitored_metric(trainer, self.monitor, "callback.early_stopping")

@@ -1,7 +1,7 @@
 """Evaluates the weights of a run with a suite as it trains, in the loop or as jobs of their own.
 
 `suite/step-00000500/` in the run folder is the folder of a suite, with the weights of that step in `model/` until their
-figures are in, and their digest: after a kill or a rewind an evaluation counts for the same weights alone.
+metrics are logged, and their digest: after a kill or a rewind an evaluation counts for the same weights only.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ Kind = TypeVar("Kind", bound=Callback)
 class SuiteEvaluation(Callback):
     """Evaluates the weights every so many steps and at the end; logs `suite/<name>/<task>` at the step they are of.
 
-    The suite is a command of its own, so that the training does not change. One that fails is a warning.
+    The suite is a separate command, so that training does not change. A failed suite is a warning.
 
     Example: `tiryns 'callback=[default,suite]' callback.suite.suite=probe callback.suite.every=500`
     """
@@ -68,7 +68,7 @@ class SuiteEvaluation(Callback):
         self._logged: set[int] | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: Any) -> None:
-        """Goes on with what a session before has left; collective."""
+        """Continues unfinished evaluations of earlier sessions; collective."""
         _together(trainer, self._take_up(trainer, pl_module))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: object) -> None:
@@ -77,7 +77,7 @@ class SuiteEvaluation(Callback):
             self._evaluate(trainer, pl_module)
 
     def after_training(self, trainer: Trainer, module: TrainingModule) -> None:
-        """Evaluates the last weights, and names the evaluations whose figures are not there; collective."""
+        """Evaluates the last weights, and warns of evaluations without metrics; collective."""
         if trainer.global_step == 0:
             return
         self._evaluate(trainer, module)
@@ -105,7 +105,7 @@ class SuiteEvaluation(Callback):
         yield from self._take_up(trainer, module)
 
     def _take_up(self, trainer: Trainer, module: TrainingModule) -> Waits:
-        """Takes in the figures that are there, and starts what is not at work; in the loop waits for it. Rank 0."""
+        """Logs finished evaluations, and starts those not running; in the loop waits for them. Rank 0 only."""
         for throughput in _of(Throughput, trainer):
             throughput.on_validation_start()  # the time is not that of training
         for folder in self._open(trainer):
@@ -140,7 +140,7 @@ class SuiteEvaluation(Callback):
             self._give_up(folder, _problem(folder) or _last_line(folder))
 
     def _start(self, folder: Path) -> "subprocess.Popen[bytes]":
-        """Returns the suite of an evaluation as a process, which holds the lock of its folder; jobs outlive the run."""
+        """Starts the suite of an evaluation as a process, which holds the lock of its folder; jobs outlive the run."""
         run = folder.parent.parent
         config = OmegaConf.load(run / "config.yaml")
         assert isinstance(config, DictConfig)
@@ -166,18 +166,18 @@ class SuiteEvaluation(Callback):
         log.info("step %d: %s", step, shown)
 
     def _give_up(self, folder: Path, why: str) -> None:
-        """Says why there are no figures; a later session tries again."""
+        """Logs why an evaluation has no metrics; a later session tries again."""
         self._given_up.add(folder)
         step, shown = step_of(folder), typed_path(folder)
         again = f"; go on with: tiryns resume={shown}" if (folder / SWEEP).exists() else ""
         log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:
-        """Returns the folders of exported weights whose figures are not logged."""
+        """Returns the folders of exported weights whose metrics are not logged."""
         return [f for f in _exported_folders(trainer) if step_of(f) not in self._already_logged(trainer)]
 
     def _already_logged(self, trainer: Trainer) -> set[int]:
-        """Returns the steps whose figures `metrics.csv` has, after the rows that a resumed run drops."""
+        """Returns the steps with suite metrics in `metrics.csv`, once a resumed run has dropped its later rows."""
         if self._logged is None:
             columns, rows = whole_rows(Path(trainer.default_root_dir) / "metrics.csv")
             self._logged = {
@@ -187,13 +187,13 @@ class SuiteEvaluation(Callback):
 
 
 def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
-    """Evaluates the weights of a run that has ended, if it evaluates them as it trains; collective."""
+    """Evaluates the last weights of a run with `SuiteEvaluation` callbacks; collective."""
     for each in _of(SuiteEvaluation, trainer):
         each.after_training(trainer, module)
 
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
-    """Returns the figures of the newest weights that were evaluated, and their step; empty where there are none."""
+    """Returns the metrics of the newest evaluated weights, and their step; empty without an evaluation."""
     done = list(filter(_complete, _exported_folders(trainer)))
     if not done or not _of(SuiteEvaluation, trainer):
         return {}
@@ -209,7 +209,7 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def _together(trainer: Trainer, work: Waits) -> None:
-    """Rank 0 does the work between short sums over the ranks, so that none waits long in one; a signal to any ends it."""
+    """Does the work on rank 0 between short sums over the ranks, so none waits long; a signal to any rank ends it."""
     beats, over, end = _of(Heartbeat, trainer), False, object()
     with contextlib.closing(work):
         while not over:
@@ -238,7 +238,7 @@ def _export(trainer: Trainer, module: TrainingModule, weights: State | None, fol
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends a process that is still there; its jobs save first."""
+    """Ends a running process; its jobs save first."""
     process.terminate()
     try:
         process.wait(SECONDS_TO_STOP)
@@ -262,7 +262,7 @@ def _complete(folder: Path) -> bool:
 
 
 def _problem(folder: Path) -> str:
-    """Why a suite that has ended has no figures; empty where its jobs are only queued, or were cut."""
+    """Returns why an ended suite has no metrics; empty if its jobs are queued or were interrupted."""
     content = read_suite_results(folder)
     failed = [run["problem"] for run in content.get("runs", []) if run["state"] == "failed"]
     return failed[0] if failed else "" if content else _last_line(folder)

@@ -18,8 +18,8 @@ from tiryns.runner.protocols import RunCallback, State
 class Throughput(Callback, RunCallback):
     """Measures real tokens per second of all ranks over the last `window` steps.
 
-    A step lasts from the end of the step before, so waiting for data counts; after an evaluation or a checkpoint, which
-    do not, from the start of its own batch.
+    A step lasts from the end of the step before, so waiting for data counts. Evaluations and checkpoints do not count:
+    after them a step lasts from the start of its own batch.
 
     Example:
         >>> Throughput(window=50, peak_tflops=None).metrics()
@@ -101,9 +101,9 @@ class Throughput(Callback, RunCallback):
 class CpuTime(Callback):
     """Logs what the run has cost so far with each validation, as `time/cpu_seconds`: CPU seconds of all ranks.
 
-    The start-up counts: the seconds of the process until its first run is built, which are imports and reading the data.
-    Of several runs in one process, such as those of a sweep, each has the same start-up and its own training, so they
-    compare as runs in processes of their own do. A validation is counted with its own cost, a session before a resume
+    The start-up counts: the seconds of the process until its first run is built, for imports and reading the data.
+    Several runs in one process, such as a sweep's, each count the same start-up and their own training, so they
+    compare like runs in separate processes. A validation counts with its own cost, a session before a resume
     up to its last checkpoint, and a loader process once it has ended.
 
     Example: `tiryns callback=[default,cpu_time] data.num_workers=0`
@@ -129,7 +129,7 @@ class CpuTime(Callback):
         checkpoint["cpu_seconds"] = self._spent(trainer)
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
-        """Adds the seconds of the sessions before, where they were counted."""
+        """Restores the CPU seconds of earlier sessions, if these counted them."""
         self._before = float(checkpoint.get("cpu_seconds", 0.0))
 
     def _spent(self, trainer: Trainer) -> float:
@@ -139,6 +139,6 @@ class CpuTime(Callback):
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of those it has waited for."""
+    """Returns the CPU seconds of this process and of the child processes it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime

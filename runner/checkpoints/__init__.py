@@ -5,7 +5,7 @@
 - `files`: whole checkpoints, written atomically and checked.
 - `averages`: one set of weights from several.
 - `digests`: weights and optimizer state as one number.
-- `sharded`: checkpoints of which every rank writes its shards, in the background.
+- `sharded`: checkpoints whose shards the ranks write in the background, each its own.
 """
 
 from typing import TYPE_CHECKING

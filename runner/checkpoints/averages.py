@@ -41,10 +41,10 @@ def read_folder(folder: Path) -> Source:
 
 
 def read_checkpoint(path: Path, ema: bool) -> Source:
-    """Returns the weights in a checkpoint, or with `ema` their running average where there is one of them.
+    """Returns the weights in a checkpoint, with `ema` the running average of each weight that has one.
 
-    Raises ValueError for a checkpoint that is damaged, has no average, or is of a model that no run exports, or whose
-    tables are differences.
+    Raises ValueError for a checkpoint that is damaged, has no average for `ema`, or is of a LightningModule of the user,
+    of a model with an adapter, or of one whose embedding tables are differences.
     """
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
@@ -104,7 +104,7 @@ def check_alike(template: Source, sources: Sequence[Source]) -> None:
 def combined(
     template: Source, sources: Sequence[Source], combine: Callable[[str, list[Tensor]], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Each name of the template, so a tied weight once, with what `combine` makes of the tensors."""
+    """Yields each name of the template, so a tied weight once, with the combined tensors."""
     for name in template.tensors:
         yield name, combine(name, [source.tensors[name] for source in sources]).contiguous()
 
@@ -144,7 +144,7 @@ def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
 def ties(
     base: Tensor, tensors: Sequence[Tensor], shares: Sequence[float], density: float, scale: float
 ) -> Tensor:
-    """Merges tensors by their differences from a base, in at least fp32; of whole numbers, the base.
+    """Merges tensors by their differences from a base, in at least fp32; returns the base for whole numbers.
 
     Of each difference the largest `density` by magnitude stay, at least one. A weight takes the sign of the weighted sum
     of its differences (0 counts as +) and moves by the weighted mean of those with that sign, times `scale`.

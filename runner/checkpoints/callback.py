@@ -1,4 +1,4 @@
-"""When to save, what to keep, and which checkpoint a run goes on from."""
+"""Decides when to save, what to keep, and which checkpoint a run resumes from."""
 
 import math
 import re
@@ -59,7 +59,7 @@ class Checkpoint(Callback):
         self._ends: dict[int, str] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Finds the callback that may take the run back, for which an older checkpoint stays, and the ends of phases."""
+        """Finds the callback that may rewind the run, for which older checkpoints stay, and the ends of phases."""
         others = asked_callbacks(trainer.callbacks)  # type: ignore[attr-defined]
         rewinding = [callback for callback in others if callback.rewinds]
         if rewinding:
@@ -108,7 +108,7 @@ class Checkpoint(Callback):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
-        """Saves when due or when the monitored metric is the best so far: the weights that are trained, never others."""
+        """Saves if due or if the monitored metric is the best so far; always the weights in training."""
         module.end_evaluation()
         step = trainer.global_step
         improved = self._is_better(trainer, step)
@@ -124,7 +124,7 @@ class Checkpoint(Callback):
         _io(trainer).wait()
 
     def save_and_stop(self, trainer: Trainer) -> None:
-        """Saves this step and waits until it is on disk; a resumed run does a validation that is due; collective."""
+        """Saves this step and waits until it is on disk; a due validation is left to the resumed run; collective."""
         self.save(trainer, validation_due=self._validates_after(trainer))
         _io(trainer).wait()
 
@@ -174,7 +174,7 @@ class Checkpoint(Callback):
         return step > self._saved_step and (self._late or falls_due)
 
     def _is_better(self, trainer: Trainer, step: int) -> bool:
-        """Whether the monitored metric is the best so far, of equal ones that with the smallest loss, then the first."""
+        """Whether the monitored metric is the best so far; ties go to the smallest loss, then to the first."""
         found = monitored_metric(trainer, self.monitor, "checkpoint")
         if found is None or math.isnan(found[1]):
             return False
@@ -214,7 +214,7 @@ def _io(trainer: Trainer) -> AtomicCheckpointIO:
 
 
 def last_good(folder: str | Path, before: int | None = None) -> str:
-    """A hint how to resume from a run's last checkpoint, of those before a step; weights not finite are never saved."""
+    """Returns a hint how to resume from the last checkpoint `before` a step; only finite weights are ever saved."""
     last = Path(folder) / "checkpoints" / "last.ckpt"
     if not last.exists():
         return "there is no checkpoint yet"
@@ -228,7 +228,7 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
 
 
 def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
-    """Returns the newest whole checkpoint of this run, or else of its parent; raises ValueError where all are damaged."""
+    """Returns the newest whole checkpoint of this run, else of its parent; raises ValueError if all are damaged."""
     if found := newest_checkpoint(folder.checkpoint_dir):
         return found
     if resume is not None and any(folder.checkpoint_dir.glob("*.ckpt")):
@@ -257,7 +257,7 @@ def newest_checkpoint(folder: Path) -> ResumePoint | None:
 
 
 def step_of(path: Path) -> int:
-    """Returns the step of a checkpoint, by its name or else by its content."""
+    """Returns the step of a checkpoint, from its name, else from its content."""
     step = _named_step(path)
     return step if step >= 0 else int(entry_of(path, "global_step"))
 

@@ -20,9 +20,9 @@ ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 @torch.no_grad()
 def tensor_digest(tensor: Tensor) -> Tensor:
-    """A number of 64 bits, on the tensor's device, that depends on each bit of a tensor and on its place, not on strides.
+    """Hashes each bit of a tensor and its position, whatever the strides, to 64 bits, on the tensor's device.
 
-    Different tensors get the same number by accident once in 2**64; nothing here resists intent.
+    Different tensors get the same number by accident once in 2**64; the hash is not secure against intent.
 
     Example:
         >>> tensor_digest(torch.zeros(3)) == tensor_digest(torch.zeros(3))
@@ -57,9 +57,9 @@ def _places(device: torch.device) -> Tensor:
 
 @torch.no_grad()
 def state_digest(state: object) -> str:
-    """Sixteen hex digits for all tensors and plain values in nested dicts, lists and tuples, by their names.
+    """Returns sixteen hex digits for all tensors and plain values in nested dicts, lists and tuples, by their names.
 
-    Of tensors in shards, those of this rank count.
+    Sharded tensors count with the shard of this rank.
     """
     leaves = [
         (name, value.to_local() if isinstance(value, DTensor) else value)

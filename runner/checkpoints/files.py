@@ -129,7 +129,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def copy(self, state: Found) -> Found:
-        """Returns the state with its tensors copied to the CPU; shared ones stay shared. The copy before is lost."""
+        """Returns the state with tensors copied to the CPU; shared ones stay shared. Overwrites the previous copy."""
         with self._lock:
             for kind, buffer in self._used:
                 self._free[kind].append(buffer)
@@ -179,7 +179,7 @@ class Buffers:
 
 
 def write_checkpoint(checkpoint: State, path: Path) -> None:
-    """Writes, syncs and renames a temporary file; raises OSError, and leaves nothing behind, where that fails."""
+    """Writes, syncs and renames a temporary file; on failure raises OSError and leaves nothing behind."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         sharded.delete_partial(path.parent)
@@ -192,7 +192,7 @@ def write_checkpoint(checkpoint: State, path: Path) -> None:
 
 
 def delete_checkpoint(path: Path) -> None:
-    """Deletes the file or folder, if there is one; a folder is renamed first, so that none is left in part."""
+    """Deletes the file or folder, if it exists; renames a folder first, so that no part of it stays under its name."""
     if path.is_dir():
         leaving = path.with_name(f".{path.name}.gone")
         path.replace(leaving)
@@ -202,7 +202,7 @@ def delete_checkpoint(path: Path) -> None:
 
 
 def _has_buffer(tensor: Tensor) -> bool:
-    """Whether a tensor is plain, each element in a place of its own."""
+    """Whether a tensor is plain, with separate memory for each element."""
     dense = type(tensor) is Tensor and tensor.layout is torch.strided
     return dense and not any(s == 0 < n - 1 for s, n in zip(tensor.stride(), tensor.shape, strict=True))
 
@@ -218,9 +218,9 @@ def _new_buffer(kind: Kind) -> Tensor:
 
 
 def read_while_training(find: Callable[[], list[Path]], read: Callable[[list[Path]], Found]) -> Found:
-    """What `read` makes of the checkpoints that `find` names; of the next ones where training deletes one meanwhile.
+    """Returns `read` of the checkpoints that `find` names; tries again if training deletes one meanwhile.
 
-    Raises what `find` and `read` raise of checkpoints that are there, or after `TRIES` that were deleted.
+    Raises what `find` and `read` raise for existing checkpoints, or after `TRIES` tries.
     """
     for _ in range(TRIES - 1):
         paths = find()
@@ -233,7 +233,7 @@ def read_while_training(find: Callable[[], list[Path]], read: Callable[[list[Pat
 
 
 def entry_of(path: Path, name: str) -> Any:
-    """An entry of a checkpoint other than a tensor, read without the tensors; None where it has none."""
+    """Returns an entry of a checkpoint, other than a tensor, without reading the tensors; None if it is missing."""
     file = path / sharded.REST if path.is_dir() else path
     try:
         found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
@@ -255,7 +255,7 @@ def weight_types(path: Path) -> dict[str, torch.dtype]:
 
 
 def damage_of(path: Path) -> str | None:
-    """Returns the damage of a checkpoint, by the checksums in its archives; None where it is whole."""
+    """Returns the damage of a checkpoint, by the checksums in its archives; None if it is whole."""
     try:
         return sharded.damage_of_shards(path) if path.is_dir() else sharded.bad_checksum(path)
     except (zipfile.BadZipFile, OSError, EOFError, UnpicklingError, AttributeError) as error:

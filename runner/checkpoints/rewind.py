@@ -1,4 +1,4 @@
-"""Takes a run folder back to a checkpoint before its loss diverged, and notes the global batches to leave out."""
+"""Takes a run folder back to a checkpoint before its loss diverged, and records the global batches to skip."""
 
 from tiryns.runner.checkpoints import callback
 from tiryns.runner.checkpoints.files import delete_checkpoint, entry_of
@@ -8,11 +8,11 @@ from tiryns.runner.run.folder import Run
 
 
 def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, object]:
-    """Leaves out the global batches of steps `first` to `step`, the session's own numbering being without `skipped`.
+    """Skips the global batches of steps `first` to `step`, which the session numbers without the `skipped` ones.
 
-    Checkpoints from `first` on are deleted, and links lead to what they named when the newest one left was saved; logs
-    are cut where training goes on. A branch cannot go back behind the
-    checkpoint it began with. Returns the note, as `runner.config.skipped` describes it.
+    Deletes checkpoints from `first` on, and points links to what they named when the newest one left was saved. Logs
+    are cut when training goes on. A branch cannot go back beyond the checkpoint it began with. Returns the record, as
+    `runner.config.skipped` describes it.
     """
     files = [path for path in folder.checkpoint_dir.glob("*.ckpt") if not path.is_symlink()]
     late = [path for path in files if callback.step_of(path) >= first]

@@ -1,4 +1,4 @@
-"""Checkpoints of which every rank writes its own shards in the background: folders of torch.distributed.checkpoint.
+"""Checkpoints whose shards the ranks write in the background, each its own: folders of torch.distributed.checkpoint.
 
 `step-<n>.ckpt/` holds the shards, their metadata (`.metadata`) and `rest.pt`, everything else. The first rank renames it
 once every rank has written. Any number of processes can read it, with shards or without.
@@ -53,7 +53,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _member(kind: object, name: str) -> Enum:
-    """A member of an enumeration, which some Pythons (3.11.2) pickle as `getattr`."""
+    """Returns a member of an enumeration, which some Pythons (3.11.2) pickle as `getattr`."""
     if not (isinstance(kind, type) and issubclass(kind, Enum) and name in kind.__members__):
         raise pickle.UnpicklingError(f"it asks for {kind!r}.{name}, which no checkpoint needs")
     return kind[name]
@@ -68,7 +68,7 @@ class PlainReader(FileSystemReader):
 
 
 class ShardWriter:
-    """Writes one checkpoint at a time, with a process group of its own that training does not wait for."""
+    """Writes one checkpoint at a time, in a separate process group that training does not wait for."""
 
     _group: ProcessGroup | None = None
 
@@ -126,7 +126,7 @@ def delete_partial(folder: Path) -> None:
 
 
 def separate(state: State, shards: dict[str, Tensor]) -> State:
-    """`state` with (`SHARD`, name) for each sharded tensor, whose copy is put into `shards`, tied ones once."""
+    """Returns `state` with (`SHARD`, name) for each sharded tensor; puts copies into `shards`, tied tensors once."""
     names: dict[int, str] = {}
 
     def separated(value: object, name: str) -> Any:
@@ -196,7 +196,7 @@ def read_rest(path: Path) -> State:
 
 
 def damage_of_shards(path: Path) -> str | None:
-    """Returns the damage of a checkpoint folder, by the checksums in its files; None where it is whole."""
+    """Returns the damage of a checkpoint folder, by the checksums in its files; None if it is whole."""
     if damage := bad_checksum(path / REST):
         return f"{REST}: {damage}"
     for part in PlainReader(path).read_metadata().storage_data.values():

@@ -87,7 +87,7 @@ HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchp
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Runs the words of the command line, or those given; an error of the user ends with one message and status 1."""
+    """Runs `words`, by default those of the command line; an error of the user ends with one message and status 1."""
     words = list(sys.argv[1:] if words is None else words)
     flags = words[: words.index("--")] if "--" in words else words
     as_json = any(len(word) > 2 and "--json".startswith(word) for word in flags)  # or an abbreviation
@@ -154,7 +154,7 @@ def parser_of(name: str) -> ArgumentParser:
 
 
 class _Parser(ArgumentParser):
-    """Raises errors, so that they end with one message as all others."""
+    """Raises errors instead of exiting, so that they end with one message like all other errors."""
 
     def error(self, message: str) -> NoReturn:
         if re.search(r"^unrecognized arguments: .*(?<!\S)(--config-dir|-cd)\b", message):
@@ -163,9 +163,9 @@ class _Parser(ArgumentParser):
 
 
 def command_first(words: list[str]) -> list[str]:
-    """Returns the words of a command line whose first words are flags, behind the subcommand that these stand before.
+    """Returns the words of a command line, with flags that precede the subcommand moved behind it.
 
-    Raises ValueError for a subcommand behind settings.
+    Raises ValueError for a subcommand that follows settings.
 
     Example:
         >>> command_first(["--config-dir", "conf", "plan", "experiment=mine"])
@@ -209,7 +209,7 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _completes() -> bool:
-    """Prints the words that complete the typed line; False where Hydra does, for which the command is removed."""
+    """Prints the words that complete the typed line; returns False if Hydra does that, after removing the command."""
     from tiryns.runner.cli.completion import TAKE_SETTINGS, completed
 
     line = os.environ.get("COMP_LINE", "")

@@ -1,4 +1,4 @@
-"""What a shell offers for the last word of a line, where Hydra would offer nothing: commands, flags, values, files."""
+"""Completes the last word of a line in a shell where Hydra has nothing: commands, flags, values, files."""
 
 import os
 from argparse import Action, ArgumentParser
@@ -14,10 +14,10 @@ TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 def completed(
     line: str, commands: Mapping[str, object], parser: Callable[[str], ArgumentParser]
 ) -> list[str] | None:
-    """Whole words for the last word of a line; None leaves it to Hydra.
+    """Returns the completions of the last word of a line; None leaves it to Hydra.
 
-    `commands` are those of one word and of two, `parser` makes that of a command. Files behind a command are left to the
-    shell, which offers them where there is nothing else.
+    `commands` have one word or two, `parser` makes the parser of a command. Files after a command are left to the
+    shell, which offers them if nothing else fits.
 
     Example:
         >>> completed("tiryns ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
@@ -37,7 +37,7 @@ def completed(
 
 
 def _hydras(word: str, words: list[str]) -> list[str] | None:
-    """Flags of Hydra, values of settings; nothing where a flag asks for a folder, which the shell offers."""
+    """Returns flags of Hydra or values of settings; empty after a flag that takes a folder, which the shell offers."""
     if word.startswith("-") or (words[-1:] and words[-1].startswith("-")):
         from tiryns.runner.patches.hydra.start import hydra_parser
 
@@ -50,7 +50,7 @@ def _hydras(word: str, words: list[str]) -> list[str] | None:
 
 
 def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[str]:
-    """Flags, values of the flag before the word, and actions or runs where the command takes them."""
+    """Returns flags, values of the flag before the word, and actions or runs if the command takes them."""
     flags = {flag: action for action in actions for flag in action.option_strings}
     if word.startswith("-"):
         return _starting(word, flags)
@@ -67,7 +67,7 @@ def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[s
 
 
 def _values(word: str) -> list[str] | None:
-    """Words for SETTING=VALUE: the values that are allowed, else files; None for any other word."""
+    """Returns words for SETTING=VALUE: the allowed values, else files; None for any other word."""
     if "=" not in word:
         return None
     import tiryns.conf  # noqa: F401  registers the options

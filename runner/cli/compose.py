@@ -57,7 +57,7 @@ def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
-    """A context with Hydra initialized on the project's configs and those in `folders`; ValueError if one is missing."""
+    """Initializes Hydra for the block, with the project's configs and `folders`; ValueError if one is missing."""
     prepare()
     for folder in folders:
         if not folder.is_dir():
@@ -100,13 +100,13 @@ def overrides_of(config: DictConfig) -> list[str]:
 
 
 def composing_words(config: DictConfig) -> list[str]:
-    """Returns the overrides that compose the config of a run without the folders of configs that it was begun with."""
+    """Returns the overrides that compose the config of a run without the config folders that it began with."""
     with initialized():
         return overrides_of(config)
 
 
 def _distance(node: Settings, base: Settings) -> tuple[int, int]:
-    """How many values are nodes in a config or an option alone, which no override changes; then all differences."""
+    """Counts values that are a node in only one of config and option, which no override changes; then all differences."""
     kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
     return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 

@@ -58,7 +58,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _listing_content(loader: ConfigLoader) -> Content:
-    """Every group with its options, and the settings of the whole run."""
+    """Returns every group with its options, and the settings of the whole run."""
     chosen, groups = default_options(), []
     about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
     for group in [*OPTIONS, RECIPES, SCALES, SUITES]:

@@ -88,7 +88,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
-    """What each set holds; None for a store that is being made."""
+    """Returns the counts of each set; None for a store that is not finished."""
     return index and {
         name: {
             **{word: content[what] for what, word in _COUNTS.items()},
@@ -100,7 +100,7 @@ def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
 
 
 def _named(option: str, words: list[str]) -> tuple[str, dict[str, Any]]:
-    """A name and its settings; values that are JSON (numbers, true, lists, ...) are read as such."""
+    """Returns a name and its settings; values that are JSON (numbers, true, lists, ...) are parsed."""
     name, *settings = words
     if unequal := next((word for word in settings if "=" not in word), None):
         raise ValueError(f"{option} {name} {unequal}: expected SETTING=VALUE")

@@ -68,7 +68,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _action(word: str) -> str:
-    """One of the actions; any other word raises with what it may be meant as."""
+    """Returns an action; for any other word raises an error that suggests what may be meant."""
     if word in WHAT:
         return word
     hint = suggest(word, WHAT) or f"; for a run: tiryns runs show {word}"
@@ -89,7 +89,7 @@ def list_runs(arguments: Namespace) -> None:
 
 
 def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
-    """Returns the line or the entry of a run; None where it does not match. Damaged files do not end the list."""
+    """Returns the line or the entry of a run; None if the run does not match. Damaged files do not end the list."""
     try:
         name = str(run.path.relative_to(arguments.outputs))
         if not (
@@ -110,7 +110,7 @@ def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
 
 
 def entry_of(run: Run) -> dict[str, Any]:
-    """One row of the list: `status.json` with these keys always there."""
+    """Returns a row of the list: `status.json`, always with these keys."""
     branch = run.branch
     return {
         "folder": run.path,
@@ -126,7 +126,7 @@ def entry_of(run: Run) -> dict[str, Any]:
 
 
 def show_run(run: Run, as_json: bool = False) -> None:
-    """Prints a run's state, its settings that are not the default, and its figures."""
+    """Prints a run's state, its changed settings and its metrics."""
     status, recipe = run.status, run.override_values.get(RECIPE)
     changed = changed_settings(run.settings, recipe, run.override_values.get(SCALE)) or []
     more = {"restarts": run.restarts, "rewinds": rewinds_in_words(run.path)}
@@ -156,7 +156,7 @@ def show_run(run: Run, as_json: bool = False) -> None:
 
 
 def all_runs(outputs: Path) -> list[Run]:
-    """Every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
+    """Returns every run below a folder, jobs of sweeps included, by start; raises ValueError for a missing folder."""
     if not outputs.is_dir():
         raise coded("no_such_run", f"there is no folder {str(outputs)!r}: name another (--outputs FOLDER)")
     runs = [Run(file.parent) for file in outputs.glob("**/status.json")]

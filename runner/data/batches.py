@@ -20,7 +20,7 @@ from tiryns.runner.samplers.base import SizedSequences
 
 
 class PhaseParts(NamedTuple):
-    """The length of a phase, and what it has in place of the parts of the run."""
+    """The length of a phase, and the parts that replace those of the run."""
 
     name: str
     steps: int
@@ -30,9 +30,9 @@ class PhaseParts(NamedTuple):
 
 
 class PhaseCollators:
-    """Which collator a global batch has, and how much is done of what its settings follow.
+    """Gives the collator of a global batch, and the progress over which the collator's settings change.
 
-    A phase with a collator of its own has its settings change over that phase, others those of the run over the run.
+    The progress is that of the phase for a phase with a collator of its own, else that of the run.
 
     Example:
         >>> phases = [PhaseParts("stable", 6), PhaseParts("decay", 2, collator=str.upper)]
@@ -78,7 +78,7 @@ class LengthWarmup:
 
     @classmethod
     def of(cls, settings: Any, max_steps: int, special_ids: list[int]) -> "LengthWarmup | None":
-        """That of the settings of a data set in a run of `max_steps`; raises ValueError for one that is none."""
+        """Returns the length warm-up of data settings in a run of `max_steps`; raises ValueError for an invalid one."""
         first, length, last = settings.length_warmup_from, settings.length_warmup_steps, settings.max_length
         if first is None and not length:
             return None
@@ -98,13 +98,13 @@ class LengthWarmup:
         return Shortened(sequences, limit, self.closing_ids)
 
     def fingerprint(self) -> list[int]:
-        """What the samples of a step depend on, compared at a resume."""
+        """Returns what the samples of a step depend on, compared at a resume."""
         return [self.first, self.last, self.steps]
 
 
 @dataclass(frozen=True)
 class Shortened:
-    """Sequences cut to `limit` tokens; the special token at the end of one takes the place of its last."""
+    """Sequences cut to `limit` tokens; a special token at the end of a sequence replaces the last token that is kept."""
 
     sequences: GatheredSequences
     limit: int
@@ -140,8 +140,8 @@ FIGURES: tuple[Figure, ...] = get_args(Figure)
 class GlobalBatches(Dataset[Share]):
     """Item k is this rank's share of global batch k, collated into micro-batches.
 
-    Every rank has the same number of micro-batches, so that none waits for another for ever; one without samples is a
-    filler with weight 0.
+    Every rank has the same number of micro-batches, so that no rank waits for another for ever; a micro-batch without
+    samples is a filler with weight 0.
     """
 
     sequences: GatheredSequences
@@ -161,7 +161,7 @@ class GlobalBatches(Dataset[Share]):
         return len(self.sampler)
 
     def __getitem__(self, step: int) -> Share:
-        """`micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
+        """Returns `micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
         samples = self.sampler.global_batch(step)
         sequences = self.length_warmup.at(step, self.sequences) if self.length_warmup else self.sequences
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
@@ -214,7 +214,7 @@ def flat_samples(
     stream: int,
     packed: bool,
 ) -> FlatSamples:
-    """Some `rows` of global batch `step` as flat samples; without rows, a filler of one sample.
+    """Returns some `rows` of global batch `step` as flat samples; without rows, a filler of one sample.
 
     `samples` [B, 2] are the epochs and indices of the global batch.
     """
@@ -234,7 +234,7 @@ def flat_samples(
 
 
 def share_of(micro_batches: list[MicroBatch]) -> Share:
-    """A share of a global batch: its `micro_batches`, and the sums of their figures, which are removed from them."""
+    """Makes a share of a global batch from its `micro_batches`; sums their figures and moves them into the share."""
     weight = sum(float(micro["weight"]) for micro in micro_batches)
     counted = [micro.get("denominators", {}) for micro in micro_batches]
     denominators = {name: sum(each[name] for each in counted) for name in next(iter(counted), {})}
@@ -255,7 +255,7 @@ def figures_of(share: Share) -> dict[str, float]:
 def tell_totals(share: Share, totals: Mapping[str, float]) -> None:
     """Gives the micro-batches the divisors of their losses; `totals` are the figures of the global batch.
 
-    Those of a share alone are right for one rank.
+    The figures of one share are enough with one rank.
     """
     if names := share.get("denominators"):
         divisors = {"weight": totals["weight"], **{name: totals[f"denominators/{name}"] for name in names}}

@@ -73,10 +73,10 @@ def by_name(sources: object, name: str) -> dict[str, Any]:
 
 
 def all_problems(error: ValueError, data: Any) -> ValueError:
-    """Returns the error that reading finetuning `data` ended with, and those that follow once its cures are assumed.
+    """Returns the error of reading finetuning `data`, joined with the errors that follow once its cure is applied.
 
-    Each error with `settings` (see `AdvisedError`) is cured by them, and the files are read again, until they can be used
-    or an error has no cure. Of several problems the message ends in all settings to add.
+    The `settings` of each error (see `AdvisedError`) are applied and the files read again, until reading succeeds
+    or an error has no cure. With several problems the message ends in all settings to add.
     """
     sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
     paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]
@@ -107,7 +107,7 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
 
 
 def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | None]:
-    """Returns the data with further settings once it is read, and what that ended with."""
+    """Reads the data with further settings; returns it, and the error that reading ended with, if any."""
     trial = object.__new__(type(data))
     trial.set_up(replace(data.settings, **{n: v[0] if isinstance(v, tuple) else v for n, v in cures.items()}))
     trial.sources = data.sources

@@ -228,7 +228,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
 
 
 def tokenizer_arguments(tokenizer: Tokenizer) -> TokenizerArguments:
-    """A tokenizer, and its padding, mask, vocabulary and special tokens; padding stands for a mask that it lacks."""
+    """Returns a tokenizer with its padding, mask, vocabulary and special tokens; padding replaces a missing mask."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {
         "pad_token_id": pad,

@@ -42,7 +42,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     serves_global_batches = tells_batches = True
     phase_groups: tuple[str, ...] = ("sampler", "objective")
     evaluated_at_once: int | None = None
-    """Samples of an evaluation that are sorted by length together; None for those of a global batch."""
+    """Samples of an evaluation that are sorted by length together; None for as many as a global batch has."""
     settings: Batching
     train: GatheredSequences
     validation: Mapping[str, GatheredSequences]
@@ -65,7 +65,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A hash of the data, which must be the same to resume."""
+        """Returns a hash of the data, which must be the same to resume."""
 
     def lineage(self) -> dict[str, object]:
         """Fingerprints of the sets of samples and of their order, for the run's manifest."""
@@ -83,7 +83,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return self.train
 
     def order_fingerprint(self) -> Fingerprint:
-        """What the samples of each step depend on, compared at a resume."""
+        """Returns what the samples of each step depend on, compared at a resume."""
         warmup = self.length_warmup
         return {**self.sampler.fingerprint(), **({"length_warmup": warmup.fingerprint()} if warmup else {})}
 
@@ -120,7 +120,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return len(self.sampler)
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
-        """That of the training samples of a run; a subclass may have one."""
+        """Returns the length warm-up of the training samples; None unless a subclass has one."""
         return None
 
     def _sampler(
@@ -145,7 +145,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     @property
     def phased_order(self) -> Phased | None:
-        """The order of a run with phases, no batch left out; None for a run without, and one that is not divided."""
+        """The order of a run with phases, with no batch skipped; None without phases, or if it is not divided by them."""
         order = whole_order(self.sampler)
         return order if isinstance(order, Phased) else None
 
@@ -155,7 +155,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return [cast(SeamlessSampler, whole)], drawn
 
     def _sizes(self, part: PhaseParts, samples: GatheredSequences) -> SeamlessSampler | None:
-        """Returns the sampler that tells the batch sizes of a phase on some samples, if it has its own."""
+        """Returns the sampler with the batch sizes of a phase on some samples; None if they are the run's."""
         if part.make_sampler is None:
             return None
         made = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
@@ -214,8 +214,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         }
 
     def _order_until(self, step: int) -> Fingerprint:
-        """Returns the sampler's fingerprint, with the global batches alone left out before those of `step`, and the
-        phases alone that have begun."""
+        """Returns the sampler's fingerprint, with only those skipped global batches that lie before `step`, and only the
+        phases that have begun."""
         fingerprint, pairs = self.order_fingerprint(), passed(step, self.skipped)
         kept = {name: value for name, value in fingerprint.items() if name not in (SKIPPED, PHASES)}
         if (order := self.phased_order) is not None:

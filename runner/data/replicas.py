@@ -25,10 +25,10 @@ def replica_of(trainer: Trainer) -> Replica:
 
 
 def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
-    """This rank's replica, of how many, and the group of one rank of each.
+    """Returns the number of this rank's replica, the number of replicas, and the group with one rank of each.
 
-    `pg_collection` is the data-parallel group, or has it as `dp`: any object with `rank()` and `size()`. Without one the
-    trainer's strategy says, else torch.distributed; a process alone is 0 of 1.
+    `pg_collection` is the data-parallel group, or has it as `dp`: any object with `rank()` and `size()`. By default the
+    trainer's strategy decides, else torch.distributed; a single process is replica 0 of 1.
     """
     group: Any = getattr(pg_collection, "dp", pg_collection)
     if group is not None:
@@ -41,7 +41,7 @@ def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
 
 
 def gathered(mine: object, replica: Replica) -> list[Any]:
-    """Returns the objects of all replicas, in order; a collective operation. Without torch.distributed only its own."""
+    """Returns the objects of all replicas, in order; collective. Without torch.distributed only its own."""
     replicas: list[Any] = [None] * replica.size
     replicas[replica.rank] = mine
     if replica.size > 1 and torch.distributed.is_initialized():

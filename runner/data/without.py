@@ -1,4 +1,4 @@
-"""The training samples that `data.without` names, and what takes their place."""
+"""Leaves out or replaces the training samples that `data.without` names."""
 
 import json
 import logging
@@ -28,10 +28,10 @@ WITHOUT = "without"
 
 
 class Without(DerivedSampler[GlobalBatchSampler]):
-    """The global batches of `sampler`, in which some samples count for nothing, or have a substitute.
+    """The global batches of `sampler`, in which some samples have weight 0 or a substitute.
 
-    Samples keep their places, and so do their masks, their dropout and the cut into micro-batches. `substitutes` [D] are
-    what takes the place of the samples `left_out` [D], ascending; None gives these weight 0.
+    Samples keep their places, masks, dropout and micro-batches. `substitutes` [D] replace
+    the samples `left_out` [D], ascending; None gives these weight 0.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -72,9 +72,9 @@ class Without(DerivedSampler[GlobalBatchSampler]):
 
 
 def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], GlobalBatchSampler]:
-    """Makes an order of prepared `data` one without the samples that its settings name.
+    """Returns a function that leaves out the samples named by `settings` from an order of prepared `data`.
 
-    Raises ValueError where these are none or all, and where none can take the place of one.
+    Raises ValueError if these are no samples or all samples, or if a sample has no possible substitute.
     """
     left_out, substitute = samples_named(settings["without"], data), settings["substitute"]
     substitutes = substitutes_of(left_out, data) if substitute else None

@@ -157,7 +157,9 @@ def _replaced(
                 number += 1
             return
         except BaseException as end:
-            if loaders.processes_of(batches):  # torch would wait for the dead, and for each whose queue is garbage
+            if loaders.processes_of(
+                batches
+            ):  # torch would wait for the dead, and for each whose queue is garbage
                 loaders.kill(batches)
             if not isinstance(end, WorkerDeath):
                 raise

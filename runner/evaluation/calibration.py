@@ -89,7 +89,7 @@ def set_threshold(probabilities: Numbers, true: Classes) -> float:
 
 
 def in_set(probabilities: Numbers, threshold: float) -> NDArray[np.bool_]:
-    """Which classes are in the set of each example [D, C]; the most probable one always is.
+    """Returns which classes are in the set of each example [D, C]; the most probable class always is.
 
     Example:
         >>> in_set(np.array([[0.5, 0.4, 0.1]]), 0.4).tolist()
@@ -119,7 +119,7 @@ def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
 
 
 def fitted(name: str, predictions: Predictions) -> Fitted:
-    """What the set `name` fits."""
+    """Returns the calibration that is fitted on the predictions for the set `name`."""
     probabilities, true = scored(predictions)
     temperature = fitted_temperature(probabilities, true)
     threshold = set_threshold(with_temperature(probabilities, temperature), true)

@@ -94,7 +94,7 @@ class CountedScore(Metric):
             self.add_state(name, torch.zeros(num_classes, dtype=torch.long), dist_reduce_fx="sum")
 
     def marks(self, predicted: Any, true: Any) -> tuple[Marks, ...]:
-        """What is rightly predicted, predicted, and true of items as `update` takes them."""
+        """Returns which items are rightly predicted, predicted, and true, from the arguments of `update`."""
         raise NotImplementedError
 
     def update(self, predicted: Any, true: Any) -> None:

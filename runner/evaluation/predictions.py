@@ -33,13 +33,13 @@ class Compared(NamedTuple):
     predicted: Any
     true: Any
     owners: NDArray[np.int64] | None = None
-    """The number of each item's example [M]; None where it is not known."""
+    """The index of each item's example [M]; None if unknown."""
     only: Sequence[str] | None = None
     """The metrics of the kind that are meant; None for all."""
     suffix: str = ""
     """What their names end in."""
     num_labels: int | None = None
-    """How many labels there are; None for those of the predictions."""
+    """The number of labels; None takes the number of labels that the predictions have."""
 
 
 class Predictions(ABC, Generic[S]):
@@ -92,7 +92,7 @@ class Predictions(ABC, Generic[S]):
         return self.owners()
 
     def parts(self) -> list[Compared]:
-        """What the task's own metrics are computed of."""
+        """Returns the parts from which the task's own metrics are computed."""
         return [Compared(self.kind, *self.compared(), self.owners())]
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
@@ -131,11 +131,11 @@ class Predictions(ABC, Generic[S]):
         return {}
 
     def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """Metrics that are made of others, from those: numbers, or arrays of them, one for each resample."""
+        """Returns metrics derived from other metrics, which are numbers, or arrays with a number per resample."""
         return {}
 
     def calibrate(self) -> None:
-        """Chooses what decides by these predictions, which are of the validation set and joined, such as thresholds."""
+        """Chooses decision rules, such as thresholds, from these predictions, joined and of the validation set."""
 
     def num_labels(self) -> int:
         """How many labels there are; 1 for a task without."""
@@ -186,7 +186,7 @@ def measured(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
 
 
 def computed(name: str, metric: Metric, values: Sequence[object]) -> float:
-    """A metric of values that every rank has. Raises ValueError where it is not one number."""
+    """Returns a metric of values that every rank has. Raises ValueError unless it is one number."""
     metric.distributed_available_fn = lambda: False  # or it would ask the other ranks
     metric.update(*values)
     found = metric.compute()

@@ -210,7 +210,7 @@ def entry_with_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Entry:
-    """Returns the entry of a set with `intervals` of its figures, and in each row of a table of classes."""
+    """Returns the entry of an evaluated set, with `intervals` of its metrics and of each row in tables of classes."""
     entry = entry_of(predictions, figures)
     ends = intervals(predictions, sums, resamples, seed) if resamples else {}
     entry["intervals"] = {name: ends[name] for name in entry["metrics"] if name in ends}

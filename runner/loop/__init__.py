@@ -8,8 +8,8 @@
 - `token_ramps`: warm-ups and cool-downs in tokens, in steps.
 - `budget`: a budget of tokens or FLOPs in steps.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
-- `trials`: steps that are run before a run, for their cost.
-- `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of one's own.
+- `trials`: trial steps before a run, which measure its cost.
+- `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of the user.
 """
 
 from typing import TYPE_CHECKING

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a run consists of, before anything is launched.
+    """The parts of a run, built and connected, before anything is launched.
 
-    Objectives whose loss has several denominators are as exact in such a loop: with one rank the micro-batches know those
-    of the whole global batch; with more, add up `figures_of` each share over the ranks and give them to `tell_totals`
-    (`runner.data.batches`), as the step does.
+    A loop of your own is exact for a loss with several denominators too: with one rank the micro-batches have those of
+    the global batch; with more, sum `figures_of` each share over the ranks and pass the sums to `tell_totals`
+    (`runner.data.batches`), as the training step does.
 
     Example:
         A loop of one's own over the global batches of a run, on one device::
@@ -60,18 +60,18 @@ class Parts:
     max_steps: int
     """Global batches of the whole run."""
     weights: dict[str, str] = field(default_factory=dict)
-    """A line on the types that files of weights have, where a run holds them in another."""
+    """Messages about files of weights whose type differs from the type in the run."""
     rotary: "RotaryPhases | None" = None
     """The bases of rotary positions, where phases of the run change them."""
 
     def begin_step(self, step: int) -> None:
-        """Gives the model what it has in a step (0 is the first), where phases of the run change it."""
+        """Sets the rotary bases of the model for a step, counted from 0, if phases of the run change them."""
         if self.rotary is not None:
             self.rotary.set(step)
 
     @property
     def optimizer(self) -> "Optimizer":
-        """The optimizer over the model's parameter groups, made when it is first asked for; a Trainer makes its own."""
+        """The optimizer over the model's parameter groups, created on first access; a Trainer creates its own."""
         return self._update[0]
 
     @property
@@ -81,20 +81,20 @@ class Parts:
 
     @cached_property
     def _update(self) -> "tuple[Optimizer, LRScheduler]":
-        """Both at once: the first step is at the schedule's rate already."""
+        """Optimizer and scheduler, made together: the scheduler sets the learning rate of the first step."""
         optimizer = self.module.make_optimizer(model=self.model)
         return optimizer, self.module.make_scheduler(optimizer=optimizer, max_steps=self.max_steps)
 
 
 def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path | None = None) -> Parts:
-    """Builds everything but the trainer; data is read, and tokenised into the cache where it is not yet.
+    """Builds all parts but the trainer; reads the data, and tokenises it unless the cache has it.
 
-    The figure that checkpoints monitor and the steps of a budget follow from the data, and are filled into the config.
-    `began` is what was resolved when a continued run began: a layout that is `auto` is that one then, and tables are read
-    as they were; weights keep the types of the `checkpoint` that it goes on from. Of a LightningDataModule of the user's
-    own the groups objective and sampler play no part; model, optimizer and scheduler do where the module takes them.
-    Raises ValueError for parts that do not fit together, data that cannot be used, a figure to monitor that nobody logs,
-    or a budget that is not known here.
+    The metric that checkpoints monitor and the steps of a budget depend on the data, and are written into the config.
+    `began` are the settings that a resumed run resolved at its start: an `auto` layout keeps its value, tables are read
+    the same way, and weights keep the types of the `checkpoint`. A LightningDataModule of the user ignores the groups
+    objective and sampler; model, optimizer and scheduler count if the module takes them.
+    Raises ValueError for parts that do not fit together, data that cannot be used, a monitored metric that nobody logs,
+    or a budget that cannot be counted here.
     """
     from tiryns.runner.loop.lengths import counted_lengths, run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
@@ -134,7 +134,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
-    """Returns the data module of a config, which has read nothing yet, and will read files as the run that `began`."""
+    """Returns the data module of a config before it reads any data; it will read files as the run that `began` did."""
     from tiryns.runner.loop.lengths import counted_lengths
 
     allow_code(config)
@@ -170,7 +170,7 @@ def connected(config: DictConfig, data: Any) -> int:
 def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskModel | None" = None) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run.
 
-    A budget becomes steps in the config, as the lengths of phases do; one of FLOPs needs the TaskModel.
+    Budgets and lengths of phases become steps in the config; a budget of FLOPs needs the TaskModel.
     """
     from tiryns.runner.loop.lengths import counted_lengths
 
@@ -193,12 +193,12 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
 
 
 def numbers_global_batches(data: RunData) -> bool:
-    """Whether any global batch can be asked for by its number, which a stream does not allow."""
+    """Whether every global batch can be read by its number; a stream cannot do that."""
     return data.tells_batches and not data.streamed
 
 
 def check_numbered(data: RunData, setting: str) -> None:
-    """Raises ValueError for a setting that leaves out global batches by number where they have none."""
+    """Raises ValueError for a setting that skips global batches by number, unless the data can number them."""
     if not numbers_global_batches(data):
         raise ValueError(
             f"{setting} leaves out global batches by their number, and {type(data).__name__} reads its data as a "
@@ -274,7 +274,7 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:
-    """Figures to compare results with: those of the data, and entropies of its tokens where the loss is in that unit."""
+    """Returns baselines of the data to compare with, and token entropies if the loss is in nats per token."""
     return {**data.baselines(), **(data.token_baselines() if objective.nats_per_token else {})}
 
 

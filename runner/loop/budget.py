@@ -1,4 +1,4 @@
-"""The steps of a run that has a budget: counted once, when it begins; from then on it is a run of so many steps.
+"""Counts the steps of a run with a budget once, when the run begins; afterwards the budget is a number of steps.
 
 Tokens and FLOPs are counted without training.
 """
@@ -45,15 +45,15 @@ class Budget(NamedTuple):
 
 
 def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
-    """Returns the budget of a trainer config, if it has one whose steps are not known yet."""
+    """Returns the budget of a trainer config; None without a budget, or once its steps are counted."""
     found = [Budget(name, float(trainer[name])) for name in BUDGETS if trainer.get(name) is not None]
     return found[0] if found else None
 
 
 def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
-    """Raises ValueError for a warm-up of batch size or length that is a share of steps which are yet to be counted.
+    """Raises ValueError for a warm-up of batch size or length given as a share of steps that are not counted yet.
 
-    `others` are the lengths of further warm-ups by their settings, `why` says what it is a share of.
+    `others` maps settings of further warm-ups to their lengths; `why` follows "is a share" in the message.
     """
     steps = {
         "data.length_warmup_steps": config.data.get("length_warmup_steps"),
@@ -71,7 +71,7 @@ def batch_warmup_steps(sampler: Mapping[str, Any]) -> float | None:
 
 
 def settle(trainer: DictConfig, steps: int) -> None:
-    """Makes the config of a run by budget that of a run of so many steps."""
+    """Replaces the budget in a trainer config by its number of steps."""
     trainer.max_steps = steps
     trainer.update(dict.fromkeys(BUDGETS))
 
@@ -79,11 +79,11 @@ def settle(trainer: DictConfig, steps: int) -> None:
 def steps_within(
     budget: Budget, data: Any, model: TaskModel | None, first: int = 0, setting: str | None = None
 ) -> int:
-    """Returns the most global batches of connected data, from number `first` on, within a budget of tokens or FLOPs.
+    """Returns how many global batches of connected data, from number `first` on, fit a budget of tokens or FLOPs.
 
-    The tokens of each batch are known from the order and the lengths of samples. Of the FLOPs, those of targets and
-    images are estimated from the first batches. A stream is as its first batches are. Raises ValueError for a budget
-    below one step, and data that does not tell its batches before training; `setting` is what it names.
+    Tokens are counted from the order and the lengths of samples. FLOPs of targets and images are estimated from the
+    first batches, and so is every cost of a stream. Raises ValueError, which names the `setting`, for a budget below one
+    step, and for data whose batches are unknown before training.
     """
     given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
     if not data.tells_batches:
@@ -113,9 +113,9 @@ def steps_within(
 
 
 def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
-    """Returns the most last ones of the global batches [first, last) of connected data that have at most so many tokens.
+    """Returns how many of the last global batches in [first, last) of connected data have at most so many tokens in all.
 
-    A stream is as its first batches are. Raises ValueError as `steps_within` does.
+    A stream is estimated from its first batches. Raises ValueError as `steps_within` does.
     """
     if not data.tells_batches or data.streamed:
         return steps_within(Budget("max_tokens", tokens), data, None)
@@ -130,7 +130,7 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
 
 
 def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
-    """Returns the step that a budget from step `begun` on ends before, of data whose samples have numbers.
+    """Returns the first step beyond a budget that begins at step `begun`, for data with numbered samples.
 
     Batches are added up in their order, whole epochs at once.
     """
@@ -147,7 +147,7 @@ def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | 
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
-    """What samples of a step cost, by their numbers; without a step, at their full lengths.
+    """Returns a function from indices of samples and a step to their cost; without a step, at their full lengths.
 
     With a model these are FLOPs, of which tokens carry what targets and images take on average.
     """
@@ -183,7 +183,7 @@ def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begu
 def _nearly(
     amount: float, data: "GlobalBatchDataModule", mixed: Mixed | Phased, cost: Cost, begun: int
 ) -> tuple[int, float]:
-    """A step of a mixture, or of a phase, before which the budget is nearly used up and not exceeded; what was taken."""
+    """Returns a step of a mixture or of phases up to which the cost is just within the budget, and the cost so far."""
     if data.length_warmup:
         return begun, 0
     starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
@@ -211,7 +211,7 @@ def _nearly(
 
 
 def _indices(order: SeamlessSampler, first: int, shift: int, start: int, stop: int) -> NDArray[np.int64]:
-    """Samples [start, stop) behind `first` of a source, by their numbers among those of all sources."""
+    """Returns samples [start, stop) of a source, counted from `first`, as indices into the samples of all sources."""
     indices: NDArray[np.int64] = order.samples(first + start, first + stop)[:, 1] + shift
     return indices
 

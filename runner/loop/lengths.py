@@ -1,4 +1,4 @@
-"""The length of a run: in steps or epochs, or counted from its data; and what else only a counted length changes.
+"""The length of a run: in steps or epochs, or counted from its data, with everything that only a counted length changes.
 
 Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens become steps once, when a run begins.
 """
@@ -38,7 +38,7 @@ class Lengths:
         """Restores in the config the lengths that were `resolved` when the run began."""
 
     def make_scheduler(self) -> Callable[..., LRScheduler]:
-        """A function from an `optimizer` and `max_steps` to the scheduler of the run."""
+        """Returns a function from an `optimizer` and `max_steps` to the scheduler of the run."""
         return make_scheduler_of(self.config.scheduler)
 
     def phases(self) -> list[Phase]:
@@ -82,7 +82,7 @@ class CountedLengths(Lengths):
         token_ramps.count_ramps(self.config, data, max_steps)
 
     def make_scheduler(self) -> Callable[..., LRScheduler]:
-        """A function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases.
+        """Returns a function from an `optimizer` and `max_steps` to the scheduler, with rates and decays of the phases.
 
         Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
         """
@@ -94,8 +94,8 @@ class CountedLengths(Lengths):
         settings = settings_in(config.scheduler, resolve=True)
         if target_of(settings) != "runner.optim.get_scheduler":
             raise ValueError(
-                f"phases: rates and decays of phases need a schedule that is known at every step, and "
-                f"{settings['_target_']} is none: choose one such as scheduler=wsd"
+                f"phases: rates and decays of phases need a schedule that is known at every step, unlike "
+                f"{settings['_target_']}: choose one such as scheduler=wsd"
             )
         del settings["_target_"]
         timeline = timeline_of(found)
@@ -109,7 +109,7 @@ class CountedLengths(Lengths):
         return made
 
     def rotary(self, model: Any) -> RotaryPhases | None:
-        """Returns the bases of rotary positions over the run; None where they stay as they are."""
+        """Returns the bases of rotary positions over the run; None if they do not change."""
         found = self.phases()
         if not any(phase.model for phase in found):
             return None
@@ -125,7 +125,7 @@ class CountedLengths(Lengths):
         return phases.phases_in(self.config)
 
     def record(self, settled: DictConfig) -> Resolved:
-        """Returns the lengths to record of a run, given the config in which they are steps."""
+        """Returns the lengths to record, given the `settled` config, which has them in steps."""
         limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
         return {
             **({"budget": str(limit), "max_steps": int(settled.trainer.max_steps)} if limit else {}),
@@ -135,7 +135,7 @@ class CountedLengths(Lengths):
 
 
 def run_lengths(config: DictConfig) -> Lengths:
-    """Returns the lengths of a run, which its config may get as steps.
+    """Returns the lengths of a run, an object that may write them into its config as steps.
 
     Example:
         >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})

@@ -1,4 +1,4 @@
-"""Training by Lightning's own loop, of a LightningModule or LightningDataModule that is not one of ours."""
+"""Trains by Lightning's own loop, with a LightningModule or LightningDataModule of the user."""
 
 import math
 from functools import partial
@@ -22,7 +22,7 @@ def is_plain(data: RunData, module: RunModule) -> bool:
 
 
 def limits_of_plain(data: RunData, module: Any) -> str:
-    """What a run of these parts cannot do, in one line for its start."""
+    """Returns the limits of a run with these parts, as one line for its start."""
     plain = [] if module.trains_global_batches else [module]
     limits = [] if exported_model(module) else ["no model/ is exported (it holds no PreTrainedModel)"]
     if not data.serves_global_batches:
@@ -34,7 +34,7 @@ def limits_of_plain(data: RunData, module: Any) -> str:
 
 
 class LightningLoop(Callback):
-    """Gives a plain module what other callbacks read, and adds up the ranks' votes to stop or save; it comes first."""
+    """Adds to a plain module what other callbacks read, and combines the ranks' votes to stop or save; comes first."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
@@ -107,7 +107,7 @@ def savers(made: Callback, folder: Path) -> list[Any]:
 
 
 def one_epoch(data: RunData, max_steps: int, max_epochs: float | None) -> dict[str, int]:
-    """Lightning's keywords for the length; raises ValueError for a part of an epoch of data that is not ours."""
+    """Returns Lightning's keywords for the length; raises ValueError for a fraction of an epoch of the user's data."""
     if data.serves_global_batches:  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
     if max_steps < 0 and max_epochs != int(max_epochs or 0):

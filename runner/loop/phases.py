@@ -1,6 +1,6 @@
 """The phases of a run: their lengths in steps, and the parts of the run that they replace.
 
-Their steps are known once data is connected; from then on the config has them, as it has those of a budget.
+Their steps are known once data is connected, and are then written into the config, as the steps of a budget are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
 
 
 def take_over(config: DictConfig, resolved: Resolved) -> None:
-    """Settles a config whose budget, or phases, were settled when the run began, by its `resolved` settings."""
+    """Restores the steps of budget and phases in a config from the settings that the run has `resolved` at its start."""
     in_tokens(config)
     known: list[dict[str, float]] = []
     for given, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
@@ -64,9 +64,9 @@ def take_over(config: DictConfig, resolved: Resolved) -> None:
 
 
 def steps_of(asked: DictConfig, settled: DictConfig) -> list[Settings]:
-    """Returns the phases of a config as they are given, with the steps that they have in the one where they are settled.
+    """Returns the phases of a config as given, with their steps from the `settled` config.
 
-    It changes `asked`, a copy, where they are shares of tokens.
+    Changes `asked`, a copy, if phases are shares of tokens.
     """
     in_tokens(asked)
     pairs = zip(as_given(asked), as_given(settled), strict=True)
@@ -74,7 +74,7 @@ def steps_of(asked: DictConfig, settled: DictConfig) -> list[Settings]:
 
 
 def settle_phases(config: DictConfig, steps: Sequence[int]) -> None:
-    """Makes the phases of a config phases of so many steps, and the run one of their sum."""
+    """Sets the lengths of a config's phases in steps, and the length of the run to their sum."""
     _set_lengths(config, [{"steps": length} for length in steps])
     settle(config.trainer, sum(steps))
 
@@ -105,8 +105,8 @@ def connect_phases(
 ) -> int:
     """Connects prepared data with the phases of a run, and settles their lengths; returns the steps of the run.
 
-    `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each by
-    its own order, of which nothing is left out: so a run has as many steps as without `skip_batches`.
+    `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each in
+    its own order with no batch left out, so a run has as many steps as without `skip_batches`.
     """
     from tiryns.runner.data.batches import PhaseParts
 
@@ -142,7 +142,7 @@ def connect_phases(
 
 
 def steps_of_phases(config: DictConfig, data: RunData) -> None:
-    """Settles the phases of a run of plain Lightning; raises ValueError for lengths that its batches do not tell."""
+    """Sets the steps of phases for Lightning's own loop; raises ValueError for lengths that its batches do not give."""
     in_tokens(config)
     phases = phases_in(config)
     steps = lengths_of(phases, config.trainer)
@@ -154,7 +154,7 @@ def steps_of_phases(config: DictConfig, data: RunData) -> None:
 
 
 def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
-    """Makes the sampler of a phase with batch sizes of its own; None for those of the run."""
+    """Returns the sampler of a phase with batch sizes of its own; None if it uses the run's."""
     if not phase.sampler:
         return None
     option = OPTIONS["sampler"]["shuffled" if phase.sampler.get("warmup_from") is None else "growing"]
@@ -164,7 +164,7 @@ def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
 
 
 def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objective: Any) -> Any:
-    """Returns the collator of a phase with settings of its own; None for that of the run."""
+    """Returns the collator of a phase with settings of its own; None if it uses the run's."""
     if not phase.objective:
         return None
     fixed = [name for name in phase.objective if name in objective.built_with]

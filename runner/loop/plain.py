@@ -31,7 +31,7 @@ CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_mom
 
 
 def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
-    """A function from a `model` to its optimizer: the node's target, with parameter groups where it is a class of torch.
+    """Returns a function from a `model` to its optimizer: the node's target, with parameter groups for a class of torch.
 
     Example:
         >>> from omegaconf import OmegaConf
@@ -73,7 +73,7 @@ def _groups(settings: Settings, ours: Settings, names: Parameters, model: nn.Mod
 
 
 def make_scheduler_of(node: DictConfig) -> Callable[..., LRScheduler]:
-    """A function from an `optimizer` and `max_steps` to its scheduler, which is stepped once per optimizer step.
+    """Returns a function from an `optimizer` and `max_steps` to its scheduler, which steps once per optimizer step.
 
     Example:
         >>> import torch
@@ -90,7 +90,7 @@ def make_scheduler_of(node: DictConfig) -> Callable[..., LRScheduler]:
         made: LRScheduler = call(optimizer=optimizer, max_steps=max_steps)
         if "metrics" in inspect.signature(made.step).parameters:
             raise ValueError(
-                f"{call.path}: {call.name} wants a validation figure at each of its steps, and a schedule is stepped "
+                f"{call.path}: {call.name} needs a validation metric at each step, but a schedule is stepped "
                 "once per optimizer step; choose one that counts steps"
             )
         return made
@@ -119,7 +119,7 @@ def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, *
     if not (isinstance(call.func, type) and issubclass(call.func, PreTrainedModel)):
         if tokenizer is None and taken is not None and taken.default is inspect.Parameter.empty:
             raise ValueError(
-                f"{call.path}: {call.name} is made for the vocabulary of a tokenizer, and the data has none: give the "
+                f"{call.path}: {call.name} needs the vocabulary of a tokenizer, and the data has none: give the "
                 "data module an attribute tokenizer, or choose a model that asks for none"
             )
         return call(tokenizer=tokenizer, **arguments)

@@ -1,7 +1,7 @@
 """Resolves every setting that is `auto` once, when a run begins.
 
 The values are written to the run's `config.yaml` and `status.json` under `resolved`, and to each checkpoint. A run that
-is continued, also on another machine or as a branch, takes them over for every setting that is still `auto`.
+is resumed, also on another machine or as a branch, keeps them for every setting that is still `auto`.
 """
 
 import os
@@ -54,7 +54,7 @@ def recorded(folder: Run, checkpoint: ResumePoint | None) -> Resolved:
 
 
 def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
-    """A copy of `config`, completed, in which accelerator, precision and attention kernel are no longer `auto`.
+    """Returns a completed copy of `config` with accelerator, precision and, on a GPU, attention kernel chosen for `auto`.
 
     Raises ValueError where this machine lacks what the config asks for, or what the run began with.
     """
@@ -98,8 +98,8 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
     """Returns the settings of a run, from its config with the hardware chosen, its data and its module.
 
-    A precision that `auto` has chosen here becomes fp32 in the config where the model cannot be computed in it, or is
-    slower (`trials.precision_of`). Data and module get what micro-batches and compilation have come to.
+    A precision that `auto` has chosen here becomes fp32 in the config if the model cannot run in it, or runs
+    slower (`trials.precision_of`). Data and module get the resolved micro-batches and compilation.
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
@@ -178,11 +178,11 @@ def keep_types(module: torch.nn.Module, checkpoint: Path, began: Resolved, preci
 
 
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
-    """Returns the attention in training, by name: that of transformers for padded rows, else ours for packed rows.
+    """Returns the name of the attention in training: one of transformers for padded rows, one of ours for packed rows.
 
     `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
     `padded_documents`: on a GPU without flash attention for this precision, or with dropout of attention where the kernel
-    is `varlen_attn`, which has none and then computes evaluations alone.
+    is `varlen_attn`, which has no dropout and is then used in evaluations only.
     """
     if layout != "packed":
         return str(own_attention_of(model.pretrained.config))
@@ -198,7 +198,7 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
 
 
 def kernel_of(resolved: Resolved) -> str:
-    """`trainer.attention` of a run that has come to these settings; `auto` where it had no flash attention."""
+    """Returns `trainer.attention` for a run with these resolved settings; `auto` if it had no flash attention."""
     found = resolved.get("attention") if resolved.get("accelerator") == "gpu" else None
     if found == PADDED and resolved.get("precision") in HALF:
         return "varlen_attn"  # which has no dropout; evaluations ran with it
@@ -215,7 +215,7 @@ def note(folder: Run, values: Resolved) -> Resolved:
 
 
 def changes(before: Resolved, now: Resolved) -> list[str]:
-    """A line for each setting that changes where a run goes on, and one where the precision is slow here."""
+    """Returns a line for each setting that changes when a run resumes, and a line if the precision is slow here."""
     lines = [
         f"{name} changes from {was} to {is_now} where this run goes on"
         for name, was, is_now in (differences.changes(before, now) if before else ())
@@ -247,8 +247,8 @@ class Record(Callback):
         self.resolved = resolved
 
     def on_fit_start(self, trainer: Any, pl_module: LightningModule) -> None:
-        """Takes the smallest micro-batch that fits on every rank; raises ValueError, on all of them, where machines of
-        several kinds have decided differently otherwise."""
+        """Takes the smallest micro-batch, which fits on every rank; raises ValueError, on all of them, if different
+        machines have resolved another setting differently."""
         if trainer.world_size > 1:
             found: list[Any] = [None] * trainer.world_size
             torch.distributed.all_gather_object(found, self.resolved)

@@ -41,16 +41,16 @@ class Layout(NamedTuple):
     reshard: bool = True
     prefetch: int = 0
     param_dtype: torch.dtype | None = None
-    """None is that of the weights; gradients of others are added up in fp32."""
+    """None: the dtype of the weights. Otherwise gradients are summed in fp32."""
 
 
 PLAIN = Layout()
 
 
 def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
-    """Shards a model that is whole on every rank over those of `data_parallel`, matrices over `tensor_parallel` first.
+    """Shards a model that is whole on every rank over `data_parallel`, after splitting matrices over `tensor_parallel`.
 
-    Raises ValueError for a model of several networks, or one that has no plan for its matrices.
+    Raises ValueError for a model of several networks, or a model without a plan for its matrices.
     """
     if model.unshardable:
         raise ValueError(f"trainer=fsdp: {model.unshardable}; use trainer=ddp")
@@ -74,7 +74,7 @@ def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
 
 
 def with_replicas(mesh: DeviceMesh, count: int) -> DeviceMesh:
-    """A mesh [data_parallel, tensor_parallel] as [replicas, shards, tensor_parallel]; neighbours share a replica."""
+    """Makes [replicas, shards, tensor_parallel] of mesh [data_parallel, tensor_parallel]; neighbours share a replica."""
     ranks = mesh.mesh.unflatten(0, (count, -1))
     return DeviceMesh(mesh.device_type, ranks, mesh_dim_names=("replicas", "shards", "tensor_parallel"))
 
@@ -134,7 +134,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
-    """Returns the state with whole tensors on the CPU for shards, None unless `keep`; tied ones stay tied; collective."""
+    """Returns the state with shards as whole tensors on the CPU, None unless `keep`; tied ones stay tied; collective."""
     known: dict[int, Tensor | None] = {}
     gathered: dict[str, Any] = dict(state)
     for name, value in state.items():
@@ -184,7 +184,7 @@ class ShardedStrategy(ModelParallelStrategy):
         self.checkpoint_io.save_shards(checkpoint, Path(filepath), self.is_global_zero)  # type: ignore[attr-defined]
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> State:
-        """This rank's share of a checkpoint in shards; of one of whole tensors, all of it."""
+        """Returns this rank's share of a sharded checkpoint, or all of a checkpoint of whole tensors."""
         path = Path(checkpoint_path)
         if not path.is_dir():
             return Strategy.load_checkpoint(self, path, weights_only)
@@ -200,7 +200,7 @@ class ShardedStrategy(ModelParallelStrategy):
             local.copy_(own_share(checkpoint["state_dict"][name], tensor))
 
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
-        """Takes this rank's share of every state that is shaped as its weight."""
+        """Loads optimizer states; a state with the shape of its weight is cut to this rank's shard."""
         for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
             parameters = parameters_of(optimizer)
             state = {
@@ -211,7 +211,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
 
 def _as_shard(value: object, parameter: Tensor) -> object:
-    """This rank's shard of a whole state that is shaped as its sharded weight; any other value as it is."""
+    """Returns this rank's shard of a whole state with the shape of its sharded weight; any other value unchanged."""
     if not isinstance(value, Tensor) or isinstance(value, DTensor) or not isinstance(parameter, DTensor):
         return value
     if value.shape != parameter.shape:

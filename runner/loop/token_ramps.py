@@ -16,7 +16,7 @@ RECORD = "ramps"
 
 
 class Ramp(NamedTuple):
-    """A warm-up or a cool-down of so many tokens, of the run or of a phase that takes steps [first, last)."""
+    """A warm-up or a cool-down given in tokens, of the run or of a phase over steps [first, last)."""
 
     phase: int | None
     setting: str
@@ -31,7 +31,7 @@ class Ramp(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What its steps depend on beside the data.
+        """What the steps of the ramp depend on besides the data.
 
         Example:
             >>> Ramp(None, "warmup_tokens", 3e9, 0, 1500).key
@@ -48,9 +48,9 @@ class Ramp(NamedTuple):
 
 
 def count_ramps(config: DictConfig, data: RunData, max_steps: int) -> None:
-    """Makes ramps in tokens ramps of so many steps in the config of a run of `max_steps`, whose data is connected.
+    """Converts ramps from tokens to steps in the config of a run of `max_steps` with connected data.
 
-    Raises ValueError for one that is shorter than a step, and for data that does not tell its batches.
+    Raises ValueError for a ramp shorter than a step, and for data whose batches are unknown before training.
     """
 
     def count(ramp: Ramp) -> int:
@@ -78,7 +78,7 @@ def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
 
 
 def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
-    """Returns the steps of the ramps that `asked` gives in tokens, by their keys; in `settled` they are steps."""
+    """Returns, by key, the steps that `settled` has for the ramps that `asked` gives in tokens."""
     found = {}
     for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
         phase = None if ramp.phase is None else settled.phases[ramp.phase]
@@ -102,7 +102,7 @@ def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | No
 
 
 def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
-    """Yields the ramps of a config in tokens; the lengths of its phases are those of `settled`."""
+    """Yields the ramps of a config in tokens; lengths of phases come from `settled`."""
     phases, of_run = phases_in(config), dict(config.scheduler)
     spans: list[tuple[int | None, Mapping[str, Any], int, int]] = [(None, of_run, 0, int(max_steps))]
     if has_own_schedules(phases):

@@ -57,11 +57,11 @@ def build_trainer(
     epochs: dict[str, int],
     make: Callable[..., Trainer] = Trainer,
 ) -> Trainer:
-    """A Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` takes all of its keywords.
+    """Returns a Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` gets all keywords.
 
-    Models use the flash attention that `attention` names from now on. Beside any logger `metrics.csv` is written, which
-    the report is drawn from; loggers drop the rows that a resumed run writes again. Raises ValueError where the machine
-    has no such accelerator, or the processes cannot be divided as asked.
+    From now on models use the flash attention that `attention` names. Any logger comes with `metrics.csv`, from which
+    the report is drawn; loggers drop the rows that a resumed run writes again. Raises ValueError if the machine has
+    no such accelerator, or the processes cannot be divided as the settings say.
     """
     accelerator = resolve_accelerator(settings.accelerator)
     torch.set_float32_matmul_precision(settings.matmul_precision)
@@ -103,7 +103,7 @@ def build_trainer(
 
 
 class Clock(Timer):
-    """Ends training after so many seconds, those before it was resumed included, and says where it did."""
+    """Ends training after so many seconds, sessions before a resume included, and logs the step."""
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Logs the step that the clock stopped at."""
@@ -142,7 +142,7 @@ def quiet_libraries() -> None:
 
 
 def resolve_precision(precision: str, accelerator: str) -> str:
-    """`precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
+    """Returns `precision` with `auto` replaced: bf16 autocast where the hardware multiplies in bf16, else fp32."""
     if precision != "auto":
         return precision
     return "bf16-mixed" if has_bf16(accelerator) else "32-true"
@@ -183,7 +183,7 @@ def describe_run(
 
 
 def resolve_accelerator(name: str) -> str:
-    """`name` with `auto` replaced; raises ValueError where there is no such device."""
+    """Returns `name` with `auto` replaced; raises ValueError without such a device."""
     if name == "auto":
         return "gpu" if torch.cuda.is_available() else "cpu"
     if name in ("gpu", "cuda") and not torch.cuda.is_available():

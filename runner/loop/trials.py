@@ -1,8 +1,8 @@
-"""What is found out by running a part of a step before a run: its cost, the micro-batch that fits, a CPU's precision.
+"""Runs a part of a step before a run to find the run's cost, the micro-batch that fits, and the precision of a CPU.
 
-What a timing says depends on what else the machine does. So a precision is timed once for a processor, a number of
-threads, a version of torch and a model, whichever run comes first; it has to be clear; and the jobs of a sweep take it
-over.
+A timing depends on the load of the machine. So a precision is timed once for a processor, a number of threads, a
+version of torch and a model, by the first run that needs it; only a clear difference counts; and the jobs of a sweep
+share the result.
 """
 
 import json
@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 
     @property
     def memory(self) -> int:
-        """The sum of the four, in bytes."""
+        """Weights, gradients, optimizer states and activations together, in bytes."""
         return self.weights + self.gradients + self.optimizer + self.activations
 
 
@@ -136,7 +136,7 @@ def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
 
 @contextmanager
 def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
-    """A context with the module on a device in training, after which it and random states are as they were."""
+    """Puts the module on a device in training mode for the block, then restores it, its buffers and the random states."""
     placed, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
     modes = [(part, part.training) for part in module.modules()]
     module.to(device).train()
@@ -212,11 +212,11 @@ def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.
 
 
 def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
-    """What `trainer.precision=auto` comes to, from what the hardware suggests in `config.trainer`.
+    """Returns the precision for `trainer.precision=auto`, given the suggestion of the hardware in `config.trainer`.
 
-    fp32 for a model that cannot be computed in autocast. On a CPU with bf16 units the faster of the two: as the rule of
-    `is_slower` has it, unless a timed step says clearly otherwise. Steps are not timed for a stream, for a model whose
-    loss couples the batch, and on several nodes, whose caches may say different things.
+    fp32 for a model that cannot run in autocast. On a CPU with bf16 units the faster of the two: by the rule of
+    `is_slower`, unless a timed step clearly contradicts it. Steps are not timed for a stream, for a model whose
+    loss couples the batch, and on several nodes, whose caches may differ.
     """
     trainer, model = config.trainer, module.model
     suggested = usable_precision(trainer.precision, model, data.layout)
@@ -236,7 +236,7 @@ def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
 
 
 def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: str | None) -> str:
-    """Returns the faster precision, from the cache or timed; processes that ask at once wait for the first."""
+    """Returns the faster precision, from the cache or timed; concurrent processes wait for the first."""
     here, model = machine(), module.model
     asked = {
         "precisions": precisions,

@@ -128,7 +128,7 @@ def _packages(then: Manifest, now: Manifest) -> list[Change]:
 
 
 def _data(then: Manifest, now: Manifest) -> Iterator[object]:
-    """Files by name where they are known; else fingerprints, of which one may follow from another."""
+    """Yields changed files by name; if none changed or they are unknown, fingerprints, which may imply each other."""
     before, after = then["inputs"].get("files", {}), now["inputs"].get("files", {})
     for setting in sorted({**before, **after}):
         for line in sorted(digest_changes(before.get(setting, {}), after.get(setting, {}))):

@@ -43,9 +43,9 @@ class Adapted(NamedTuple):
 
 
 def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequence[nn.Module]) -> None:
-    """Puts adapters on linear layers of the encoder, of a vision-language model on those of its language model.
+    """Adds adapters to linear layers of the encoder, or of the language model in a vision-language model.
 
-    All else in there is frozen, and so are output embeddings. Heads, `poolers`, and what turns images into features, are
+    All else in it is frozen, and so are output embeddings. Heads, `poolers`, and what turns images into features, are
     trained as without adapters. `base` is the name or folder of the model, for the adapter that is exported.
 
     Raises:
@@ -137,7 +137,7 @@ def is_separate(model: nn.Module) -> bool:
 
 
 def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | None) -> None:
-    """Writes a model as transformers does; one with adapters merged, or as the folder of an adapter.
+    """Writes a model as transformers does; adapters are merged, or written as the folder of an adapter.
 
     `state` are its weights where they are not the model's own tensors.
     """
@@ -206,7 +206,7 @@ def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
 
 @contextmanager
 def whole_model(path: str) -> Iterator[str]:
-    """Yields the folder of a model, for that of an adapter a temporary one in which it is merged; a name as it is.
+    """Yields the folder of a model, for an adapter a temporary folder with the merged model; a name unchanged.
 
     Raises:
         ValueError: `peft` is not installed.

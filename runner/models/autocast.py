@@ -1,4 +1,4 @@
-"""Whether a model can be computed in autocast, and what is known of the processors that are slower in it."""
+"""Whether a model can run in autocast, and which processors are known to be slower in it."""
 
 import torch
 
@@ -13,7 +13,7 @@ NARROW = 256
 
 
 def usable_precision(precision: str, task_model: TaskModel, layout: str | None) -> str:
-    """`precision`, or `32-true` where the model can be computed in fp32 alone, after one line in the log."""
+    """Returns `precision`, or, after one line in the log, `32-true` if the model can run in fp32 only."""
     if not precision.endswith("-mixed"):
         return precision
     reason = _failure(task_model, layout, autocast_dtype(precision))
@@ -25,7 +25,7 @@ def usable_precision(precision: str, task_model: TaskModel, layout: str | None) 
 
 
 def is_slower(width: int | None) -> bool:
-    """Whether this CPU is known to be slower in bf16 for a model of a hidden size, None where that is not known."""
+    """Whether this CPU is known to be slower in bf16 for a model of the hidden size `width`, None for an unknown size."""
     return bool(processor.has_amx() and width and width < NARROW)
 
 

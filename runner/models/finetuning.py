@@ -57,7 +57,7 @@ class HeadedModel(WrappedModel):
                     difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
             if not difference <= TOLERANCE:
                 raise ValueError(
-                    f"the head of {type(self.pretrained).__name__} makes something else of packed samples (by "
+                    f"the head of {type(self.pretrained).__name__} computes other outputs for packed samples (by "
                     f"{difference:.2g}, relative to the largest); set data.layout=padded"
                 )
         except BaseException:  # the model continues with padded rows

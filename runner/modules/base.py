@@ -1,6 +1,6 @@
 """The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks.
 
-Below it what steps share: checks of a checkpoint, the losses of sources, and seeds.
+It is followed by what steps share: checks of a checkpoint, the losses of sources, and seeds.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class ModelModule(pl.LightningModule, RunModule):
 
     @property
     def datamodule(self) -> Any:
-        """The trainer's data module; without one, data that has nothing."""
+        """The trainer's data module; without one, an empty `RunData`."""
         found = getattr(self._trainer, "datamodule", None)
         return RunData() if found is None else found
 
@@ -55,7 +55,7 @@ class ModelModule(pl.LightningModule, RunModule):
             self.compile_model, self.compiled = False, True
 
     def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
-        """Each value added up over all ranks, in float64, in the memory of the host: nobody waits for a GPU."""
+        """Sums each value over all ranks, in float64, in the memory of the host, so that nothing waits for a GPU."""
         _, size, group = replica_of(self.trainer)
         if size == 1:
             return values
@@ -79,7 +79,7 @@ class ModelModule(pl.LightningModule, RunModule):
         return gathered(mine, replica_of(self.trainer))
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
-        """Returns the weights that the first rank exports, where each rank has a shard of them, else None; collective."""
+        """Returns the whole weights on the first rank, for export, if the model is sharded, else None; collective."""
         if self.device_mesh is None:
             return None
         with self.evaluation_weights():
@@ -122,7 +122,7 @@ def check_fixed_models(digests: dict[str, str], checkpoint: State, data: RunData
 class SourceLosses:
     """Adds up losses and weights of the samples of each source over the micro-batches of a step, in float64.
 
-    Of a model that does not tell losses by row there are none.
+    There are none for a model that gives no losses by row.
 
     Example:
         >>> losses = SourceLosses(["few", "many"], torch.device("cpu"))
@@ -144,7 +144,7 @@ class SourceLosses:
             self._sums.index_add_(1, micro_batch["sources"], sums)
 
     def figures(self, sum_over_ranks: Callable[[dict[str, float]], dict[str, float]]) -> dict[str, float]:
-        """`train/loss/<source>` for each source with a target in the step, over all ranks; collective."""
+        """Returns `train/loss/<source>` for each source with a target in the step, over all ranks; collective."""
         keys = [(kind, name) for kind in ("loss", "weight") for name in self._names]
         sums = zip(map("/".join, keys), self._sums.flatten().tolist(), strict=True)
         totals = sum_over_ranks(dict(sums))
@@ -155,7 +155,7 @@ class SourceLosses:
 
 
 def step_seed(seed: int, step: int, rank: int) -> int:
-    """A seed for dropout and the like that depends on (seed, step, rank) alone, so no state need be saved."""
+    """Returns a seed for dropout and the like, a function of (seed, step, rank) alone, so no state need be saved."""
     mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % 2**64
     mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
     return (mixed ^ (mixed >> 32)) % 2**63

@@ -23,7 +23,7 @@ from tiryns.runner.run.folder import Run
 class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; then loads the best checkpoint, tests it and writes the predictions.
 
-    `make_predictions` makes the empty collection of what the task predicts for a set. Example:
+    `make_predictions` makes an empty collection for the predictions of a set. Example:
     `tiryns experiment=classification module.freeze=[embeddings]`
     """
 
@@ -126,7 +126,7 @@ class FinetuningRun(TrainingModule):
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | None = None) -> None:
-    """Freezes the parameters whose names match, and with `layers` the embeddings and the first so many layers.
+    """Freezes the parameters whose names match, and the embeddings and first `layers` layers if that is set.
 
     Patterns match whole names, `*` for anything; `re:...` is a regular expression anywhere in them. Raises ValueError
     for a pattern that matches nothing, and for more layers than there are.

@@ -47,9 +47,9 @@ def guessed_samples(
 
 
 def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
-    """Returns the first documents of a micro-batch as one of their own, and the positions of each that are shown.
+    """Returns the first documents of a micro-batch as a smaller micro-batch, and the positions to show of each.
 
-    Positions count tokens row by row, and are those of the whole micro-batch.
+    Positions count tokens row by row in the whole micro-batch.
     """
     ids: Tensor = micro_batch["input_ids"]
     first: MicroBatch
@@ -72,7 +72,7 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
 def _in_pieces(
     places: list[int], ids: dict[int, int], guesses: dict[int, Any], tokenizer: PreTrainedTokenizerBase
 ) -> Sample:
-    """Returns the tokens at some places as text; those with guesses are targets."""
+    """Returns the tokens at some positions as text; tokens with guesses are targets."""
     pieces: Sample = []
     before = ""
     for n, i in enumerate(places, start=1):

@@ -76,7 +76,7 @@ class TrainingModule(base.ModelModule):
 
     @cached_property
     def _digests(self) -> dict[str, str]:
-        """The digests of the frozen models that are asked, whose weights are read once."""
+        """The digests of the frozen models that the loss uses; their weights are read once."""
         return {name: state_digest(model.state_dict()) for name, model in self.model.fixed_models().items()}
 
     def make_optimizer(self, model: TaskModel) -> Optimizer:
@@ -98,7 +98,7 @@ class TrainingModule(base.ModelModule):
         return {"optimizer": optimizer, "lr_scheduler": scheduler}
 
     def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
-        """One optimizer step on this rank's share of one global batch."""
+        """Takes one optimizer step on this rank's share of one global batch."""
         step = self.trainer.global_step
         optimizer = self.optimizers()
         flops = {"flops": step_flops(self.model, self._flops, batch)}
@@ -141,11 +141,11 @@ class TrainingModule(base.ModelModule):
         }
 
     def _scaler(self) -> torch.amp.GradScaler | None:
-        """What keeps small gradients in fp16: it has scaled them until the optimizer's step; None in other precisions."""
+        """Returns the scaler of fp16 gradients, in effect until the optimizer's step; None in other precisions."""
         return getattr(self.trainer.precision_plugin, "scaler", None)
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Clips gradients of fp16; Lightning has unscaled them by now, but for optimizers that do so themselves."""
+        """Clips fp16 gradients; first unscales those that Lightning has not, as their optimizer can do so itself."""
         if (scaler := self._scaler()) is not None:
             if unscales_itself(optimizer):
                 scaler.unscale_(optimizer)
@@ -245,7 +245,7 @@ class TrainingModule(base.ModelModule):
         loop["epoch_loop.state_dict"]["_batches_that_stepped"] = step
 
     def on_save_checkpoint(self, checkpoint: State) -> None:
-        """Notes which models are asked that are no part of the state."""
+        """Adds the digests of the frozen models, whose weights the checkpoint leaves out."""
         if self._digests:
             checkpoint[base.FIXED_MODELS] = self._digests
 
@@ -277,7 +277,7 @@ class TrainingModule(base.ModelModule):
 
 
 def first_samples(batch: Share) -> str:
-    """Some samples of a share: by name in a stream, else by epoch and index."""
+    """Returns the first samples of a share: by name in a stream, else by epoch and index."""
     if "sample_names" in batch:
         return f"samples {', '.join(batch['sample_names'][:8])}"
     ids = batch["sample_ids"][:8].tolist()

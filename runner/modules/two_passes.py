@@ -31,9 +31,9 @@ def in_two_passes(
     seeds: tuple[int, int],
     replica: Replica,
 ) -> Compute:
-    """What to call, in the place of the model, on each micro-batch in turn: it returns the `loss` to go back from.
+    """Returns what to call instead of the model on each micro-batch in turn; it gives the `loss` to backpropagate.
 
-    That is the model where the share is the global batch and one micro-batch. `seeds` are those of the step for
+    Returns the model itself if one micro-batch is the whole global batch. `seeds` are the seeds of the step for
     generators and for keyed dropout. Raises ValueError for an optimizer that needs second derivatives, which the second
     pass does not have.
     """
@@ -48,9 +48,9 @@ def in_two_passes(
 
 
 class SecondPass:
-    """The surrogate losses of the micro-batches, whose gradients add up to that of the global batch.
+    """Surrogate losses of the micro-batches; their gradients add up to the gradient of the global batch's loss.
 
-    The first of the first rank has the sum of the losses of the global batch as its value, the others have 0.
+    The first surrogate loss of the first rank has the summed loss of the global batch as its value, all others have 0.
     """
 
     def __init__(

@@ -51,11 +51,11 @@ class VisionLanguageModule(FinetuningRun):
         return outputs
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
-        """Also the model's answers to some of the samples, as `AnswerWriter.write` gives them."""
+        """Adds the model's answers to some of the samples, as `AnswerWriter.write` gives them."""
         size, together = self._sets[number][1].predictions.size(), self.device_mesh is not None
         answers = self.writer.write(self.model, micro_batch, size, together)
         return {**super().output(micro_batch, number), **answers}
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Mean loss per token of the answers, and the share of these tokens that is guessed right."""
+        """Returns the mean loss per token of the answers, and the accuracy over these tokens."""
         return loss_and_accuracy(totals)

@@ -28,7 +28,7 @@ class Collator(RunObjective, ABC):
 
     Samples have `input_ids` and optionally an `attention_mask`, lists or tensors of any length. A subclass defines the
     targets by `compute_labels`; a `label_column` becomes `labels`. A sample's integer `key` seeds its random choices;
-    without one they are drawn from torch's default generator. A run calls it with `FlatSamples` and gets a `MicroBatch`.
+    without a key torch's default generator does. A run calls the collator with `FlatSamples` and gets a `MicroBatch`.
 
     Example:
         >>> class Copy(Collator):
@@ -52,7 +52,7 @@ class Collator(RunObjective, ABC):
 
     auto: ClassVar[str | None] = None
     """The class of transformers that gives a model the head to train, such as `AutoModelForTokenClassification`; None
-    leaves the model the head that it has."""
+    keeps the model's own head."""
 
     predicts_with: ClassVar[tuple[str, ...]] = ()
     """The settings that predictions depend on."""
@@ -84,8 +84,8 @@ class Collator(RunObjective, ABC):
         """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
 
         `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
-        `tokenizer` and both counts are for subclasses that need them. `foreign` arguments, unknown ones and those of
-        data for another objective, are a ValueError, as are options that are not allowed.
+        `tokenizer` and both counts are for subclasses that need them. Raises ValueError for `foreign` arguments, which
+        are unknown or belong to data for another objective, and for options that are not allowed.
         """
         name = type(self).__name__
         for wrong in foreign.keys() - TaskArguments.__annotations__.keys():
@@ -153,7 +153,7 @@ class Collator(RunObjective, ABC):
                 raise ValueError(f"token {token} is not in the vocabulary of {self.vocab_size}")
 
     def labels_of_column(self, samples: Samples, width: int) -> Batch:
-        """`labels` of the samples as the label column has them: int64 or float32 [B], or [B, T] with -100 beyond."""
+        """Returns `labels` from the label column of the samples: int64 or float32 [B], or [B, T] with -100 beyond."""
         assert self.label_column is not None
         values = layout.column_of(samples, self.label_column)
         lengths = [len(sample["input_ids"]) for sample in samples]
@@ -175,7 +175,7 @@ class Collator(RunObjective, ABC):
         return {"input_ids": ids, "labels": labels}
 
     def labelled(self, tokenized: FlatSamples) -> FlatSamples:
-        """Flat samples with their targets, of which fillers have none."""
+        """Returns flat samples with their targets; fillers have no targets."""
         labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):
             labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
@@ -186,7 +186,7 @@ class Collator(RunObjective, ABC):
         raise ValueError(f"{type(self).__name__} has no task_model, which says how a run trains with it")
 
     def model_arguments(self) -> dict[str, Any]:
-        """Arguments for the target of the config's `model`, such as the head to build."""
+        """Returns arguments for the target of the config's `model`, such as the head to build."""
         if self.auto is None:
             return {}
         from tiryns.runner.models.head import Head
@@ -194,7 +194,7 @@ class Collator(RunObjective, ABC):
         return {"head": Head(getattr(transformers, self.auto), self.head_config(), self.new_head)}
 
     def head_config(self) -> dict[str, object]:
-        """Fields of the model's config that the head needs, such as the names of the labels."""
+        """Returns the fields of the model's config that the head needs, such as the names of the labels."""
         return {}
 
     def settings(self) -> dict[str, object]:
@@ -277,7 +277,7 @@ class FlatCollator(Collator):
         }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` and `labels` of the tokens at `places` in rows of `shape`."""
+        """Returns `input_ids` and `labels` in rows of `shape`, with the tokens at `places`."""
         return {
             "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
             "labels": spread(labelled["labels"], places, shape, IGNORED),

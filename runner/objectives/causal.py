@@ -1,4 +1,4 @@
-"""Causal language modelling, each token guessed from those before it, alone or in a share beside masked samples."""
+"""Causal language modelling, which predicts each token from the tokens before it, alone or mixed with masked samples."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ from tiryns.runner.order.keyed import mix64, uniform
 
 
 class CausalLanguageModelingCollator(FlatCollator):
-    """Each ordinary token is a target, guessed at the token before it; the first token of a sample has none before it.
+    """Makes each ordinary token a target, predicted at the token before it; a sample's first token has none before it.
 
-    An encoder is read causally, in padded and in packed rows, and stays the masked language model of transformers that it
-    is; a decoder is trained as it is. `z_loss` counts in training alone (see `CausalLM`).
+    An encoder is read causally, in padded and in packed rows, and keeps its class, a masked language model of
+    transformers; a decoder is trained unchanged. `z_loss` counts in training alone (see `CausalLM`).
 
     Example:
         >>> collator = CausalLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
@@ -75,12 +75,12 @@ WAY_SALT = np.uint64(0x7761_7973)
 
 
 class HybridLanguageModelingCollator(MaskedTargetsCollator):
-    """A `causal_share` of the samples of each global batch guesses next tokens, causally; the others are masked.
+    """Gives a `causal_share` of each global batch's samples next tokens as targets, causally, the others masked tokens.
 
     Of B samples B * `causal_share` are causal, rounded up or down by the batch's key so that the share is exact on
-    average; the key and a sample's place in the batch decide whether it is one. With `shifted` a masked token is guessed
+    average; the key and a sample's index in the batch decide which. With `shifted` masked tokens are predicted
     at the token before it, as next tokens are (masked next-token prediction). The loss is (1 - `causal_share`) times the
-    mean over masked targets plus `causal_share` times that over causal ones, each over the whole global batch; a part
+    mean over masked targets plus `causal_share` times the mean over causal targets of the global batch; a mean
     without targets counts as 0. In evaluation each sample is read both ways.
 
     Masking is that of `MaskedLanguageModelingCollator`, which has these settings too.
@@ -99,7 +99,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
     __init__ = takes_options(HybridLanguageModeling)(MaskedTargetsCollator.__init__)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """`input_ids` [N], masked or not, `labels` [N], and which samples are `causal` [D].
+        """Returns `input_ids` [N], masked or not, `labels` [N], and which samples are `causal` [D].
 
         In evaluation there are two copies of each sample, the masked ones first.
         """
@@ -125,7 +125,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         }
 
     def causal_samples(self, tokenized: FlatSamples) -> NDArray[np.bool_]:
-        """Which samples are read causally, bool [D]."""
+        """Returns which samples are read causally, bool [D]."""
         size = tokenized.get("batch_size", len(tokenized["lengths"]))
         places = tokenized.get("batch_places", np.arange(size))
         key = mix64(np.array([tokenized.get("batch_key", 0)], dtype=np.uint64) ^ WAY_SALT)
@@ -136,7 +136,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         return chosen[places]
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """What is read causally, the targets there, and the denominators of both parts."""
+        """Returns the causal samples, which targets are causal, and the denominators of both losses."""
         causal, lengths = labelled["causal"], labelled["lengths"].astype(np.int64)
         targets = np.repeat(causal, lengths)[labelled["labels"] != IGNORED]
         count = float(np.count_nonzero(targets))
@@ -148,7 +148,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` and `labels` [B, T], and which rows are `causal` [B]."""
+        """Returns `input_ids` and `labels` [B, T], and which rows are `causal` [B]."""
         return super().rows(labelled, places, shape) | {"causal": torch.from_numpy(labelled["causal"])}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class PairsCollator(FlatCollator):
-    """The base class of objectives that learn vectors from pairs; the loss is of the global batch as a whole.
+    """The base class of objectives that learn vectors from pairs, with a loss over the global batch as a whole.
 
     A sample is a row: a query, a passage that belongs to it, and hard negatives. `texts_per_row` is the number of texts
-    of the longest row. The `prompts` of queries and passages, which the data puts before them, are exported with the
-    model. Rows of `pair_sets` that the loss cannot take raise ValueError at once. A subclass gives `__init__` its option,
-    and the task model in `task_model`.
+    of the longest row. The data puts the `prompts` before queries and passages; the model is exported with
+    them. Raises ValueError at once for rows of `pair_sets` that do not fit the loss. A subclass gives `__init__` its
+    option, and returns the task model in `task_model`.
 
     Example:
         >>> class ByDotProduct(PairsCollator):
@@ -67,7 +67,7 @@ class PairsCollator(FlatCollator):
 
     @property
     def dimensions(self) -> list[int]:
-        """Sizes that vectors are cut to, each with figures of its own; here none."""
+        """Sizes that vectors are cut to, each with metrics of its own; empty by default."""
         return []
 
     @property
@@ -80,22 +80,22 @@ class PairsCollator(FlatCollator):
 
     @property
     def texts(self) -> Embedding:
-        """How texts are read, as an exported folder says it; pooling and unit length are for a `ContrastiveModel`."""
+        """How texts are read, as an exported folder says it; only a `ContrastiveModel` uses pooling and unit length."""
         prompts, longest = prompts_of(*self.prompts), self.max_sequence_length
         return Embedding("mean", True, prompts, None, longest, self.similarity.name)
 
     @property
     def parts(self) -> tuple["PairLoss", Any, Embedding, int]:
-        """What a `PairsModel` is made of beside its encoder."""
+        """The arguments of a `PairsModel` after its encoder."""
         return self.pair_loss, self.options, self.texts, self.texts_per_row
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """No token is a target."""
+        """Returns the tokens without targets."""
         ids = tokenized["input_ids"]
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """Returns the texts of D rows as X documents, each with its own key; ValueError for a score out of range."""
+        """Returns the texts of D rows as X documents, each with its own key; ValueError for scores out of range."""
         counts = tokenized["text_counts"]
         self._check_rows(tokenized["scores"], counts)
         texts: dict[str, Any] = {
@@ -108,7 +108,7 @@ class PairsCollator(FlatCollator):
     def _check_rows(
         self, scores: NDArray[np.floating], counts: NDArray[np.int64], examples: Sequence[Pair] = ()
     ) -> None:
-        """Raises ValueError for rows with texts and scores [D] that the loss cannot take; `examples` tell where."""
+        """Raises ValueError for counts of texts and scores [D] that do not fit the loss; `examples` name the place."""
         if self.loss == "cosine":
             wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.options.max_score)) > 1)
             problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"
@@ -131,7 +131,7 @@ class PairsCollator(FlatCollator):
         return float(len(labelled["text_counts"]))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """Of the texts `text_rows`, `text_columns`, `text_ids` [X]; of the rows the others [D]; and `batch_size`."""
+        """Returns `text_rows`, `text_columns` and `text_ids` of the texts [X], row fields [D], and `batch_size`."""
         counts, size, filler = labelled["text_counts"], labelled["batch_size"], labelled.get("filler")
         ids, batch_places = labelled["text_ids"], labelled["batch_places"]
         return {
@@ -158,8 +158,8 @@ class PairsCollator(FlatCollator):
         scores: NDArray[np.float64],
         temperature: float,
     ) -> dict[str, float]:
-        """Means over rows with vectors [D, K, H], in batches of `validation_batch_size`: the `loss`, and how often, and
-        how far up, a query's own passage stands among those that are its negatives.
+        """Returns means over rows with vectors [D, K, H] in batches of `validation_batch_size`: the `loss`, and for
+        `infonce` how often a query's own passage ranks above all its negatives, and the reciprocal of its rank.
         """
         from tiryns.runner.models.embedding.losses import Pairs, ranks
 
@@ -212,17 +212,17 @@ class ContrastiveCollator(PairsCollator):
 
     @property
     def texts(self) -> Embedding:
-        """How texts are read, and become vectors."""
+        """How texts are read and pooled into vectors."""
         pooling, normalised = self.options.pooling or "mean", self.options.normalised is not False
         return super().texts._replace(pooling=pooling, normalised=normalised)
 
     def settings(self) -> dict[str, object]:
-        """How a vector is made of a text."""
+        """Returns how a text becomes a vector: pooling, unit length and dimensions."""
         texts = self.texts
         return {"pooling": texts.pooling, "normalised": texts.normalised, "dimensions": self.dimensions}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the encoder with its pooling and the loss; with a teacher one that learns its vectors as well."""
+        """Returns the encoder with its pooling and the loss; with a `teacher` it also learns the teacher's vectors."""
         from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 
         if self.options.teacher is None:

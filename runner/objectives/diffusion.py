@@ -24,9 +24,9 @@ class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
     Times are on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B;
-    the place in the batch decides the stratum, the sample's key the time inside it, so times do not depend on
+    the index in the batch decides the stratum, the sample's key the time inside it, so times do not depend on
     micro-batches. With the log-linear schedule the loss of a masked token weighs 1/t; divided by the number of *ordinary*
-    tokens that is nats per token, over the times trained on.
+    tokens the loss is in nats per token, over the times trained on.
 
     With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
     `max_masked` limit the number of masked tokens per sequence (all, where it has fewer); the loss is then no bound.
@@ -58,7 +58,7 @@ class MaskedDiffusionCollator(FlatCollator):
             raise ValueError(f"objective.min_masked={least} is more than objective.max_masked={most}")
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Masked `input_ids` [N], `labels` [N], `target_weights` [N], and `denominator`, the divisor of the loss."""
+        """Returns masked `input_ids`, `labels` and `target_weights` [N], and `denominator`, the divisor of the loss."""
         if tokenized.get("evaluation"):
             return self._evaluation(tokenized)
         ids, lengths = tokenized["input_ids"], tokenized["lengths"]
@@ -133,7 +133,7 @@ class MaskedDiffusionCollator(FlatCollator):
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the model with its head on the masked tokens, over the ordinary tokens alone."""
+        """Returns the model with its head on masked tokens only, over ordinary tokens only."""
         from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
         return MaskedDiffusionLM(pretrained, self.ordinary_ids)

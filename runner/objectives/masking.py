@@ -1,4 +1,4 @@
-"""Which tokens are targets of masked language modelling, and what the model sees in their places; keyed by sample.
+"""Chooses the targets of masked language modelling and the tokens that replace them; keyed by sample.
 
 Letters in shapes: D samples, N tokens of all samples, U units (tokens, words or spans), V vocabulary.
 """
@@ -157,9 +157,9 @@ class Masking:
         heads: Units,
         sizes: NDArray[np.int64] | None,
     ) -> NDArray[np.bool_]:
-        """Marks the units [U] of lowest score in each sample, as many as hold the number of tokens asked for.
+        """Marks the units [U] of lowest score in each sample, as many as hold the required number of tokens.
 
-        In turn j [D] these are the ones behind those of the j turns before.
+        In turn j [D] it marks the units that follow those of the first j turns.
         """
         ids, lengths = samples["input_ids"], samples["lengths"]
         if self.favour == "rare":
@@ -205,10 +205,10 @@ class Masking:
 
 
 def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
-    """Where words begin and end by the tokens of a fast tokenizer: `BEGINS` and `ENDS` of each [V].
+    """Returns whether a word begins or ends at each token [V] of a fast tokenizer: its `BEGINS` and `ENDS`.
 
-    Its own decoder tells, by the spaces that it sets: `##`, `Ġ`, `▁` and `</w>` are all known to it. Punctuation is a
-    word of its own, as are Chinese characters. Raises ValueError for one whose tokens are all whole words.
+    The spaces that the tokenizer's decoder sets decide: it knows `##`, `Ġ`, `▁` and `</w>`. Punctuation is a
+    word of its own, as are Chinese characters. Raises ValueError for a tokenizer whose tokens are all whole words.
     """
     if not getattr(tokenizer, "is_fast", False):
         given = "without one" if tokenizer is None else f"not a {type(tokenizer).__name__}"
@@ -226,7 +226,7 @@ def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
             bounds[number] = BEGINS * first | ENDS * (last and text != " ")
     if (bounds & BEGINS).all():
         raise ValueError(
-            "objective.masking=words: each token of the tokenizer is a word of its own, as its decoder has it; choose "
+            "objective.masking=words: by its decoder, each token of the tokenizer is a word of its own; choose "
             "tokens or spans"
         )
     return bounds
@@ -244,7 +244,7 @@ def lowest(
     """Marks in each document the `number` [D] tokens of lowest value [U], in [0, 1), among those allowed [U].
 
     With `sizes` [U] and `chances` [U] in [0, 1) it marks units of several tokens: the last one if its chance is below the
-    share of it that fits. The first `skipped` [D] tokens in the order of values come behind the others.
+    share of it that fits. The first `skipped` [D] tokens in the order of values come last.
     """
     allowed = np.flatnonzero(among)
     # one key sorts 18 times as fast as `lexsort`; float64 holds the number of a document and 24 bits

@@ -17,7 +17,7 @@ from tiryns.runner.order.keyed import mix64, token_bits
 
 
 class MaskedTargetsCollator(FlatCollator):
-    """Masks tokens as the settings of `MaskedTargets` say, in validation as they are by default.
+    """Masks tokens by the settings of `MaskedTargets`; validation uses a rate of its own, and the defaults of the others.
 
     Example:
         >>> collator = MaskedLanguageModelingCollator(0, 4, 50, mlm_probability=0.3, final_mlm_probability=0.1)
@@ -54,8 +54,8 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
 
     Of the targets 80 % become the mask token, 10 % a random ordinary token and 10 % stay. Special tokens are never chosen
     and never inserted. `masking`, `max_span`, `mask_share`, `random_share`, `fixed_count` and `favour` change that in
-    training (see `Masking`), never in validation. Words are those of `tokenizer`, frequencies those of `token_counts`,
-    the number of times that each token [V] occurs, or a function that counts.
+    training (see `Masking`), never in validation. `tokenizer` defines the words, and `token_counts` the frequencies:
+    how often each token [V] occurs, or a function that counts.
 
     With a `teacher`, a name or folder, the model learns from its logits and hidden states as well: see
     `runner.models.distillation.masked_lm`.
@@ -79,7 +79,7 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
     )(MaskedTargetsCollator.__init__)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the model with its head on the targets only; with a teacher one that learns from it."""
+        """Returns the model with its head on the targets only; with a `teacher` it also learns from the teacher."""
         from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 
         options = self.options
@@ -97,8 +97,8 @@ class ReplacedTokenDetectionCollator(FlatCollator):
     """Masks tokens as masked language modelling does; of the targets `kept_share` stay, the others become the mask token.
 
     A generator of a fraction of the model's size predicts the targets and replaces them by samples, and the model learns
-    which tokens of the text were replaced. Its losses are divided by the number of tokens, those of the generator by the
-    number of its targets. Validation masks tokens, in the same shares. Samples are keyed as masks are.
+    which tokens of the text were replaced. The model's loss is divided by the number of tokens, the generator's loss
+    by the number of its targets. Validation masks tokens, in the same shares. Sampling is keyed as masks are.
 
     Example:
         >>> collator = ReplacedTokenDetectionCollator(0, 4, 50, mlm_probability=0.5, special_token_ids=[1, 2, 3])
@@ -155,8 +155,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     encoder's targets are `encoder_masking` by `tokenizer` in training (see `Masking`), in validation always tokens.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
-    `encoder_loss_weight`. The number of the encoder's targets is the expected one, the masked share of the ordinary
-    tokens, so that one denominator, the number of ordinary tokens, holds for the whole global batch.
+    `encoder_loss_weight`. The encoder's targets are counted by their expectation, the masked share of the ordinary
+    tokens, so that the number of ordinary tokens is the only denominator of the global batch.
 
     Example:
         >>> collator = EnhancedMaskedLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])

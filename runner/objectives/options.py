@@ -20,9 +20,9 @@ def takes_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Lets a collator be made with the fields of an option, at their defaults, and sets them as its `options`.
 
-    The three arguments that every collator needs and then `leading` ones, without any those of `Collator`, may be given
-    in order, all others by name. `defaults` are those of arguments that the option has no field for, or that `Collator`
-    has another default for.
+    Positional arguments are the three that every collator needs, then the `leading` ones, by default those of `Collator`;
+    all others go by name. `defaults` are for arguments without a field in the option, or with another default in
+    `Collator`.
 
     Example:
         >>> from dataclasses import dataclass

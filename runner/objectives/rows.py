@@ -34,7 +34,7 @@ def positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def lay_out(lengths: NDArray[np.int64], packed: bool) -> tuple[Places, Shape, MicroBatch]:
-    """Places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the fields that describe them.
+    """Returns the places [N] of tokens of samples of `lengths` [D], the shape of the rows, and fields on their layout.
 
     The fields are an `attention_mask` for padded rows; `position_ids`, `cu_seqlens` and `max_length` for a packed row.
     """
@@ -54,7 +54,7 @@ def lay_out(lengths: NDArray[np.int64], packed: bool) -> tuple[Places, Shape, Mi
 
 
 def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
-    """Two sums of 24-bit halves of a hash per sample, over its key, tokens and labels.
+    """Returns the sums of both 24-bit halves of a hash per sample, over its key, tokens and labels.
 
     Sums do not depend on micro-batches; they stay below 2**53 and add up exactly in float64.
     """
@@ -74,7 +74,7 @@ def spread(values: NDArray[np.integer | np.bool_], places: Places, shape: Shape,
 
 
 def pad_samples(samples: Samples, pad_token_id: int, longest: int, columns: Sequence[str]) -> Batch:
-    """`input_ids`, `attention_mask` and those of `columns` that the samples have, int64 [B, T, ...]; their `keys` [B].
+    """Returns `input_ids`, `attention_mask` and the `columns` that samples have, int64 [B, T, ...]; their `keys` [B].
 
     Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
     of another length.
@@ -101,7 +101,7 @@ def pad_samples(samples: Samples, pad_token_id: int, longest: int, columns: Sequ
 
 
 def column_of(samples: Samples, name: str) -> list[Any]:
-    """A column of the samples. Raises ValueError for a sample without it, naming those that it has."""
+    """Returns a column of the samples. Raises ValueError, which names the columns, for a sample without it."""
     for number, sample in enumerate(samples):
         if name not in sample:
             raise ValueError(f"sample {number} has no {name!r}; it has {', '.join(sample)}")
@@ -109,7 +109,7 @@ def column_of(samples: Samples, name: str) -> list[Any]:
 
 
 def label_tensor(values: Sequence[object], lengths: Sequence[int], width: int) -> Tensor:
-    """Labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
+    """Returns labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
 
     `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
     another length than their tokens.

@@ -17,9 +17,9 @@ from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):
-    """Makes batches of conversations about images, whose labels come with the data; images are in the samples' order.
+    """Makes batches of conversations about images; the data has the labels, and images are in the samples' order.
 
-    Each label is at the token that predicts it, the one before its own.
+    Each label stands at the token before its own, which predicts it.
 
     Example:
         >>> collator = VisionLanguageCollator(0, 0, 50, image_token_id=49)

@@ -1,6 +1,6 @@
 """Parts of a step that torch compiles beside the encoder: the head with its loss, clipping, the optimizer.
 
-What torch cannot compile is computed as it is.
+Parts that torch cannot compile run uncompiled.
 """
 
 import inspect
@@ -38,10 +38,10 @@ COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)
 
 
 class Compiled:
-    """A function that is compiled as one graph when it is first called, or computed as it is, after one line in the log.
+    """A function that is compiled as one graph at its first call, or, after one line in the log, runs uncompiled.
 
     Sizes of its tensors are `dynamic` or not, as `torch.compile` has it; with `cuda_graphs` a GPU replays the kernels of
-    each size, whose results the next replay overwrites. What is computed in its place may be another function, `plain`.
+    each size, whose results the next replay overwrites. Another function, `plain`, may run in its place.
     Errors of the functions themselves are raised.
 
     Example:
@@ -85,7 +85,7 @@ class Compiled:
 
 
 def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
-    """As `torch.nn.utils.clip_grad_norm_`, of gradients on one device; an infinite `limit` leaves them as they are."""
+    """Clips gradients on one device as `torch.nn.utils.clip_grad_norm_` does; an infinite `limit` changes nothing."""
     norms = torch.stack(foreach.norm(gradients))
     norm: Tensor = torch.linalg.vector_norm(widened(norms))
     if math.isfinite(limit):
@@ -94,7 +94,7 @@ def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
 
 
 def factor_to(limit: float, norm: Tensor) -> Tensor:
-    """What gradients of a total norm are multiplied by, at most 1, so that their norm is at most `limit`; 0-dim."""
+    """Returns the factor, at most 1, that limits the total norm of gradients to `limit`; 0-dim."""
     return (limit / (norm + 1e-6)).clamp(max=1.0)
 
 
@@ -106,7 +106,7 @@ def on_gpu(tensors: Sequence[Tensor]) -> bool:
 def compile_step(optimizer: Optimizer) -> bool:
     """Compiles the update of an optimizer of torch whose parameters are on a GPU; returns whether it has.
 
-    A fused one stays, being one kernel; so do others, and those of libraries. Hooks and closure stay outside.
+    Fused ones, already one kernel, stay uncompiled, as do all that are not `COMPILABLE`. Hooks and closure stay outside.
     """
     fused = any(group.get("fused") for group in optimizer.param_groups)
     if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters_of(optimizer)):

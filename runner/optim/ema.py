@@ -71,7 +71,7 @@ class WeightAverage:
                         p.copy_(state["average"])
 
     def in_model(self) -> AbstractContextManager[None]:
-        """A context in which the model has the average."""
+        """Returns a context in which the model has the average."""
         return LoopNeeds(self).evaluation()
 
     @torch.no_grad()

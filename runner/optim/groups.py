@@ -1,4 +1,4 @@
-"""Parameter groups: what decays and what does not, per-layer rates, and overrides by name; or groups as torch takes them.
+"""Parameter groups: weight decay by role, per-layer rates, and overrides by name; or groups as torch takes them.
 
 Hidden matrices, projections and heads decay; embeddings, and norms and vectors, by choice (`runner/optim/roles.py`
 says which is which). A tied parameter counts once. Settings of a group that is given go before those of the optimizer.
@@ -154,7 +154,7 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
 def groups_as_given(
     given: Sequence[Group], lr: float, weight_decay: float, matrices_apart: bool, lr_of_others: float | None
 ) -> Groups:
-    """Returns the given groups with names, and with the rate and the decay where they have none.
+    """Returns the given groups with names, and with `lr` and `weight_decay` where they have none of their own.
 
     A group's own settings hold for all of its parameters, biases too. With `matrices_apart` a group becomes two: its
     hidden matrices (see `runner.optim.roles`) and the rest, whose rate is `lr_of_others`; `use_muon` of a group decides

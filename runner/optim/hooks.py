@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 
 class LoopNeeds:
-    """Calls an optimizer's `train()` and `eval()`, which switch its weights, where it has them.
+    """Calls an optimizer's `train()` and `eval()`, which switch its weights, if it has them.
 
     An optimizer that needs more has a method `loop_needs` that returns a subclass of this.
     """
@@ -21,12 +21,12 @@ class LoopNeeds:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Around forward, backward and update of a step (0 is the first), or first around the former two alone."""
+        """Wraps forward, backward and update of a step (0 is the first), or first only forward and backward."""
         self.train_mode()
         yield
 
     def after_backward(self) -> None:
-        """After the backward pass of each micro-batch."""
+        """Called after the backward pass of each micro-batch."""
 
     def train_mode(self) -> None:
         """Puts the trained weights into the model; may be repeated."""
@@ -40,7 +40,7 @@ class LoopNeeds:
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
-        """Around validation, test and export."""
+        """Wraps validation, test and export."""
         self.eval_mode()
         try:
             yield
@@ -49,9 +49,9 @@ class LoopNeeds:
 
 
 def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContextManager[None]:
-    """A context in which the model has the trained weights (`raw`), their average (`ema`), or those that a run exports.
+    """Returns a context in which the model has the trained weights (`raw`), their average (`ema`), or the exported ones.
 
-    Raises ValueError where there is no average.
+    Raises ValueError for `ema` without an average.
     """
     if which == "raw":
         return nullcontext()

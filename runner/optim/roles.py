@@ -30,7 +30,7 @@ class Place(NamedTuple):
     """Where a parameter stands among the layers."""
 
     tower: str
-    """What holds the layers that it belongs to, precedes or follows; empty where there are none."""
+    """The name of the module with the layers that it belongs to, precedes or follows; empty without layers."""
     layer: int | None
     """The layer it is in, from 0 at the input; None outside."""
     below: bool
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A trainable parameter with its role and its place."""
+    """A trainable parameter with its role and its place among the layers."""
 
     parameter: nn.Parameter
     role: str
@@ -93,7 +93,7 @@ def names_of_pattern(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:
-    """Returns the role of a parameter that is no plain weight, from its owner; None for a weight."""
+    """Returns the role of a parameter other than a plain weight, from its owner; None for a weight."""
     *path, leaf = name.split(".")
     kind = type(owner).__name__ if owner is not None else path[-1] if path else leaf
     if "norm" in kind.lower():

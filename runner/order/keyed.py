@@ -16,14 +16,14 @@ _BLOCK = 1 << 14
 
 
 def mix64(x: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser, a bijection of 64-bit words: any uint64 array to one of the same shape."""
+    """Applies SplitMix64's finaliser, a bijection of 64-bit words, to a uint64 array; returns the same shape."""
     mixed = np.array(x, dtype=np.uint64, order="C")
     _mix_in_place(mixed.reshape(-1))
     return mixed
 
 
 def derive_seed(seed: int, *parts: int) -> int:
-    """A 64-bit seed for `parts` (an epoch, a stream...) under `seed`; integers count modulo 2**64.
+    """Returns a 64-bit seed for `parts` (an epoch, a stream...) under `seed`; integers count modulo 2**64.
 
     Example:
         >>> derive_seed(7, 1, 0, 1)
@@ -36,7 +36,7 @@ def derive_seed(seed: int, *parts: int) -> int:
 
 
 def sample_keys(seed: int, epochs: np.ndarray, indices: np.ndarray, stream: int) -> np.ndarray:
-    """One key per sample, uint64 [D], for int epochs [D] and indices [D] of a stream of keys, such as training's.
+    """Returns one key per sample, uint64 [D], for int epochs [D] and indices [D] of a stream, such as training.
 
     `sample_keys(seed, [e], [i], stream)` is `derive_seed(seed, stream, e, i)`.
 
@@ -52,7 +52,7 @@ def sample_keys(seed: int, epochs: np.ndarray, indices: np.ndarray, stream: int)
 
 
 def token_bits(keys: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """64 random bits per token, uint64 [N], for documents with keys uint64 [D] and lengths int [D] in tokens.
+    """Returns 64 random bits per token, uint64 [N], for documents with keys uint64 [D] and lengths int [D] in tokens.
 
     The bits of token p of a document depend on its key and p alone.
 
@@ -85,7 +85,7 @@ def _mix_int(x: int) -> int:
 def _mix_in_place(words: np.ndarray, ramp: np.ndarray | None = None) -> None:
     """Mixes a flat contiguous uint64 array, a cache-sized block at a time, without allocation in a block.
 
-    With a `ramp` of the first block's multiples of `_GOLDEN`, each word is first raised by that of its place.
+    With a `ramp`, the first block's multiples of `_GOLDEN`, each word is first raised by the multiple of its position.
     """
     scratch = np.empty(min(_BLOCK, len(words)), dtype=np.uint64)
     for start in range(0, len(words), _BLOCK):

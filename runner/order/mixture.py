@@ -1,4 +1,4 @@
-"""Which source each draw of a mixture takes, so that every source has its share at every draw, not only on average.
+"""Chooses the source of each draw of a mixture, so that every source has its share at every draw, not only on average.
 
 Shares are whole parts of a period of draws, which repeats. In a period the j-th draw of a source comes after its share
 has passed j - 1 and before it has passed j; of the sources that may come the one that must come first is drawn. Such a
@@ -20,7 +20,7 @@ LONGEST_PERIOD = 1 << 16
 
 
 def parts_of(weights: Mapping[str, float]) -> list[int]:
-    """Each source's draws in a period, in proportion to positive weights: exactly where a period can have that.
+    """Returns each source's draws in a period, in proportion to positive weights, exactly if a period allows it.
 
     Raises ValueError for a source that would have less than one draw in `LONGEST_PERIOD`.
 
@@ -68,7 +68,7 @@ class MixedDraws:
         return self._period[places % len(self._period)].astype(np.int64)
 
     def counts(self, number: int) -> NDArray[np.int64]:
-        """How many of the first `number` draws each source has [S]."""
+        """Returns how many of the first `number` draws each source has [S]."""
         periods, rest = divmod(number, len(self._period))
         return periods * self.parts + np.bincount(self._period[:rest], minlength=len(self.parts))
 
@@ -78,7 +78,7 @@ def _period(parts: tuple[int, ...]) -> NDArray[np.int32]:
     """Returns the source of each draw of a period.
 
     Of a source with a of the P draws, draw j (from 1) may be number floor((j - 1) P / a), from 0, and must be number
-    ceil(j P / a) - 1 at the latest: else its share would be left by one or more.
+    ceil(j P / a) - 1 at the latest: else the source would miss its share by one or more.
     """
     period = sum(parts)
     sources = np.repeat(np.arange(len(parts)), parts)

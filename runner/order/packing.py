@@ -10,10 +10,10 @@ from tiryns.runner.order.ranges import ranges
 
 
 def pack(lengths: np.ndarray, capacity: int) -> tuple[np.ndarray, np.ndarray]:
-    """Documents row by row, int64 [D], and where rows begin and the last one ends, int64 [R + 1].
+    """Returns documents row by row, int64 [D], and the bounds of the rows, int64 [R + 1].
 
-    `lengths` are tokens, int [D], at least 1. A row holds `capacity` tokens at most, or one document that is longer, and
-    its documents go from long to short, those of one length in their order. The result is a function of the arguments.
+    `lengths` are tokens, int [D], at least 1. A row holds at most `capacity` tokens, or one longer document; its
+    documents are sorted from long to short, equal lengths in their order. The result is a function of the arguments.
 
     Raises:
         ValueError: a capacity or a length below 1.

@@ -23,7 +23,7 @@ def partition(
     micro_batch_size: int | None,
     packed: bool,
 ) -> list[list[np.ndarray]]:
-    """Positions in the global batch by rank and micro-batch, int64 arrays, for documents of lengths int [B].
+    """Returns positions in the global batch by rank and micro-batch, int64 arrays, for documents of lengths int [B].
 
     Ranks have similar work and equally many micro-batches (some empty, if documents are too few); a micro-batch goes from
     long to short. `micro_batch_tokens` bounds rows times longest, or the sum of lengths if `packed`; a longer document is
@@ -94,7 +94,7 @@ def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     """Returns the rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
-    Each item goes to the rank with the least so far; of many items the larger ones go to ranks 0, 1, .., 1, 0 in turn.
+    Each item goes to the rank with the least work so far; the larger of many items go to ranks 0, 1, .., 1, 0 in turn.
     """
     turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
     num_turns = max(0, len(work) - _EXACT) // len(turn)
@@ -133,7 +133,7 @@ class _Cutter(NamedTuple):
         return max(1, len(self._greedy(lengths, self._ceiling(lengths), len(lengths))) - 1)
 
     def best_fit(self, lengths: np.ndarray, most: int) -> list[np.ndarray]:
-        """Places of the documents of packed rows, if these are fewer than `most`; else nothing."""
+        """Returns the positions of documents in packed rows if there are fewer rows than `most`; else an empty list."""
         if self.tokens is None or self.size is not None or most == 1:
             return []
         if -(-int(np.minimum(lengths, self.tokens).sum()) // self.tokens) >= most:  # no row can be saved
@@ -142,9 +142,9 @@ class _Cutter(NamedTuple):
         return [order[a:b] for a, b in pairwise(bounds)] if len(bounds) <= most else []
 
     def cut(self, lengths: np.ndarray, count: int) -> np.ndarray:
-        """Bounds of `count` runs (fewer if documents are fewer), int64 [runs + 1].
+        """Returns bounds of `count` runs (fewer if documents are fewer), int64 [runs + 1].
 
-        The largest run is as small as the order allows, but for one part in 32, where the search stops.
+        The largest run is as small as the order allows, within one part in 32, where the search stops.
         """
         if not len(lengths):
             return np.zeros(1, dtype=np.int64)

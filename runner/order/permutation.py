@@ -56,14 +56,14 @@ def permute(index: int, length: int, seed: int, inverse: bool = False) -> int:
 
 
 def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
-    """`permute` of every index in [start, stop), int64 [stop - start]; raises as `permute` does."""
+    """Returns `permute` of every index in [start, stop), int64 [stop - start]; raises as `permute` does."""
     start, stop, length = operator.index(start), operator.index(stop), operator.index(length)
     _check_range(start, stop, length)
     return _permute(np.arange(start, stop, dtype=np.uint64), length, seed)
 
 
 def permute_many(indices: np.ndarray, length: int, seed: int) -> np.ndarray:
-    """`permute` of every one of some indices int64 [N], int64 [N]; raises as `permute` does."""
+    """Returns `permute` of each of the `indices` int64 [N], int64 [N]; raises as `permute` does."""
     first, last = (int(indices.min()), int(indices.max())) if len(indices) else (0, -1)
     _check_range(first, last + 1, operator.index(length))
     return _permute(indices.astype(np.uint64), length, seed)
@@ -120,7 +120,7 @@ def _network(length: int, seed: int) -> _Network:
 
 
 def _pass(cell: int, network: _Network, inverse: bool) -> int:
-    """One pass of a Python integer through the network, or back to the cell whose pass ends at this one."""
+    """Passes a Python integer once through the network, or, for the inverse, back to the cell that maps to it."""
     columns = network.sizes[1]
     halves = list(divmod(cell, columns))
     for number in range(_NUM_ROUNDS)[:: -1 if inverse else 1]:

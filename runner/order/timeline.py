@@ -1,7 +1,7 @@
-"""Which phase of a run a step is in, and which global batch it trains on where some are left out.
+"""Finds the phase of a step, and the global batch that it trains on where some batches are left out.
 
-Those are pairs [first, last] of their numbers, counted from 1, both included: step k trains on the k-th that remains, so
-what a step trains on stays a function of the config and the step.
+Left-out batches are pairs [first, last] of numbers from 1, both included: step k trains on the k-th remaining batch, so
+the batch of a step stays a function of the config and the step.
 """
 
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from itertools import accumulate
 
 
 class Timeline:
-    """Phases one after the other, each of some steps; what comes after the last one belongs to it.
+    """Successive phases, each of some steps; steps after the last phase belong to it.
 
     Example:
         >>> timeline = Timeline(["stable", "decay"], [6, 2])

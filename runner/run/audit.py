@@ -49,7 +49,7 @@ def whole_lines(path: Path) -> list[str]:
 
 
 def open_at(path: Path, step: int) -> TextIO:
-    """A log with a line per step, which each begins with, cut behind `step` and opened to append whole lines."""
+    """Cuts a log, whose lines each begin with their step, after `step`, and opens it to append whole lines."""
     numbered = ((line.partition(" ")[0], line) for line in whole_lines(path))
     kept = [f"{line}\n" for number, line in numbered if number.isdecimal() and int(number) <= step]
     with replacing(path) as temporary:

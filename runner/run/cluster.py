@@ -60,7 +60,7 @@ MOST = 65_536
 
 
 def nodes_of(trainer: Any) -> Nodes:
-    """Returns the nodes that a trainer config asks for: a number, a range (`1:4`), or `auto`; ValueError for others."""
+    """Returns the nodes that a trainer config asks for: a number, a range (`1:4`), or `auto`; else raises ValueError."""
     asked = str(trainer.get("num_nodes", 1))
     if asked == "auto":
         return ANY_NODES
@@ -73,7 +73,7 @@ def nodes_of(trainer: Any) -> Nodes:
 
 
 def num_nodes(trainer: object) -> int:
-    """Returns the nodes there are, in a rank; elsewhere the fewest that the config asks for."""
+    """Returns, in a rank, the number of nodes there are; elsewhere the smallest number that the config allows."""
     here = member()
     return here.num_nodes if here is not None else nodes_of(trainer).least
 
@@ -107,7 +107,7 @@ def slurm_job() -> str | None:
 
 
 def slurm_launch() -> str:
-    """Job, step and restart count of this process."""
+    """Returns job, step and restart count of this process."""
     names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
     return ".".join(os.environ.get(name, "0") for name in names)
 
@@ -124,7 +124,7 @@ def check_layout(trainer: object, devices: int, here: Member) -> None:
 
 
 def cluster_environment() -> Any:
-    """Lightning's environment of the ranks: SLURM's, torchrun's (also for ranks of this program's own), or none."""
+    """Returns Lightning's environment of the ranks: SLURM's, torchrun's (also under our agent), or a single process's."""
     from lightning.fabric.plugins import environments
 
     here = member()
@@ -162,7 +162,7 @@ def use_own_store(here: Member) -> None:
 
 
 def first_node_address(here: Member) -> str:
-    """A name or address by which every rank reaches the first node; raises ValueError where none resolves."""
+    """Returns a name or address by which every rank reaches the first node; raises ValueError if none resolves."""
     if here.num_nodes == 1:
         return "127.0.0.1"
     nodes = os.environ["SLURM_STEP_NODELIST"]
@@ -178,7 +178,7 @@ def first_node_address(here: Member) -> str:
 
 
 def agent_store() -> Any:
-    """Returns the store of torchrun's agents, where its ranks may use it; else None."""
+    """Returns the store of torchrun's agents if ranks may use it; else None."""
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return None
     from torch.distributed import TCPStore

@@ -47,7 +47,7 @@ def environment() -> dict[str, str | bool | None]:
 
 @cache
 def checkout() -> Path | None:
-    """Returns the git checkout that the program runs from; None where it is installed, also inside another checkout."""
+    """Returns the git checkout that the program runs from; None if it is installed, even inside another checkout."""
     here = Path(__file__).resolve().parents[2]
     top = output_of("git", "-C", str(here), "rev-parse", "--show-toplevel")
     return here if top and Path(top).resolve() == here else None
@@ -62,9 +62,9 @@ def version_of(package: str) -> str | None:
 
 
 def as_word(name: str, value: str) -> str:
-    """Returns a value that a program or a script is given as one word.
+    """Returns a value that is safe as one word of a command or a script.
 
-    A line break would end a comment of a batch script, and a leading dash makes an option. ValueError for either.
+    Raises ValueError for a leading dash, as of an option, and a line break, which would end a batch script's comment.
 
     Example:
         >>> as_word("hydra.launcher.partition", "gpu")
@@ -87,7 +87,7 @@ def output_of(*command: str, **variables: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
+    """Returns Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
     flags = next(iter(_core_lines("flags", "features")), "").split()
@@ -103,7 +103,7 @@ def machine() -> dict[str, Any]:
 
 @cache
 def packages() -> dict[str, str]:
-    """Every installed distribution with its version; not the copies that setuptools shows once it is imported."""
+    """Returns every installed distribution with its version, without the copies that an imported setuptools adds."""
     places = [place for place in sys.path if Path(place).name != "_vendor"]
     found = []
     for one in distributions(path=places):  # to parse all of their metadata takes much longer
@@ -115,7 +115,7 @@ def packages() -> dict[str, str]:
 
 @cache
 def _core_lines(*names: str) -> list[str]:
-    """What Linux tells of each core under one of these names; nothing on other systems."""
+    """Returns each core's value in `/proc/cpuinfo` under one of these names; empty on other systems."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return [line.partition(":")[2].strip() for line in lines if line.lower().startswith(names)]

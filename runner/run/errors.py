@@ -53,7 +53,7 @@ class Rewound(Exception):
 
 
 def without_samples(message: str) -> str:
-    """A message in one line, without the samples that it names: these are for the log of the run.
+    """Returns a message in one line, without the names of samples, which only the run's log has.
 
     Example:
         >>> without_samples("the loss is not a number at step 3 (samples epoch:index 0:7, 0:2, ...); no checkpoint")
@@ -85,7 +85,7 @@ def _explained(error: BaseException) -> str | None:
 
 
 def _out_of_memory(error: Exception) -> str | None:
-    """Returns the message for memory that ran out, of the processor or a GPU; None for any other error."""
+    """Returns the message for exhausted memory of the processor or a GPU; None for any other error."""
     text = str(error)
     if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(text):
         return None
@@ -152,7 +152,7 @@ def explained() -> Iterator[None]:
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
-    """An error with those that it came of, the last one first."""
+    """Returns an error followed by its causes, the outermost first."""
     causes: list[BaseException] = []
     while error is not None and error not in causes:
         causes.append(error)

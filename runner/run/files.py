@@ -47,7 +47,7 @@ OF_SWEEPS = (JUDGE, LADDER, SWEEP)
 
 
 def read_text(path: Path) -> str:
-    """Returns the text of a file; empty where there is none or it cannot be read."""
+    """Returns the text of a file; empty if it is missing or unreadable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -55,7 +55,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path, empty: Json) -> Json:
-    """Returns the value in a file; `empty` where there is no file, it cannot be read, or its value has another type."""
+    """Returns the value in a file; `empty` if the file is missing or unreadable, or its value has another type."""
     try:
         value = json.loads(read_text(path))
     except (ValueError, RecursionError):
@@ -69,12 +69,12 @@ def read_status(file: Path) -> dict[str, Any]:
 
 
 def read_sweep(folder: Path) -> dict[str, Any]:
-    """What `sweep.json` says; empty where there is none or it cannot be read."""
+    """Returns the content of `sweep.json`; empty if it is missing or unreadable."""
     return read_json(folder / SWEEP, {})
 
 
 def json_object(path: Path) -> dict[str, Any]:
-    """Returns the object in a file of JSON; raises OSError where it cannot be read, ValueError where it holds none."""
+    """Returns the object in a file of JSON; raises OSError if it is unreadable, ValueError if it holds no object."""
     try:
         value = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
@@ -85,14 +85,14 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
-    """Returns the folder under `outputs` that was started last, of those for whose file `name` `fits` holds."""
+    """Returns the last started folder under `outputs` whose file `name` satisfies `fits`."""
     read = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
     found = [(noted.get("started") or "", folder) for folder, noted in read if fits(folder, noted)]
     return max(found)[1] if found else None
 
 
 def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
-    """`. Did you mean ...?` with the newest run or sweep under `outputs` that has this part of a name; empty without."""
+    """Returns `. Did you mean ...?` with the newest run or sweep under `outputs` whose name has this part, or nothing."""
     folders = {file.parent for mark in ("status.json", "sweep.json") for file in outputs.glob(f"**/{mark}")}
     found = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
     # the newest first, and a sweep before its runs
@@ -135,8 +135,8 @@ def replacing(path: Path, what: str = "") -> Iterator[Path]:
 def staging(path: Path, over: bool = False) -> Iterator[Path]:
     """Gives a temporary path for a file or folder, which is renamed after the block.
 
-    A folder may take the place of one that is there if it is `over` it; a file takes the place of none. Nothing else is
-    left, and what is there stays where that fails.
+    A file replaces an existing file, never a folder; a folder replaces one that holds files only with `over`.
+    Temporary files are removed, and on failure what existed stays.
     """
     own = f"{get_native_id()}.{os.getpid()}.tmp"  # threads write too
     temporary, before = path.with_name(f".{path.name}.{own}"), path.with_name(f".{path.name}.old.{own}")
@@ -160,9 +160,9 @@ def staging(path: Path, over: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaceable(*files: Path | None) -> Iterator[None]:
-    """Notes what the block writes to files that the user names; FileExistsError where a file is there that none wrote.
+    """Records what the block writes to files that the user names; raises FileExistsError for one that no command wrote.
 
-    A file that was changed since is the user's.
+    A file that was changed since then belongs to the user.
     """
     named = [file for file in files if file]
     try:
@@ -224,7 +224,7 @@ def locked(file: Path, patience: float | None = None, busy: Exception | None = N
 
 
 def takes_lock(file: IO[str], wait: bool = False) -> bool:
-    """Locks an open lock file, which the system releases when its holder dies; False where another process holds it.
+    """Locks an open lock file, which the system releases when its holder dies; returns False if another process holds it.
 
     Raises OSError where the file system has no locks.
     """
@@ -241,14 +241,14 @@ def takes_lock(file: IO[str], wait: bool = False) -> bool:
 
 
 def own_cache(named: str | None = None) -> Path:
-    """Returns the folder of what later runs use again: that of a setting, else TIRYNS_CACHE, else ~/.cache/tiryns."""
+    """Returns the cache folder: the setting, else TIRYNS_CACHE, else ~/.cache/tiryns."""
     return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
 def copy_folder(source: Path, target: Path) -> None:
     """Copies the files of a folder, without their modes, which some disks refuse to set.
 
-    OSError if `target` is there, or where a file cannot be read: a link to nothing is such a file.
+    Raises OSError if `target` exists, or a file cannot be read, such as a broken link.
     """
     target.mkdir(parents=True)
     for path in source.iterdir():
@@ -276,6 +276,6 @@ def named_path(name: str) -> Path:
 
 
 def typed_path(folder: Path) -> Path:
-    """Returns the folder as one would type it: relative where it lies below the working directory."""
+    """Returns the folder as one would type it: relative if it lies below the working directory."""
     whole = folder.resolve()
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole

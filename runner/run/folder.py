@@ -31,7 +31,7 @@ _AT_STEP = re.compile(r"\bat step (\d+)\b")
 
 
 class Branch(NamedTuple):
-    """The run that another one branched from, and the checkpoint there, such as `step-00000300`, if it was named."""
+    """The run that another run branched from, and its checkpoint, such as `step-00000300`, if the user named one."""
 
     parent: Path
     checkpoint: str
@@ -43,7 +43,7 @@ class Branch(NamedTuple):
 class Run(Recording):
     """The run in a folder: its status, config, metrics and overrides, and what follows from them.
 
-    Status, config and columns are those of the moment when they are asked for; `settings`, `series` and
+    Status, config and columns are read anew at each access; `settings`, `series` and
     `override_values` are read once.
 
     Example:
@@ -56,7 +56,7 @@ class Run(Recording):
 
     @property
     def results(self) -> dict[str, float]:
-        """The final figures by name, those that are numbers; empty before the end."""
+        """The final metrics by name, if they are numbers; empty before the end."""
         noted = self.status.get("results") or {}
         return {
             k: float(v) for k, v in noted.items() if isinstance(v, int | float) and not isinstance(v, bool)
@@ -72,7 +72,7 @@ class Run(Recording):
 
     @cached_property
     def settings(self) -> Settings:
-        """The values in `config.yaml` by dotted name, and under `resolved` what every `auto` came to."""
+        """The values in `config.yaml` by dotted name, with the value of every `auto` under `resolved`."""
         try:
             config = parsed(read_text(self.path / "config.yaml"))
         except Exception:  # cut off, or edited by hand
@@ -97,7 +97,7 @@ class Run(Recording):
         return {name.lstrip("+"): value for name, is_given, value in words if is_given}
 
     def has(self, name: str, value: str) -> bool:
-        """Tells whether an override, or else a setting, has this value: `1e-3` is that of `0.001`."""
+        """Whether an override, or else a setting, has this value; `1e-3` equals `0.001`."""
         found: Any = self.override_values.get(name)
         if found is None:
             try:
@@ -117,7 +117,7 @@ class Run(Recording):
 
     @cached_property
     def series(self) -> "dict[str, Series]":
-        """Each logged figure over the steps."""
+        """Each logged metric over the steps."""
         from tiryns.runner.run.metrics_file import read_metrics
 
         return read_metrics(self.path / "metrics.csv")
@@ -128,7 +128,7 @@ class Run(Recording):
 
     @property
     def step(self) -> int:
-        """The last step that is known: by the status, the metrics, or the message of a run that failed."""
+        """The last known step, from the status, the metrics, or the message of a failed run."""
         rows = [int(series.steps.max()) for series in self.series.values()]
         failed_at = [int(number) for number in _AT_STEP.findall(self.failure)[:1]]
         return max([int(self.status.get("step") or 0), *rows, *failed_at])
@@ -141,7 +141,7 @@ class Run(Recording):
 
     @property
     def restarts(self) -> str | None:
-        """How often ranks were started again and why the last time, or None."""
+        """How often ranks were restarted, and the reason for the last restart; None without restarts."""
         noted = self.status.get("restarts")
         if not (isinstance(noted, list) and noted and isinstance(noted[-1], dict)):
             return None
@@ -150,7 +150,7 @@ class Run(Recording):
 
     @property
     def branch(self) -> Branch | None:
-        """Where it branched from another run; None for a run that began at step 0."""
+        """The run and checkpoint that this run branched from; None for a run that began at step 0."""
         if not (noted := self.status.get("branched_from")):
             return None
         path = Path(str(noted)).resolve()
@@ -159,7 +159,7 @@ class Run(Recording):
 
     @property
     def monitor(self) -> str | None:
-        """The figure that names the best checkpoint, by the status or else by the config."""
+        """The metric that chooses the best checkpoint, from the status, else from the config."""
         found = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
         return None if found is None else str(found)
 
@@ -169,7 +169,7 @@ class Run(Recording):
         return (self.status.get("mode") or self.settings.get("checkpoint.mode")) == "max"
 
     def final(self, key: str) -> float | None:
-        """A figure at the end, else the last number logged under this name; None where neither is known."""
+        """Returns a final metric, else the last finite number logged under this name; None without either."""
         if key in (results := self.results):
             return results[key]
         values = self.series[key].values[::-1] if key in self.series else ()
@@ -177,7 +177,7 @@ class Run(Recording):
 
 
 def load_run(folder: Path) -> Run:
-    """Opens a run folder; raises FileNotFoundError where it is not there, ValueError where it is not that of a run."""
+    """Opens a run folder; raises FileNotFoundError if it is missing, ValueError if it is not a run folder."""
     if not folder.is_dir():
         raise coded(
             "no_such_run", f"there is no run folder {str(folder)!r}{meant_run(folder)}", FileNotFoundError
@@ -200,7 +200,7 @@ def find_runs(folder: Path) -> list[Path]:
 
 
 def runs_in(folder: Path) -> list[Run]:
-    """Returns the run in a folder, or the runs in a folder of runs; raises as `load_run` where there is none."""
+    """Returns the run in a folder, or the runs in a folder of runs; raises as `load_run` does if there is none."""
     return [load_run(path) for path in find_runs(folder) or [folder]]
 
 

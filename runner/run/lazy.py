@@ -1,4 +1,4 @@
-"""Imports when they are needed, and quickly.
+"""Imports modules on first use, and quickly.
 
 The names of our packages are imported on first use: those imported under `if TYPE_CHECKING:` in their `__init__.py`.
 """
@@ -21,7 +21,7 @@ from typing import Any
 def lazy_names(
     package: str, elsewhere: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package; `elsewhere` has names of modules that the package may not import.
+    """Returns `__getattr__` and `__dir__` of a package; `elsewhere` has names of modules it may not import.
 
     Example:
         In the `__init__.py` of a package::
@@ -58,10 +58,10 @@ LIBRARIES = ("torch", "lightning")
 
 @contextmanager
 def many_imports() -> Iterator[None]:
-    """Imports within it are not searched for garbage, which a million new objects of libraries have next to none of.
+    """Disables garbage collection for imports in the block: their million new objects hold next to no garbage.
 
-    Where they bring one of `LIBRARIES`, what exists by then stays out of later collections as well, up to the end of the
-    process: libraries report what those at its teardown do not find. Of torchmetrics comes what Lightning needs.
+    If the block imports one of `LIBRARIES`, all objects so far stay out of later collections too, until the process
+    ends, as libraries report objects that the last collection misses. Of torchmetrics it imports what Lightning needs.
 
     Example:
         >>> with many_imports():
@@ -95,7 +95,7 @@ Lightning takes these names, for which Python would import all of it, with scipy
 
 
 class _InParts(ModuleType):
-    """A package whose further modules come one by one, and whose further names come with the whole."""
+    """A package that imports further modules one by one, and further names with the whole package."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":
@@ -107,9 +107,9 @@ class _InParts(ModuleType):
 
 
 def metrics_in_parts() -> None:
-    """Imports `PARTS` of torchmetrics, and has the rest of it imported when it is first used.
+    """Imports `PARTS` of torchmetrics, and the rest on first use.
 
-    It changes nothing where torchmetrics is imported already, or is of a version that cannot be had in parts.
+    Changes nothing if torchmetrics is imported already, or has a version that cannot be imported in parts.
     """
     spec = None if METRICS in sys.modules else find_spec(METRICS)
     if spec is None:

@@ -27,7 +27,7 @@ class Series(NamedTuple):
 
 
 def whole_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    """Columns and whole rows of a metrics file; none without file or header.
+    """Returns columns and whole rows of a metrics file; empty without a file or header.
 
     A row is whole when its line has ended, it has a cell for every column, and its step is a number.
     """
@@ -70,10 +70,10 @@ def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
 
 
 def read_metrics(path: Path) -> dict[str, Series]:
-    """Every metric of the file by its key, in the order of the columns; empty where there is no file.
+    """Returns every metric of the file by its key, in the order of the columns; empty without a file.
 
-    The points are in the order of their steps, as a row may be of an earlier step than the row before it. Cells that are
-    no number count as not logged; where a step was logged twice, both points are kept.
+    Points are sorted by step, as a row may have an earlier step than the row before it. A cell that is
+    not a number counts as not logged; a step that was logged twice keeps both points.
     """
     columns, (steps, times, *values), (_, _, *logged) = _numbers(path)
     in_order = np.argsort(steps, kind="stable") if (np.diff(steps) < 0).any() else slice(None)

@@ -1,4 +1,4 @@
-"""The folder of a run as a user names it, whose it is, and the exported model in it. Imports no torch."""
+"""The folder of a run as a user names it, its owner, and its exported model. Imports no torch."""
 
 import os
 import re
@@ -29,7 +29,7 @@ class NoModel(ValueError):
 
 
 def is_ours(folder: Path) -> bool:
-    """Tells whether a run or a sweep was begun in a folder; files of a user's that have the same names do not count."""
+    """Whether a run or a sweep was begun in a folder; a user's files of the same names do not count."""
     run = Run(folder)
     noted, command = run.noted_overrides(), folder / "command.txt"
     by_words = noted is not None and all(isinstance(word, str) for word in noted)
@@ -41,12 +41,12 @@ def is_ours(folder: Path) -> bool:
 
 
 def own_words(folder: Path) -> list[str]:
-    """Returns the overrides of a run or a sweep that this user has typed; none of one from elsewhere."""
+    """Returns the overrides of a run or a sweep that this user has typed; empty for one of somebody else."""
     return _sealed_words(folder) or []
 
 
 def is_sealed(folder: Path) -> bool:
-    """Tells whether this user has begun a run or a sweep, or has allowed what it reaches."""
+    """Whether this user has begun a run or a sweep, or has allowed what it reaches."""
     return _sealed_words(folder) is not None
 
 
@@ -58,7 +58,7 @@ def _sealed_words(folder: Path) -> list[str] | None:
 
 
 def check_links(folder: Path) -> None:
-    """Raises ValueError where a folder from elsewhere holds a link that leads out of it: it would be written through."""
+    """Raises ValueError for a folder of somebody else with a link that leads out of it and would be written through."""
     if is_sealed(folder):
         return
     here = Path(os.path.realpath(folder))  # which raises nothing for links in a circle
@@ -71,7 +71,7 @@ def check_links(folder: Path) -> None:
 
 
 def check_free(folder: Path) -> None:
-    """Raises ValueError where a folder holds files, and neither a run nor a sweep was begun in it or around it.
+    """Raises ValueError for a folder with files, unless a run or a sweep was begun in it or around it.
 
     Example:
         >>> check_free(Path("a/new/folder"))
@@ -86,7 +86,7 @@ def check_free(folder: Path) -> None:
 
 
 def model_folder(name_or_path: str) -> str:
-    """Returns the exported `model/` of a run folder (NoModel without one); any other name or path as it is."""
+    """Returns the exported `model/` of a run folder (raises NoModel without one); any other name or path unchanged."""
     folder = Path(name_or_path)
     if (folder / "model").is_dir():
         return str(folder / "model")

@@ -47,7 +47,7 @@ LEFTOVERS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
 
 
 def config_hash(config: DictConfig) -> str:
-    """Sixteen hex digits, the same for configs of the same run; execution settings and modules do not count."""
+    """Returns sixteen hex digits, equal for configs of the same run; execution settings and modules do not count."""
     values: Any = OmegaConf.to_container(config, resolve=False)
     content: dict[str, Any] = {}
     counted = OF_PROBES if values.get("mode") == "probe" else ()
@@ -77,9 +77,9 @@ def new_name() -> Path:
 
 
 class Recording:
-    """The part of a `Run` that the processes which train it write and agree on.
+    """The part of a `Run` that its training processes write and agree on.
 
-    A given `state` is the one that the run is about to have.
+    A given `state` is the state that the run is about to have.
     """
 
     def __init__(self, path: str | Path, state: str | None = None) -> None:
@@ -102,7 +102,7 @@ class Recording:
     def status(self) -> dict[str, Any]:
         """The content of `status.json`: `state`, `step`, `seconds`, `results`, and the `error` of a failed run.
 
-        Empty where there is none or it cannot be read. It is parsed anew where the file has changed.
+        Empty if the file is missing or unreadable. It is parsed again when the file has changed.
         """
         version = None
         with contextlib.suppress(OSError):
@@ -117,7 +117,7 @@ class Recording:
 
     @property
     def state(self) -> str:
-        """`running`, `done`, `failed`, ...; `killed` where the status says running and no process holds the lock."""
+        """`running`, `done`, `failed`, ...; `killed` if the status says running but no process holds the lock."""
         state = str(self.status.get("state") or "unknown")
         return "killed" if state == "running" and not self.is_locked() else state
 
@@ -126,7 +126,7 @@ class Recording:
         write_atomically(self.path / "status.json", json.dumps({**self.status, **values}, indent=1))
 
     def identity(self) -> str | None:
-        """Returns the hash of the run's config, by `status.json` or else by `config.yaml`; None where neither has it."""
+        """Returns the hash of the run's config, from `status.json`, else from `config.yaml`; None if neither has it."""
         first, _, _ = read_text(self.path / "config.yaml").partition("\n")
         return self.status.get("config_hash") or first.partition(HASH_LINE)[2] or None
 
@@ -146,13 +146,13 @@ class Recording:
         return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
 
     def command_words(self) -> list[str]:
-        """Returns the words of the command that started the run; none where it is lost or cut off within quotes."""
+        """Returns the words of the command that started the run; empty if it is lost or cut off within quotes."""
         with contextlib.suppress(ValueError):
             return shlex.split(read_text(self.path / "command.txt"))
         return []
 
     def noted_overrides(self) -> list[str] | None:
-        """Returns the list in `overrides.json`; None where there is none or it cannot be read."""
+        """Returns the list in `overrides.json`; None if the file is missing or unreadable."""
         file = self.path / "overrides.json"
         return read_json(file, []) or ([] if read_text(file).strip() == "[]" else None)
 
@@ -162,11 +162,11 @@ class Recording:
         self.update_status(state="waiting", config_hash=identity)
 
     def sealed_words(self) -> list[str] | None:
-        """Returns the user's own among the noted overrides; None where no seal tells that the user has begun the run."""
+        """Returns the user's own recorded overrides; None without a seal which proves that the user has begun the run."""
         return sealed_words(self.status, self.noted_overrides() or [])
 
     def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
-        """Writes the overrides with their seal, and the command: of these overrides, or as `typed` unless it is known."""
+        """Writes overrides with their seal, and the command: from these overrides, or as `typed` if no file has it."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "overrides.json", json.dumps(noted))
         self.update_status(**seal)
@@ -203,7 +203,7 @@ class Recording:
         )
 
     def add_to_config(self, name: str, values: dict[str, Any]) -> None:
-        """Writes values at the end of `config.yaml`, as its part `name`; they are known once the run's parts are made."""
+        """Writes values that are known once the run's parts are built at the end of `config.yaml`, under `name`."""
         config, _, _ = (self.path / "config.yaml").read_text().partition(f"\n{name}:")
         write_atomically(self.path / "config.yaml", f"{config.rstrip()}\n{OmegaConf.to_yaml({name: values})}")
 
@@ -227,7 +227,7 @@ class Recording:
     def advance(self, **values: object) -> None:
         """Changes fields of `status.json`, and adds this session's seconds up to now.
 
-        Checkpoints call it, so that of a killed session the seconds up to its last checkpoint count.
+        Checkpoints call it, so that a killed session counts with its seconds up to the last checkpoint.
         """
         session, now = self.status.get("session") or {}, datetime.now()
         began = datetime.fromisoformat(session.get("began") or now.isoformat())
@@ -258,7 +258,7 @@ class Recording:
             return False
 
     def lock(self, patience: float = 0.0) -> contextlib.AbstractContextManager[None]:
-        """Locks the folder until the process ends; raises ValueError where another holds it after `patience` seconds."""
+        """Locks the folder until the process ends; ValueError if another process holds it after `patience` seconds."""
         busy = ValueError(f"a process is training in {str(self.path)!r} at this moment")
         return locked(self.path / ".lock", patience, busy)
 

@@ -1,7 +1,7 @@
 """Keeps secrets out of the text that a run writes: its files, its log, its messages. Imports no torch.
 
-Secret are values of environment variables and settings with such names, passwords in addresses, and values that a config
-has looked up in the environment.
+Secrets are values of environment variables and settings with telling names, passwords in addresses, and values that a
+config has looked up in the environment.
 """
 
 import logging
@@ -76,7 +76,7 @@ def know_secrets(config: Node) -> None:
 
 
 def resolve_public(config: Node) -> None:
-    """Resolves a config in place; what it looks up in the environment stays a lookup, secret settings become `***`."""
+    """Resolves a config in place; environment lookups stay lookups, secret settings become `***`."""
     watch_environment()
     for node, name, stated in parts(config):
         lookups, value = len(looked_up), used_value(node, name, stated)
@@ -97,7 +97,7 @@ def _passwords(text: str) -> list[str]:
 
 
 def is_public(name: str) -> bool:
-    """Whether a variable of the environment tells nothing secret: it is unset, a path, a number, or a word of a config.
+    """Whether an environment variable holds no secret: it is unset, a path, a number, or a word of a config.
 
     Example:
         >>> is_public("USER"), is_public("AWS_SECRET_ACCESS_KEY")
@@ -169,7 +169,7 @@ def _common_words() -> frozenset[str]:
 
 
 def editable(config: DictConfig) -> DictConfig:
-    """A copy of a job's config that can be changed, without the node `hydra`."""
+    """Returns a writable copy of a job's config without the node `hydra`."""
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
     OmegaConf.set_struct(copy, False)
@@ -178,6 +178,6 @@ def editable(config: DictConfig) -> DictConfig:
 
 
 def without_secrets(config: DictConfig) -> DictConfig:
-    """A resolved copy, in which environment lookups stay lookups and secret settings are `***`."""
+    """Returns a resolved copy in which environment lookups stay lookups and secret settings are `***`."""
     resolve_public(copy := editable(config))
     return copy

@@ -135,10 +135,10 @@ def ending_with_command() -> Iterator[None]:
 
 
 def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
-    """Ends this process, unsaved, where a stopping signal finds its main thread in a call that does not return.
+    """Ends this process, unsaved, if a stopping signal finds its main thread in a call that does not return.
 
-    A rank that waits for one that is gone sits in such a call; Python runs no handler there. `answer` is called as soon
-    as a signal is there, from another thread, and for each that follows: an agent signals what a cluster has signalled.
+    A rank that waits for a dead rank hangs in such a call, in which Python runs no handler. Another thread calls `answer`
+    at once for every such signal: an agent passes on the signals of a cluster.
     """
     ending, waking = os.pipe()
     os.set_blocking(waking, False)

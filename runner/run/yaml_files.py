@@ -1,6 +1,6 @@
 """Files of YAML: found on Hydra's search path, and checked before Hydra and OmegaConf make configs of them.
 
-So none fills the memory, or ends with an error that does not name it.
+So no file fills the memory, and every error names its file.
 """
 
 import re
@@ -49,14 +49,14 @@ def read_config(file: Path) -> DictConfig:
 
 
 def settings_in(config: DictConfig, resolve: bool = False) -> Settings:
-    """Returns the settings of a config in plain values, references to others resolved or as they stand."""
+    """Returns the settings of a config as plain values, with interpolations resolved or as written."""
     return cast(Settings, OmegaConf.to_container(config, resolve=resolve))
 
 
 def read_group(file: Path, name: str) -> Settings:
-    """One top-level setting of a `config.yaml` by its name, if it is there; the rest of the file is not parsed.
+    """Returns {name: value} for a top-level setting of a `config.yaml`, empty if absent; the rest is not parsed.
 
-    Raises OSError where there is no such file, ValueError where it is damaged.
+    Raises OSError for a missing file, ValueError for a damaged file.
     """
     with _named(file):
         rows = re.search(
@@ -69,7 +69,7 @@ def read_group(file: Path, name: str) -> Settings:
 
 
 def file_on_search_path(loader: ConfigLoader, config: str) -> Traversable | None:
-    """Returns the file of a config such as `suite/glue`, the first on the search path; None where there is none."""
+    """Returns the file of a config such as `suite/glue`, the first on the search path; None if no folder has it."""
     for entry in loader.get_search_path().get_path():
         kind, _, place = (entry.path or "").partition("://")
         if kind in ("pkg", "file") and place:
@@ -86,7 +86,7 @@ def names_on_search_path(loader: ConfigLoader, group: str) -> list[str]:
 
 @contextmanager
 def checked_files() -> Iterator[None]:
-    """Raises ValueError for a file that Hydra reads within it which is not UTF-8, no mapping of YAML, or too large."""
+    """Raises ValueError if Hydra reads a file in the block that is not UTF-8, not a YAML mapping, or too large."""
 
     @contextmanager
     def checked(file: Path) -> Iterator[None]:
@@ -169,7 +169,7 @@ def leaves(values: object, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def flatten(values: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested mappings as dotted names; lists stay values."""
+    """Yields nested mappings as dotted names with values; lists stay values."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
             yield from flatten(value, f"{prefix}{name}.")

@@ -25,7 +25,7 @@ class EpochIndex(NamedTuple):
 
 
 class SizedSequences(Protocol):
-    """A dataset as samplers see it: how many sequences it has, and how long each is.
+    """What samplers read of a dataset: the number of sequences and the length of each.
 
     Example:
         >>> class Constant(list):
@@ -47,7 +47,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ResumableSampler(ABC, Generic[T_co]):
-    """A sampler for a DataLoader: every `iter()` begins at the start, but the first one after `start_at`.
+    """A sampler for a DataLoader: every `iter()` begins at the start, except for the first one after `start_at`.
 
     `position` counts the items of the latest iterator. A subclass has a `dataset`, `global_batch_size` and `seed`.
 
@@ -90,7 +90,7 @@ class ResumableSampler(ABC, Generic[T_co]):
             yield item
 
     def start_at(self, position: int) -> None:
-        """Lets the next iterator alone begin at `position`; at the end it begins anew."""
+        """Makes the next iterator, and no later one, begin at `position`; at the end it starts over."""
         self.position = self._start = position
 
     def fingerprint(self) -> Fingerprint:
@@ -103,7 +103,7 @@ class ResumableSampler(ABC, Generic[T_co]):
         }
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch of the following iterators; the position stays if it is the present one, else it is 0."""
+        """Sets the epoch of the following iterators; another epoch than the current one resets the position to 0."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.start_at(0)
@@ -114,8 +114,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
     """Global batch k as a function of the settings and k alone: the `batch_sampler` of a `DataLoader`.
 
     Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. A pass is the whole
-    run, and after `set_epoch(n)` the one that follows n passes: a subclass counts its epochs from `first_epoch`. Raises
-    ValueError for an empty dataset, a batch larger than it, and counts below 1. B sequences make a global batch.
+    run; after `set_epoch(n)` it follows n earlier passes: a subclass counts its epochs from `first_epoch`. Raises
+    ValueError for an empty dataset, a batch larger than the dataset, and counts below 1. B sequences make a global batch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -170,7 +170,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return step
 
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which samples [B, 2] of a global batch count, bool [B]; the others only keep their places."""
+        """Returns which samples [B, 2] of a global batch have a weight, bool [B]; the others only fill their places."""
         return np.ones(len(samples), dtype=bool)
 
     def settled(self) -> dict[str, object]:
@@ -178,7 +178,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Epoch, position in it (batches read, also those that loader workers read ahead) and fingerprint."""
+        """Returns the epoch, the position in it (batches read, also ahead by loader workers) and the fingerprint."""
         return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -218,7 +218,7 @@ class SeamlessSampler(GlobalBatchSampler):
 
     @abstractmethod
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Returns the samples at places [start, stop) of an epoch, int64 [stop - start]; each has one place."""
+        """Returns the samples at positions [start, stop) of an epoch, int64 [stop - start]; each has one position."""
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
         self.check_step(step)

@@ -1,4 +1,4 @@
-"""The global batches of several sets, in exact shares or of one set each, and those that remain without some."""
+"""Global batches of several sets, in exact shares or from one set each, and the batches left after skipping some."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
 
 class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
-    """Global batches made of those of another `sampler`, which gives their number and their sizes.
+    """Global batches derived from another `sampler`, which gives their number and sizes.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -49,7 +49,7 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
 
 
 class _InTurn(DerivedSampler[Inner]):
-    """Draws from several sets of samples, each in its own of `orders`; samples are numbered set after set."""
+    """Draws from several sets of samples, each in its own order of `orders`; samples are numbered set after set."""
 
     def __init__(self, sampler: Inner, orders: Sequence[SeamlessSampler]) -> None:
         super().__init__(sampler)
@@ -57,9 +57,9 @@ class _InTurn(DerivedSampler[Inner]):
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def in_turn(self, sources: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draws of `sources` [B] as rows (epoch, index), int64 [B, 2]: each the sample whose turn it is in its set.
+        """Returns the next sample of the set of each of `sources` [B], as rows (epoch, index), int64 [B, 2].
 
-        `counts` [S] are the draws of each set before.
+        `counts` [S] are the earlier draws of each set.
         """
         drawn = np.empty((len(sources), 2), dtype=np.int64)
         for source in np.unique(sources).tolist():
@@ -86,10 +86,10 @@ class _Shared(_InTurn[SeamlessSampler]):
 
 
 class Mixed(_Shared):
-    """Draw n takes the source that `MixedDraws` says, and from it the sample that is its turn in the source's own order.
+    """`MixedDraws` gives the source of each draw; the draw takes the next sample in the order of that source.
 
-    `sampler` gives the length of the run; its dataset is that of all sources one after the other. Epochs are those of a
-    sample's source.
+    `sampler` gives the length of the run; its dataset is all sources one after the other. The epoch of a sample counts
+    passes over its source.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -108,7 +108,7 @@ class Mixed(_Shared):
         return self.in_turn(sources, self.draws.counts(first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
-        """How many samples of each source are drawn before a step [S]."""
+        """Returns how many samples of each source are drawn before a step [S]."""
         return self.draws.counts(min(self.samples_before(step), self.num_samples()))
 
     def parts_at(self, step: int) -> NDArray[np.int64]:
@@ -125,16 +125,16 @@ class Mixed(_Shared):
 
 
 def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> SeamlessSampler:
-    """Returns the order of one of several sets of samples: that of `sampler` under a seed of the set's name."""
+    """Returns the order of one of several sets of samples: that of `sampler`, seeded by its seed and the set's name."""
     order = copy(sampler)
     order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
     return order
 
 
 class OneSet(_Shared):
-    """Batch k is of the set that `MixedDraws` says, and has the samples whose turn it is in the set's own order.
+    """`MixedDraws` gives the set of each batch; the batch has the next samples in the order of that set.
 
-    Otherwise as `Mixed`. Raises ValueError for a set that is smaller than a batch, and for batches that grow.
+    Otherwise like `Mixed`. Raises ValueError for a set smaller than a batch, and for batches that grow.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential

@@ -1,4 +1,4 @@
-"""Batches of one modality each, made when they are asked for, and how they are dealt to ranks.
+"""Makes batches of one modality each, on demand, and deals them to ranks.
 
 Letters in shapes: N examples, B examples of a global batch, R ranks, M batches handled at a time.
 """
@@ -28,7 +28,7 @@ _SET = np.argsort(1 - _BITS, axis=1, kind="stable")
 
 
 def words_of(indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A word for each example, (longest possible - length) above and index below: sorting puts the longest first."""
+    """Packs each example into a word, (longest possible - length) above, index below: sorting puts the longest first."""
     return (_LONGEST - lengths) << 32 | indices
 
 
@@ -107,7 +107,7 @@ def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[M
 def _smallest(
     found: NDArray[np.int64], words: NDArray[np.int64], number: int, keep: int
 ) -> NDArray[np.int64]:
-    """Returns the `keep` smallest of the words so far and of more, with their numbers, int64 [2, keep], ascending."""
+    """Returns the `keep` smallest words of `found` and `words`, with their numbers, int64 [2, keep], ascending."""
     if found.shape[1] == keep:
         places = np.flatnonzero(words < found[0, -1])
     elif keep < len(words):
@@ -126,8 +126,8 @@ class ModalityBatches:
     """Cuts each modality's examples, shuffled, into batches; the batches are shuffled, with the longest first.
 
     The batch with the longest example comes first, so that running out of memory shows at the first step. A modality's
-    last batch is filled up from the start of its order, or left out with `drop_last`. The examples are looked at once;
-    then any batch of any epoch is made alone, from a bit per example.
+    last batch is filled up from the start of its order, or left out with `drop_last`. The examples are read once;
+    then any batch of any epoch is made independently, from a bit per example.
 
     Example:
         >>> data = np.array([[True, 9], [True, 5], [False, 3]])
@@ -137,7 +137,7 @@ class ModalityBatches:
     """
 
     def __init__(self, has_image: Look, lengths: Look, num_examples: int, size: int, drop_last: bool) -> None:
-        """Takes what tells which examples have images, and their tokens. Raises ValueError if no batch is left."""
+        """Reads which examples have images, and their lengths, by functions. Raises ValueError if no batch is left."""
         self.lengths, self.size = lengths, size
         # less than a batch of a modality is left out, so one of so many is not
         self._modalities = scan(has_image, lengths, num_examples, keep=size if drop_last else 1)
@@ -150,14 +150,14 @@ class ModalityBatches:
         if not self.per_epoch:
             raise ValueError(
                 f"No batch is left: global_batch_size is {size}, there are {counts[0]} examples with images and "
-                f"{counts[1]} without, and drop_last leaves out what does not fill a batch. Lower "
+                f"{counts[1]} without, and drop_last leaves out incomplete batches. Lower "
                 "global_batch_size or set drop_last=False."
             )
 
     def some(self, numbers: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Batches of some numbers, int64 [M], in the order of one epoch's seed.
+        """Returns the batches with some `numbers`, int64 [M], in the order of one epoch's seed.
 
-        Returns indices int64 [M, B], and how many of each row are no repeats, int64 [M].
+        These are indices int64 [M, B], and how many in each row are not repeats, int64 [M].
         """
         if self._first[0] != seed:
             self._first = seed, self._find_first(seed)
@@ -177,7 +177,7 @@ class ModalityBatches:
         return indices, sizes
 
     def _find_first(self, seed: int) -> int:
-        """Where the shuffled batches have the one with the longest example; of equal ones, that of the lowest index."""
+        """Returns the shuffled position of the batch with the longest example; ties go to the lowest index."""
         found, base = [], 0
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
@@ -202,9 +202,9 @@ class ModalityBatches:
 
 
 def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:
-    """Returns the rank of each example, int64 [B, M], given lengths int64 [M, B] in the order that they are dealt in.
+    """Returns the rank of each example, int64 [B, M], given lengths int64 [M, B] in dealing order.
 
-    Each example goes to the rank with the smallest sum so far, of equals to the first; a rank with B / R examples is
+    Each example goes to the rank with the smallest sum so far, ties to the first; a rank with B / R examples is
     full.
     """
     num_batches, size = lengths.shape

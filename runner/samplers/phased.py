@@ -17,7 +17,7 @@ PHASES = "phases"
 
 
 class Draws(NamedTuple):
-    """What a phase draws, for how many steps, and in batches of which sizes.
+    """The draws of a phase: from which sets, for how many steps, in which batch sizes.
 
     Example:
         >>> Draws(steps=40, sources=(0, 2), parts=(7, 3), own={"books@512": "7/10", "web@512": "3/10"}).fingerprint()
@@ -26,16 +26,16 @@ class Draws(NamedTuple):
 
     steps: int
     sources: tuple[int, ...]
-    """The sets of samples, by their places among those of the run."""
+    """The sets of samples, as indices into the sets of the run."""
     parts: tuple[int, ...]
     """Draws of each of them in a period; see `runner.order.mixture`."""
     own: dict[str, str] | None = None
-    """How the fingerprint tells them; None where they are those of the run."""
+    """The draws as the fingerprint names them; None if they are the run's."""
     sampler: SeamlessSampler | None = None
-    """The sizes of its batches, counted from its first; None takes those of the run."""
+    """The batch sizes of the phase, counted from its first batch; None: the run's."""
 
     def fingerprint(self) -> Fingerprint:
-        """What the phase has otherwise than the run, and its steps."""
+        """Returns what differs in the phase from the run, and its steps."""
         known = self.sampler.fingerprint() if self.sampler else {}
         told = ("global_batch_size", "batch_warmup")
         sizes = {name: known[name] for name in told if name in known}
@@ -43,11 +43,11 @@ class Draws(NamedTuple):
 
 
 class Phased(_InTurn[SeamlessSampler | Mixed]):
-    """Step k draws as its phase says; each set of samples goes on where the phase before has left it.
+    """Each step draws by its phase; each set of samples continues where the phase before has left it.
 
-    `whole` is the order of the run without phases: it gives the length, and the sizes of batches where a phase has none
-    of its own. `orders` are those of the sets of samples, which are numbered one after the other. Draws of phases that
-    follow each other and have the same shares go on as if they were one: phases that change nothing change no batch.
+    `whole` is the order of the run without phases: it gives the length, and the batch sizes of phases without
+    their own. `orders` are the orders of the sets of samples, which are numbered one after the other. Successive phases
+    with the same shares draw as if they were one phase: phases that change nothing change no batch.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -87,7 +87,7 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return self.in_turn(sources, self._counts(place, first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
-        """How many samples of each set are drawn before a step [S]."""
+        """Returns how many samples of each set are drawn before a step [S]."""
         place = self.timeline.at(step)
         return self._counts(place, self._before[place][0] + self._within(place, self.timeline.inside(step)))
 
@@ -111,7 +111,7 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return self.sampler.steps_within(self.sampler.samples_before(start) + rest)
 
     def epochs_before(self, step: int) -> float:
-        """Passes over the samples that phases draw from, before a step: those of each phase over its own."""
+        """Returns the passes before a step, summed over phases: each phase's samples over the size of its sets."""
         samples = dict.fromkeys((phase.sources for phase in self.phases), 0)
         for place, phase in enumerate(self.phases[: self.timeline.at(step) + 1]):
             end = min(step, self.timeline.ends[place]) if place + 1 < len(self.phases) else step
@@ -122,9 +122,9 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return {**self.sampler.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
 
     def begun(self, step: int) -> Fingerprint:
-        """What `fingerprint` says of the first `step` batches: nothing of later phases, nor how long the last one is.
+        """Returns the fingerprint of the first `step` batches, without later phases and the length of the last one.
 
-        Phases that are as the run is are not told of, while no other has begun.
+        Leaves out phases that equal the run until a different phase has begun.
         """
         last = self.timeline.at(step - 1) if step else -1
         told = [phase.fingerprint() for phase in self.phases[: last + 1]]
@@ -142,7 +142,7 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return self.sampler.samples_before(start + inside) - self.sampler.samples_before(start)
 
     def _counts(self, place: int, drawn: int) -> NDArray[np.int64]:
-        """Samples of each set before draw `drawn` of a phase and of those that it goes on with [S]."""
+        """Returns the samples of each set before draw `drawn` of a phase [S]; `drawn` counts over joined phases."""
         counts = self._before[place][1].copy()
         counts[list(self.phases[place].sources)] += self._draws[place].counts(drawn)
         return counts

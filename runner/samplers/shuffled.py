@@ -1,4 +1,4 @@
-"""Each epoch in an order of its own, in global batches of one size, growing ones or by length, or in sequence."""
+"""Orders of an epoch: shuffled in batches of one size, of growing sizes or by length, and sequential."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from tiryns.runner.samplers.modality_batches import BATCHES
 
 
 class Shuffled(SeamlessSampler):
-    """Every epoch each sample once, in an order keyed by (seed, epoch): that of `MultiEpochDatasetResampler`.
+    """Serves each sample once per epoch, in an order keyed by (seed, epoch), the order of `MultiEpochDatasetResampler`.
 
-    No table of the epoch is made: any batch of any epoch takes the same time, and the memory of one batch.
+    It builds no table of the epoch: any batch of any epoch takes the same time, and the memory of one batch.
 
     Example:
         >>> sampler = Shuffled(range(6), num_epochs=1, num_batches=None, global_batch_size=2, seed=0)
@@ -50,9 +50,9 @@ _BLOCK = 1 << 20
 class Growing(Shuffled):
     """The order of `Shuffled` in batches that grow from `warmup_from` samples to `global_batch_size`.
 
-    The warm-up takes a number of steps or, below 1, a share of the run's; or `warmup_tokens`, which the mean length of
-    all samples turns into steps. Sizes are `warmup_by` apart and share its steps evenly, to one, as those of ModernBERT
-    (arXiv 2412.13663, appendix A).
+    The warm-up takes a number of steps or, below 1, a share of the run; or `warmup_tokens`, which the mean length of
+    all samples turns into steps. Sizes are `warmup_by` apart and take equally many steps, give or take one, as in
+    ModernBERT (arXiv 2412.13663, appendix A).
 
     Example:
         >>> warmup = dict(warmup_from=1, warmup_steps=3, warmup_tokens=None, warmup_by=1)
@@ -157,9 +157,9 @@ class LengthGrouped(SeamlessSampler):
         return {**super().fingerprint(), "pool_batches": self.pool_batches}
 
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Returns the samples at places [start, stop) of an epoch, int64 [stop - start].
+        """Returns the samples at positions [start, stop) of an epoch, int64 [stop - start].
 
-        An epoch is what completes the batch before, whole batches, and the rest.
+        An epoch has the samples that complete the batch before, then whole batches, then the rest.
         """
         size = self.global_batch_size
         head = self._head(epoch)
@@ -181,11 +181,11 @@ class LengthGrouped(SeamlessSampler):
         return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
 
     def _shuffled_places(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Places [start, stop) of the shuffled epoch before it is sorted; none if they are no range."""
+        """Returns places [start, stop) of the shuffled epoch before sorting; empty if stop is below start."""
         return permute_block(start, max(start, stop), len(self.dataset), epoch_seed(self.seed, epoch))
 
     def _batch(self, epoch: int, number: int) -> NDArray[np.int64]:
-        """Whole batch `number` of an epoch, int64 [B]: one of a pool, as the shuffled batches come."""
+        """Returns whole batch `number` of an epoch, int64 [B]: a batch of one pool, in shuffled order."""
         count = self._num_whole(epoch)
         drawn = permute(number, count, derive_seed(epoch_seed(self.seed, epoch), BATCHES))
         num_pools = -(-count // self.pool_batches)

@@ -51,7 +51,7 @@ class SplitModality(GlobalBatchSampler):
         dataset = self.dataset
         if not hasattr(dataset, "modalities"):
             raise ValueError(
-                "sampler=split_modality parts examples with images from those without, and this data is text alone: take "
+                "sampler=split_modality separates examples with and without images, and this data is text alone: take "
                 "sampler=length_grouped or sampler=shuffled, or data with images such as data=image_text"
             )
         self._batches = ModalityBatches(

@@ -140,7 +140,7 @@ T = TypeVar("T", bound=Task)
 
 
 def get_task(name: str) -> Task:
-    """Returns the task that is registered under a name. Raises ValueError if there is none, with those there are.
+    """Returns the task that is registered under a name. Raises ValueError, which lists the tasks, for an unknown name.
 
     Example:
         >>> get_task("classification").second

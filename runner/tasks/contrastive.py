@@ -29,7 +29,7 @@ class Contrastive(Task):
         return load_weights(AutoModel, path)[0]
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> object:
-        """What predictions say of the vector of a text."""
+        """Returns the vector of a text as predictions show it."""
         return vector.tolist()
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:

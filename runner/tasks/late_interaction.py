@@ -57,7 +57,7 @@ scores = model.similarity(model.encode_query(["a query"]), model.encode_document
 class LateInteractionModel(PairsModel):
     """ColBERT (arXiv 2004.12832): a vector of unit length for each token, by a linear layer without a bias.
 
-    A text is [L, E], whose rows are 0 behind its last token, and for tokens that are left out.
+    A text is [L, E]; rows are 0 after its last token and for tokens that are left out.
     """
 
     note = NOTE
@@ -176,7 +176,7 @@ class MaxSim(DotProduct):
 
 
 def trimmed(texts: Tensor) -> Tensor:
-    """Returns texts [..., T, H] without the places behind the last token of the longest, of which one is left."""
+    """Returns texts [..., T, H] cut after the last token of the longest; at least one position is left."""
     there = (texts != 0).any(-1).flatten(0, -2).any(0)
     numbers = torch.arange(1, len(there) + 1, device=there.device)
     return texts[..., : max(1, int((there * numbers).amax())), :]

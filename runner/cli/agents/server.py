@@ -68,7 +68,7 @@ async def serve(write: bool) -> None:
 
 
 def tools_of(write: bool) -> dict[str, Schema]:
-    """Returns the tools by name, an underscore between two words; unless `write`, without those that write."""
+    """Returns the tools by name, with underscores between words; without writing tools unless `write`."""
     known = (name for name in COMMANDS if write or name in READERS)
     tools = [_tool(name, () if write else READERS[name]) for name in known if has_document(name)]
     return {tool["name"]: tool for tool in tools}
@@ -88,7 +88,7 @@ def _tool(name: str, left_out: tuple[str, ...]) -> Schema:
 
 
 def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[str]:
-    """Returns the words of a call of a tool; raises ValueError for what the server does not offer."""
+    """Returns the words of a call of a tool; raises ValueError for a tool or argument that the server does not offer."""
     name = tool.replace("_", " ")
     if name not in COMMANDS or not has_document(name):
         raise coded("no_such_command", f"there is no tool {tool!r}; there are: {', '.join(tools_of(write))}")
@@ -98,7 +98,7 @@ def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[s
 
 
 def _writes(name: str, given: Mapping[str, object]) -> str:
-    """How a call writes, runs code or reaches further; empty where it only reads."""
+    """Returns how a call writes, runs code or reaches outside of the run; empty if it only reads."""
     if name not in READERS:
         return f"`{name}` writes"
     if flag := next((key for key in given if key in READERS[name]), None):

@@ -89,7 +89,7 @@ def commands_schema() -> Schema:
 
 
 def command_schema(name: str) -> Schema:
-    """A command: its arguments, whether it writes, and the top-level keys of its document, by what it is asked for."""
+    """Returns a command's arguments, whether it writes, and the top-level keys of its document, by what is asked for."""
     actions = [] if name in OF_HYDRA else _arguments(name)
     properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in actions}
     writing = READERS.get(name, ())
@@ -113,7 +113,7 @@ def command_schema(name: str) -> Schema:
 
 
 def words_of(name: str, given: Mapping[str, object]) -> list[str]:
-    """Returns the words of a command with these arguments; raises ValueError for an argument that it does not have.
+    """Returns the words of a command with these arguments; raises ValueError for an argument that it lacks.
 
     Example:
         >>> words_of("runs", {"what": "show", "runs": ["outputs/a"], "state": "done"})

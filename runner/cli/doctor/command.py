@@ -65,7 +65,7 @@ def main(arguments: Namespace) -> None:
 
 
 def findings(outputs: Path) -> Facts:
-    """What there is, as values."""
+    """Returns what this machine has, as values."""
     try:
         gpus = machine.gpus_of_torch()
     except Exception:  # torch is missing or broken, which `choose` tells
@@ -131,7 +131,7 @@ def _by_number(lines: list[str]) -> dict[str, str]:
 
 
 def choose(config: DictConfig, found: Facts) -> Facts:
-    """What a new run of this config would have in `resolved` of its status, with reasons, problems and hints."""
+    """Returns what a new run of this config would resolve, as in its status, with reasons, problems and hints."""
     chosen: dict[str, tuple[object, str]] = dict.fromkeys(CHOSEN, (None, ""))
     problems = []
     for package in machine.packages():
@@ -195,7 +195,7 @@ def _given(asked: DictConfig, name: str) -> str:
 
 
 def _why_precision(accelerator: str, narrow: bool) -> str:
-    """Why `auto` is bf16 or fp32; `narrow` models are slower in bf16."""
+    """Returns why `auto` is bf16 or fp32; `narrow` models are slower in bf16."""
     from tiryns.runner.models.autocast import NARROW, has_bf16
 
     device = "GPU" if accelerator == "gpu" else "processor"

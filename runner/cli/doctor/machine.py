@@ -1,4 +1,4 @@
-"""Finds what a machine has, and the packages; torch is asked for GPUs alone. Whatever cannot be found out is None."""
+"""Finds hardware and packages of a machine; torch only finds the GPUs. Unknown values are None."""
 
 import contextlib
 import os
@@ -42,9 +42,9 @@ EXTRAS = {
 
 
 def processor() -> Facts:
-    """Name, architecture, units by which kernels are chosen, and cores: all, and those that this process may use.
+    """Returns name, architecture, units that kernels depend on, and cores: all cores, and those this process may use.
 
-    `quota` is the number of cores that a container may use at once, where that is less than the cores that it sees.
+    `quota` is the number of cores that a container may use at once, if it is below the number of cores it sees.
     """
     facts, share = machine(), None
     with contextlib.suppress(OSError, ValueError):  # "max" is no quota
@@ -79,7 +79,7 @@ def memory() -> dict[str, int | None]:
 
 
 def disk(folder: Path) -> Facts:
-    """Free bytes where a folder is, or would be made, and whether it can be written."""
+    """Returns the free bytes of the disk of a folder that exists or would be made, and whether it can be written."""
     whole = folder.expanduser().absolute()
     there = next((path for path in (whole, *whole.parents) if path.exists()), whole)
     free = None
@@ -136,7 +136,7 @@ class Package(NamedTuple):
 
 @cache
 def packages() -> tuple[Package, ...]:
-    """What this program and its extras need by its metadata; empty where it is not installed as a package."""
+    """Returns what this program and its extras require by its metadata; empty unless it is installed as a package."""
     from packaging.requirements import Requirement
 
     try:
@@ -155,7 +155,7 @@ def packages() -> tuple[Package, ...]:
 
 
 def extras() -> list[Facts]:
-    """Each extra, what it is for, whether all of its packages are there (None if that is unknown), and missing ones."""
+    """Returns each extra, its purpose, whether all of its packages are installed (None if unknown), and missing ones."""
     found = []
     for extra, purpose in EXTRAS.items():
         own = [package for package in packages() if package.extra == extra]

@@ -24,7 +24,7 @@ SKEWED = 1.5
 
 
 class Compared(NamedTuple):
-    """The pairs of one change, with its name and that of the setting compared with."""
+    """The pairs of one change, with its name and the name of the setting compared with."""
 
     change: str
     against: str
@@ -35,12 +35,12 @@ class Compared(NamedTuple):
         return [(value(pair.against, key), value(pair.change, key)) for pair in self.pairs]
 
     def differences(self, key: str) -> list[float]:
-        """Returns the figure of the change less that of the setting compared with, pair by pair."""
+        """Returns, pair by pair, the metric of the change minus the metric of the setting compared with."""
         return [change - against for against, change in self.figures(key)]
 
 
 def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float) -> Numbers:
-    """Returns the answer as `--json` prints it, without page and folder; all of them corrected together."""
+    """Returns the answer as `--json` prints it, without page and folder; corrected for all comparisons together."""
     asked = [(each, measure) for measure in measures for each in compared]
     differences = [each.differences(measure.key) for each, measure in asked]
     levels = paired.clear_among(differences, error)
@@ -117,7 +117,7 @@ def _verdict(compared: Compared, mean: float, level: float | None, measure: Goal
 def _stands_at_budget(
     pairs: Sequence[Pair], key: str, budget: str, mean: float, level: float | None
 ) -> Numbers:
-    """Whether a clear difference stands at an equal budget; `holds` is None where that cannot be told."""
+    """Returns whether a clear difference also holds at an equal budget; `holds` is None if that is unknown."""
     found = at_equal_budget(pairs, key, budget)
     numbers = {"holds": None, "difference": None, "p": None, "same_budget": found.same, "why": found.why}
     if found.differences is None:
@@ -151,7 +151,7 @@ def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
 
 
 def _skewness_note(numbers: Numbers) -> str:
-    """A sentence on pairs that scatter far more to one side, where the error may be larger; nothing for others."""
+    """Returns a note on pairs that are strongly skewed, for which the error may be larger; empty for other pairs."""
     found = numbers["skewness"]
     if found is None or abs(found) <= SKEWED or len(numbers["pairs"]) < numbers["first_look"]:
         return ""

@@ -56,7 +56,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the answer and the place of its page; ends with status 3 where it is not clear."""
+    """Prints the answer and the path of its page; ends with status 3 if the answer is not clear."""
     folders = [Path(word) for word in arguments.words if "=" not in word or Path(word).is_dir()]
     words = [word for word in arguments.words if Path(word) not in folders]
     shared = [*words, *shlex.split(arguments.against or "")]
@@ -98,7 +98,7 @@ def main(arguments: Namespace) -> None:
 def trained(
     folder: Path, common: Sequence[str], settings: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
-    """Pairs of seeds 1, 2, ... in a folder, trained until each change is clear or there are `--seeds` of them."""
+    """Trains pairs of seeds 1, 2, ... in a folder until each change is clear or `--seeds` are trained; returns them."""
     folders = [Path(word) for word in arguments.words if Path(word).is_dir()]
     own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
     own += [*arguments.words, *(word for setting in settings for word in setting.words)]
@@ -148,7 +148,7 @@ def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
 
 
 def compare_settings(settings: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]) -> list[Compared]:
-    """Pairs the runs of each setting with those of the first, which it is compared with; `runs_of` gives them."""
+    """Pairs the runs of each setting with the runs of the first setting; `runs_of` gives the runs of a setting."""
     runs = ((setting.name, sides.by_replicate(runs_of(setting), setting.name)) for setting in settings)
     (against, base), *changes = runs
     return [Compared(name, against, sides.pairs_of(base, own, [against, name])) for name, own in changes]

@@ -1,4 +1,4 @@
-"""The figure that is compared, whether that makes sense, and what both runs of a pair reach with equal budgets."""
+"""Finds the metric to compare, checks that the runs are comparable, and compares pairs at equal budgets."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,10 +32,10 @@ ALIKE = 0.005
 
 
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
-    """Returns the figure to compare pairs by: `metric`, or the one that both settings monitor.
+    """Returns the metric to compare pairs by: `metric`, or the metric that both settings monitor.
 
-    Losses of other vocabularies are compared as bits per byte. Raises ValueError where the
-    settings monitor different figures, have none of this name, or do not measure the same.
+    Losses of different vocabularies are compared as bits per byte. Raises ValueError if the
+    settings monitor different metrics, lack `metric`, or do not measure the same.
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     monitors = {run.monitor for run in runs}
@@ -71,7 +71,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
 
 
 def check_figure(run: Run, key: str) -> None:
-    """Raises ValueError for a run that has no such figure, with near names."""
+    """Raises ValueError, with similar names, for a run without this metric."""
     if run.final(key) is None:
         there = sorted({*run.results, *run.series})
         known = ", ".join(there) + suggest(key, there)
@@ -79,7 +79,7 @@ def check_figure(run: Run, key: str) -> None:
 
 
 def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
-    """Whether the runs of all pairs share initial weights, and samples with their masks; None where it is not known."""
+    """Returns whether the runs of all pairs share initial weights, and samples with their masks; None if unknown."""
     order: bool | None = None
     with suppress(ValueError):  # a run without an order log
         order = all(audit.compare(pair.against.path, pair.change.path) is None for pair in pairs)
@@ -129,7 +129,7 @@ def _initial(run: Run) -> object:
 
 
 class AtEqual(NamedTuple):
-    """The pairs' differences at an equal budget, or why they cannot be told; `same` where the whole runs used it."""
+    """The pairs' differences at an equal budget, or why they are unknown; `same` if all whole runs used this budget."""
 
     differences: list[float] | None
     same: bool = False
@@ -158,7 +158,7 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
 
 
 def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
-    """What a run has used at each point of its curve [N], each step as many, and in all; None where that is unknown."""
+    """Returns the budget used at each point of a run's curve [N], equal for each step, and in all; None if unknown."""
     manifest, curve = read_manifest(run.path), _curve(run, key)
     if budget == "seconds":
         sessions, ends = manifest.get("sessions") or [], [each.times.max() for each in run.series.values()]
@@ -174,7 +174,7 @@ def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] 
 
 
 def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget: float) -> float | None:
-    """Returns the figure at a budget: at the end, else interpolated between two points; None before the first."""
+    """Returns the metric at a budget: the final value, or interpolated between two points; None before the first."""
     if budget >= total * (1 - 1e-9):
         return value(run, key)
     if not len(used) or budget < used[0]:

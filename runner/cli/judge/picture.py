@@ -1,4 +1,4 @@
-"""The page of an answer: sentences, the forest plot, and of each change its pairs and the numbers behind them."""
+"""The page of an answer: sentences, the forest plot, and for each change its pairs and their numbers."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def title_of(found: Numbers, words: Sequence[str], metrics: Sequence[str]) -> st
 
 
 def page_in(folder: Path, title: str) -> Path:
-    """Returns the page of a question: `judge.html`, or `judge-2.html` and so on where the others have other titles."""
+    """Returns the page of a question: `judge.html`, or `judge-2.html` and so on if the pages before have other titles."""
     paths = (folder / f"judge{number}.html" for number in chain([""], (f"-{n}" for n in count(2))))
     head = f"<title>{escape(f'{title}: {KIND}')}</title>"
     return next(path for path in paths if not path.exists() or head in path.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
-"""Settings that are compared, their runs in pairs of equal seeds (and folds), and the training of runs that are lacking.
+"""Settings to compare, their runs in pairs of equal seeds (and folds), and the training of missing runs.
 
-Runs are trained as jobs of sweeps in one folder, which go on where they were stopped.
+Runs are trained as jobs of sweeps in one folder, which resume where they were stopped.
 """
 
 import json
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
 
 
 class Replicate(NamedTuple):
-    """What the runs of a pair share: the seed, and of cross-validation the fold."""
+    """What the runs of a pair share: the seed, and in cross-validation the fold."""
 
     seed: int
     fold: int | None = None
@@ -52,7 +52,7 @@ class Replicate(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two runs of one seed and one fold: that of the setting compared with, and that of the change."""
+    """Two runs of one seed and one fold: one of the setting compared with, one of the change."""
 
     shared: Replicate
     against: Run
@@ -72,7 +72,7 @@ def setting_of(given: str) -> Setting:
 
 
 def canonical(words: Iterable[str]) -> list[str]:
-    """Overrides as a sweep notes them, of two the later; raises ValueError for several values, seeds or a resume."""
+    """Returns overrides as a sweep records them, the last per key; ValueError for several values, seeds or a resume."""
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
@@ -89,7 +89,7 @@ def canonical(words: Iterable[str]) -> list[str]:
 
 
 def noted(run: Run) -> set[str]:
-    """Returns the overrides that a run was started with, but for its seed."""
+    """Returns the overrides that a run was started with, except for its seed."""
     return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
 
 
@@ -121,7 +121,7 @@ def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
 
 
 def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names: Sequence[str]) -> list[Pair]:
-    """Returns the pairs of runs with equal seeds and folds, in their order; raises ValueError where there is none."""
+    """Returns the pairs of runs with equal seeds and folds, in their order; raises ValueError if there are none."""
     pairs = [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]
     if not pairs:
         sides = zip(names, (against, change), strict=True)
@@ -138,12 +138,12 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """Returns the settings in which runs differ, but for seeds, folds and how they are executed."""
+    """Returns the settings in which runs differ, except for seeds, folds and execution settings."""
     return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]
 
 
 def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
-    """Returns the newest folder of comparisons with these common overrides, by the file that marks it, else a new one."""
+    """Returns the newest comparison folder with these common overrides, by the file that marks it, else a new one."""
     words = sorted(public_overrides(canonical(common)))
     outputs = Path(next((word.partition("=")[2] for word in words if word.startswith("outputs=")), "outputs"))
     found = newest(outputs, marked, lambda _, noted: [*map(as_typed, noted.get("common", []))] == words)
@@ -163,7 +163,7 @@ def new_folder(outputs: Path, marked: str = JUDGE) -> Path:
 def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequence[str]) -> None:
     """Raises ValueError for the first setting whose config is wrong, before anything is trained.
 
-    What only the user may set counts where it is among the user's `own` words: `common` may be those of runs of others.
+    Settings that only the user may set count if they are in the user's `own` words; `common` may come from others' runs.
     """
     with initialized(), on_command_line(own):
         for setting in settings:
@@ -173,7 +173,7 @@ def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequ
 
 
 def each_source(change: str, words: Sequence[str]) -> list[str]:
-    """A change once for each source of the mixture of `words` where it has `data.without=by:source`, else as it is."""
+    """Returns a change with `data.without=by:source` once per source of the mixture in `words`; others unchanged."""
     if BY_SOURCE not in change:
         return [change]
     with initialized(), on_command_line(words):
@@ -196,7 +196,7 @@ def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> l
 
 
 def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name: str) -> None:
-    """Trains the runs of a setting that are not finished; raises ValueError where one of them fails."""
+    """Trains the unfinished runs of a setting; raises ValueError if one of them fails."""
     if not (wanted := missing_seeds(folder, words, seeds)):
         return
     print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)

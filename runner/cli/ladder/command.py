@@ -56,7 +56,7 @@ def main(given: Namespace) -> None:
     if folder is None:
         folder = _train(given)
     elif len(given.words) > 1 or given.next or given.coordinates:
-        raise ValueError("the folder of a ladder is read as it is: give it alone")
+        raise ValueError("a ladder folder is only read: give no settings, --next or --coordinates")
     found = ladder_in(folder, given.metric, given.of)
     found["page"] = str(write_page(given.out or folder / "ladder.html", found))
     if given.json:
@@ -117,7 +117,7 @@ def _check(given: Namespace, model: DictConfig) -> None:
     if len(set(given.widths)) < least:
         raise ValueError(f"--widths: expected {least} widths or more, such as 64,128,256")
     if given.rates and len(set(given.rates)) < 3 and not given.coordinates:
-        raise ValueError("--rates: expected three rates or more, as the best one lies between others")
+        raise ValueError("--rates: expected three rates or more, as the best rate must lie between others")
     if given.seeds < 1 or (given.coordinates or 1) < 1:
         raise ValueError("--seeds and --coordinates must be 1 or more")
     for width, (name, ratio) in product([*given.widths, given.next or 0], _ratios(model).items()):

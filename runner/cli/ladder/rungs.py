@@ -24,7 +24,7 @@ Found = dict[str, Any]
 
 
 def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
-    """What `tiryns ladder --json` prints, but for the page; raises ValueError for runs that are none of a ladder."""
+    """Returns what `tiryns ladder --json` prints, except for the page; raises ValueError for runs that form no ladder."""
     done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and _width(run))
     if not (runs := sorted(done, key=_width)):
         raise ValueError(f"{str(folder)!r} has no finished run that tells model.hidden_size")
@@ -54,12 +54,12 @@ def _width(run: Run) -> int:
 
 
 def _columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
-    """Fields of the widths that have a best rate."""
+    """Returns these fields as columns, for all widths with a best rate."""
     return [[rung[name] for rung in rungs if rung["rate"]] for name in names]
 
 
 def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
-    """A width: its size, its runs, and over the seeds the best rate and the loss there, or why there is none."""
+    """Returns a width's size, its runs, and over the seeds the best rate with its loss, or why there is no best rate."""
     size = (read_manifest(runs[0].path).get("totals") or {}).get(of)
     if not size:
         raise ValueError(f"{str(runs[0].path)!r} does not tell its {of}")
@@ -81,7 +81,7 @@ def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
 
 
 def _coordinates(runs: Sequence[Run]) -> Found:
-    """How far each part has `moved`, by width and step, and with which `power` of the width; often not measured."""
+    """Returns how far each part has `moved`, by width and step, and the `power` of the width; empty if not measured."""
     found = {}
     for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
         moved = {_width(run): run.series[name].values.tolist() for run in runs if name in run.series}
@@ -93,7 +93,7 @@ def _coordinates(runs: Sequence[Run]) -> Found:
 
 
 def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Found:
-    """What is to be expected of a width from narrower ones; raises ValueError where these say nothing of it."""
+    """Predicts a width from narrower widths; raises ValueError if they allow no prediction."""
     rungs = [rung for rung in found["widths"] if rung["width"] in widths]
     if problems := [f"width {rung['width']}: {rung['problem']}" for rung in rungs if rung["problem"]]:
         raise ValueError(f"width {width} cannot be predicted, as {problems[0]}: change --rates")

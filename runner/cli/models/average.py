@@ -97,8 +97,8 @@ def average(
 ) -> Path:
     """Writes a model that is the mean or the merge of several, as transformers loads it, and what it was made of.
 
-    With a `soup`, `uniform` or `greedy`, models of runs are measured, and that mean is written; `allow` repeats settings
-    of runs from elsewhere that let code run. Raises ValueError for sources or numbers that cannot be, OSError where
+    With a `soup`, `uniform` or `greedy`, measures models of runs, and writes that mean; `allow` repeats settings
+    of others' runs that let code run. Raises ValueError for invalid sources or numbers, OSError if
     `out` cannot be written.
     """
     if out.exists():
@@ -152,7 +152,7 @@ def average(
 
 
 def _paths(source: str, last: int | None) -> list[Path]:
-    """Returns the checkpoints or the model folder that words name; raises ValueError where there are none."""
+    """Returns the checkpoints or the model folder that a source names; raises ValueError if there are none."""
     from tiryns.runner.checkpoints.callback import file_name, newest_checkpoint, step_of
 
     name, _, steps = source.partition("@") if not Path(source).exists() else (source, "", "")
@@ -204,7 +204,7 @@ def _read(path: Path, ema: bool) -> "Source":
 
 
 def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
-    """Writes the folder that the average takes config and tokenizer of; phases may make them depend on the step."""
+    """Writes the folder of config and tokenizer: the export, or a checkpoint's if there is none or phases change it."""
     shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
     run = path.parent.parent

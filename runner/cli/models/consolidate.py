@@ -39,8 +39,8 @@ def consolidate(
 ) -> Path:
     """Writes model, tokenizer and model card to the folder `target`.
 
-    `allowed` repeats settings of a run from elsewhere that let code of others run; `weights` is raw, ema or what the run
-    exports. Raises ValueError for a checkpoint or target that cannot be, and OSError if it cannot be written.
+    `allowed` repeats settings of another user's run that let code of others run; `weights` is raw, ema or what the run
+    exports. Raises ValueError for an invalid checkpoint or target, and OSError if the target cannot be written.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")

@@ -108,7 +108,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
-    """Writes an evaluation where a folder is given, and prints its figures, and what is left out."""
+    """Prints the metrics of an evaluation and the rows left out; writes it to a folder, if any."""
     from tiryns.runner.data.read.bad_rows import described
     from tiryns.runner.report.evaluation import figures_rows
     from tiryns.runner.report.table import as_text
@@ -171,7 +171,7 @@ def _written(folder: Path | None) -> list[Path]:
 
 
 def _number_or_all(option: str, given: str) -> int | None:
-    """A number; None for all."""
+    """Returns the number that an option gives; None for `all`."""
     if given == "all":
         return None
     if not given.isdigit():
@@ -180,7 +180,7 @@ def _number_or_all(option: str, given: str) -> int | None:
 
 
 def progress(name: str) -> "Report":
-    """Tells the samples done of a set on standard error: in a terminal in place, else in a line now and then."""
+    """Returns a function that shows a set's finished samples on stderr: in a terminal in place, else every 10 s."""
     in_place = sys.stderr.isatty()
     due = time.monotonic() + (0 if in_place else SECONDS_PER_LINE)
 

@@ -197,7 +197,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
     if task != "vectors":
         for flag in ("prompt", "dimensions"):
             if getattr(arguments, flag) is not None:
-                raise ValueError(f"--{flag} is for models of vectors; the model in {run} is none")
+                raise ValueError(f"--{flag} is for models of vectors; the model in {run} is of another kind")
         if "npy" in (arguments.format, reading.format_of(arguments.out)):
             raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
     for flag, unset in (("samples", 1), ("top_k", None)):

@@ -46,7 +46,7 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def prepared(config: DictConfig) -> tuple[Any, Any]:
-    """Returns the data of a config, read and tokenised, and what measures it: a frozen encoder or a scorer of pairs."""
+    """Returns the prepared data of a config, and the model that measures it: a frozen encoder or a scorer of pairs."""
     import torch
     from transformers import AutoModel
 

@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def conversion(arguments: Namespace) -> Convert | None:
-    """What is done to the copy of the model; None for nothing. Raises ValueError for options that do not go together."""
+    """Returns the conversion of the copied model, if any. Raises ValueError for an option that needs another."""
     if arguments.most is not None and not arguments.int8:
         raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
     if arguments.format is None:

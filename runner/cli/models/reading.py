@@ -69,7 +69,7 @@ def reading_flags() -> list[str]:
 
 
 def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settings, list[str]]:
-    """Returns the settings of data that flags and words give, and the other words; ValueError for repeated ones."""
+    """Returns the settings of data from flags and words, and the other words; ValueError for repeated settings."""
     typed, settings = [word for word in words if is_setting(word)], Settings()
     for word in typed:
         name, _, value = word.removeprefix("data.").partition("=")
@@ -102,16 +102,16 @@ def names_of(given: str) -> list[str]:
 
 
 def is_setting(word: str, group: str = "data") -> bool:
-    """Whether a word is a setting of a group, by its pattern, not a text or the name of a file."""
+    """Whether a word has the form of a setting of a group and is not the name of a file."""
     return re.match(rf"{group}\.\w+=", word) is not None and not os.path.exists(word)
 
 
 def row_of(
     values: Mapping[str, object], prediction: PredictionRow, replaced: dict[str, None], kind: str = "jsonl"
 ) -> PredictionRow:
-    """Returns the columns of a row with those of its prediction, added to `replaced` where the row had other values.
+    """Returns the columns of a row with the prediction's, whose names join `replaced` if they change a value of the row.
 
-    Tables, of any `kind` but jsonl, leave out what the input says itself; parquet lists the weights of tokens.
+    Any `kind` but jsonl leaves out parts of the prediction that repeat the input; parquet lists the weights of tokens.
 
     Example:
         >>> row_of({"text": "herons", "predicted": "stones"}, {"text": "herons", "predicted": "birds"}, lost := {})
@@ -130,7 +130,7 @@ def row_of(
 
 
 def check_apart(out: Path | None, given: str) -> None:
-    """Raises ValueError where what is written would take the place of the input, or of a part of it."""
+    """Raises ValueError if the output would overwrite the input, or a part of it."""
     if out is None:
         return
     source = Path(given).resolve()
@@ -145,12 +145,12 @@ def figures_file(out: Path) -> Path:
 
 
 def format_of(out: Path | None) -> str | None:
-    """Returns the format that the ending of a file names; None where it names none of these."""
+    """Returns the format that the ending of a file names; None for any other ending."""
     return None if out is None else {**ENDINGS, ".npy": "npy"}.get(out.suffix.lower())
 
 
 def line_of(row: PredictionRow) -> str:
-    """A prediction as a line for a reader."""
+    """Returns a prediction as a line of text to read."""
     if "embedding" in row:
         return line_of_vector(row["embedding"]) + "\n"
     if "scores" in row:
@@ -220,13 +220,13 @@ def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
 
 
 def as_typed(text: str) -> str:
-    """A message without the folder of `spool_file`: its file stands for standard input."""
+    """Returns a message without the folder of `spool_file`, whose file stands for standard input."""
     return re.sub(rf"[^\s'(]*/{_SPOOLED}\w+/", "", text)
 
 
 @contextmanager
 def spool_file(stream: TextIO, file_format: str) -> Iterator[Path]:
-    """A file with all that a stream holds, for formats that are read twice."""
+    """Yields a temporary file with the content of a stream, for formats that are read twice."""
     with tempfile.TemporaryDirectory(prefix=_SPOOLED) as folder:
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as file:

@@ -1,7 +1,7 @@
 """Averages of finetuned models, measured on the validation and test sets of their runs (arXiv 2203.05482).
 
-The *uniform* soup is the mean of all models. The *greedy* soup begins with the best one by the figure that chooses
-checkpoints and takes in the others from the best on, each where the figure on validation does not fall by it.
+The *uniform* soup is the mean of all models. The *greedy* soup begins with the best model by the metric that chooses
+checkpoints and adds the others from the best on, each unless the metric on validation falls by it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,9 +36,9 @@ def measured(
 ) -> dict[str, object]:
     """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
 
-    Figures are by name of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
-    logits. Raises ValueError for runs that were not trained and validated on the same labelled data: what one held out,
-    another may have trained on.
+    Figures are the metrics of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
+    logits. Raises ValueError for runs that were not trained and validated on the same labelled data, as one run may have
+    trained on what another held out.
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
@@ -70,7 +70,7 @@ def measured(
 
 
 class _Measuring:
-    """One model whose weights are replaced by those of each member or soup."""
+    """One model whose weights are replaced by the weights of each member or soup in turn."""
 
     def __init__(self, config: DictConfig, members: Sequence[Source], sets: Mapping[str, Any]) -> None:
         self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]

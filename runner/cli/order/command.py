@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints what is asked for; ends with status 4 where the data is no longer what a run was trained on."""
+    """Prints the answer; ends with status 4 if the data has changed since the run was trained."""
     words = [word for word in arguments.runs if "=" in word and not Path(word).exists()]
     folders = [Path(word) for word in arguments.runs if word not in words]
     asked = arguments.steps is not None or arguments.find is not None

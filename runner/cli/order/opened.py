@@ -1,4 +1,4 @@
-"""The order of a run's samples, whose config is composed again and whose sampler is asked; and of two runs' data."""
+"""The order of a run's samples, from its recomposed config and sampler, and the differences of two orders."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +52,7 @@ class SampleOrder:
         """The last step that was trained."""
 
     def samples(self, step: int) -> NDArray[np.int64]:
-        """Epoch and index of each sample of a global batch that is trained on, int64 [B, 2]."""
+        """Returns epoch and index of each trained sample of a global batch, int64 [B, 2]."""
         return self.in_places(step)[1]
 
     def in_places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -67,7 +67,7 @@ class SampleOrder:
         return self._timeline.names[self._timeline.at(place)] if len(self._timeline) else None
 
     def changed(self, steps: Iterable[int]) -> Iterator[int]:
-        """Yields the steps among these whose samples, collated anew, have another hash than in `order.txt`."""
+        """Yields those of the steps whose samples, collated again, have another hash than in `order.txt`."""
         for step in steps:
             if step in self.noted:
                 share = self._batches[step - 1]
@@ -75,7 +75,7 @@ class SampleOrder:
                     yield step
 
     def occurrences(self, indices: NDArray[np.int64]) -> list[dict[str, int]]:
-        """Every place of some samples in the run: `step`, `place` in the global batch from 1, `epoch`, `index`."""
+        """Returns the places of some samples in the run: `step`, `place` in the global batch from 1, `epoch`, `index`."""
         found = []
         for step in range(1, self.num_steps + 1) if len(indices) else ():
             places, samples = self.in_places(step)
@@ -98,12 +98,12 @@ class SampleOrder:
 
     @cached_property
     def _batches(self) -> Any:
-        """All of each global batch, as one process would train on it."""
+        """Each global batch as a whole, as one process would train on it."""
         return self.data.train_batches(0, 1)
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
-    """Returns the steps whose samples differ, and how many are shared: by number, or for other data by tokens."""
+    """Returns the steps whose samples differ, and how many are shared, by index, or by tokens if the data differs."""
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []
@@ -132,7 +132,7 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
 
 
 def _keys(order: SampleOrder, by_index: bool) -> Callable[[int], NDArray[np.integer]]:
-    """What the samples of a step are known by, in their order [B]: their indices, or hashes of their tokens."""
+    """Returns a function from a step to its samples' identities, in their order [B]: indices, or hashes of tokens."""
 
     @cache
     def token_hash(index: int) -> int:

@@ -36,7 +36,7 @@ Part = tuple[str, Any]
 
 
 def plan_of(config: DictConfig) -> Iterator[Part]:
-    """Yields the parts of a run's plan by name, each as soon as it is known; None for what the run does not tell."""
+    """Yields the parts of a run's plan by name, each as soon as it is known; None for an unknown part."""
     quiet_threads()
     with many_imports():
         from tiryns.runner.data.module import GlobalBatchDataModule
@@ -166,7 +166,7 @@ NO_COSTS = {"memory": None, "time": None}
 
 
 def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Iterator[Part]:
-    """Memory of a rank in bytes, FLOPs and time of the run, from one step that is tried; others have other tokens."""
+    """Yields memory of a rank in bytes, FLOPs and time of the run, from one trial step; other steps have other tokens."""
     import torch
 
     from tiryns.runner.loop.resolved import choose_hardware

@@ -55,7 +55,7 @@ HOURS = "# Hours: "
 
 
 class NominalSequences:
-    """Sequences of one length without any tokens, as many as are asked for.
+    """`PROVISIONAL` sequences of one length, without tokens.
 
     Example:
         >>> sequences = NominalSequences(1024)
@@ -102,12 +102,12 @@ class NominalPhase:
         return self.sampler.steps_within(int(tokens / self.length + 1e-9))
 
     def tokens_before(self, step: int) -> int:
-        """Tokens of the steps of the phase before one of them."""
+        """Returns the tokens of the steps of the phase before `step`."""
         return self.sampler.samples_before(step) * self.length
 
 
 class NominalRun:
-    """The phases of a run whose data is not there, and its figures at any step."""
+    """The phases of a run without its data, and its figures at any step."""
 
     def __init__(self, config: DictConfig) -> None:
         self.lr = float(config.optimizer.get("lr") or 0.0)
@@ -141,7 +141,7 @@ class NominalRun:
 
     @staticmethod
     def _in_steps(settings: Settings, part: "NominalRun | NominalPhase") -> Settings:
-        """Settings of a schedule with lengths in steps in the place of those in tokens."""
+        """Returns the settings of a schedule with lengths in steps instead of tokens."""
         found = dict(settings)
         for tokens, steps in TOKENS.items():
             if (amount := found.pop(tokens, None)) is not None:
@@ -155,7 +155,7 @@ class NominalRun:
         return min(self.timeline.starts[place] + inside, self.steps - 1)
 
     def at(self, step: int) -> dict[str, Any]:
-        """What a step, counted from 0, trains with."""
+        """Returns what a step, counted from 0, trains with: learning rate, batch size, length, masking rate and so on."""
         place, inside = self.timeline.at(step), self.timeline.inside(step)
         phase, optimizer = self.phases[place], self.phases[place].settings["optimizer"]
         objective: Any
@@ -184,7 +184,7 @@ def nominal_objective(settings: Settings) -> Collator:
 
 
 def _phases(config: DictConfig) -> list[Phase]:
-    """Returns the phases of a config, each with steps or tokens; one of the name `training` where it has none."""
+    """Returns the phases of a config, each with steps or tokens; without phases, one named `training`."""
     trainer = config.trainer
     if given := phases_in(config):
         lengths = lengths_of(given, trainer)
@@ -229,7 +229,7 @@ def nominal_plan(config: DictConfig) -> Facts:
 
 
 def points_of(run: NominalRun) -> list[int]:
-    """About `POINTS` steps: early ones, then the first and the last of each phase and some between them."""
+    """Returns about `POINTS` steps: early ones, then the first and the last of each phase and some between them."""
     steps = {round(share * run.phases[0].steps) for share in EARLY}
     each = max(2, (POINTS - len(EARLY)) // len(run.phases))
     for start, phase in zip(run.timeline.starts, run.phases, strict=True):
@@ -238,7 +238,7 @@ def points_of(run: NominalRun) -> list[int]:
 
 
 def published_hours() -> str | None:
-    """Returns the hours of the published run that the chosen recipe tells; None without one."""
+    """Returns the hours of the published run that the chosen recipe states; None without them."""
     hydra = GlobalHydra.instance()
     if not (hydra.is_initialized() and HydraConfig.initialized()):
         return None
@@ -249,7 +249,7 @@ def published_hours() -> str | None:
 
 
 class _Tokens(SimpleNamespace):
-    """What a model is told of a tokenizer that is not there: how many tokens it has, and special ones among them."""
+    """A stand-in for a missing tokenizer: its number of tokens, and the special tokens."""
 
     pad_token_id = bos_token_id = eos_token_id = cls_token_id = sep_token_id = mask_token_id = 0
 

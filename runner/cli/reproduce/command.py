@@ -71,7 +71,7 @@ def main(arguments: Namespace) -> None:
 
 
 def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
-    """Trains the run in a new folder, which is returned; ends with status 2 where that would be another one."""
+    """Trains the run in a new folder, which it returns; ends with status 2 if that would be a different run."""
     from tiryns.runner.cli.compose import compose, initialized
     from tiryns.runner.manifest.differences import MADE, differences
     from tiryns.runner.run.command.lifetime import same_modules
@@ -100,7 +100,7 @@ def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
 
 
 def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> Manifest:
-    """Code, packages and inputs of a run of this config, as its manifest would tell them; data is read as it `began`."""
+    """Returns code, packages and inputs of a run of this config, as in a manifest; reads data as the run that `began`."""
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.config.permissions import on_command_line

@@ -1,4 +1,4 @@
-"""Compares what two runs have computed: order, loss, weights and optimizer state of each step that both have noted."""
+"""Compares what two runs have computed: order, loss, weights and optimizer state of each step that both recorded."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -37,7 +37,7 @@ Report = dict[str, Any]
 
 
 def compare(then: Recorded, now: Recorded) -> Report:
-    """Returns the verdict on a rebuilt run (`now`) with what it rests on; raises ValueError where both share no step."""
+    """Returns the verdict on a rebuilt run (`now`) with its evidence; raises ValueError if the runs share no step."""
     (before, noted, old), (after, found, new) = then, now
     ours = {step.step: step for step in found}
     pairs = [(step, ours[step.step]) for step in noted if step.step in ours]
@@ -93,7 +93,7 @@ def described(report: Report) -> list[str]:
 def _first_difference(
     pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None
 ) -> Report | None:
-    """Returns the first step at which two runs differ, and the last noted one before it; 0 for none."""
+    """Returns the first step at which two runs differ, and the last recorded step before it, 0 without one."""
     after = 0
     for then, now in pairs:
         if then != now:
@@ -143,7 +143,7 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
 
 
 def _reasons(first: Report | None, before: Manifest, after: Manifest) -> list[Difference]:
-    """What could make the difference, the likeliest first; what computes nothing comes last."""
+    """Returns possible causes of the difference, the likeliest first, those without effect on computation last."""
     found = differences(before, after, LEVELS)
     if first is not None and first["what"] == "order":
         # Sums cannot change it, nor ranks but for that of a stream

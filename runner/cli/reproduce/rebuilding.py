@@ -1,6 +1,6 @@
-"""The command that trains a recorded run anew: its config, with what every `auto` came to, and its threads.
+"""The command that trains a recorded run again: its config, with every `auto` resolved, and its threads.
 
-With `--code` the recorded commit of the program is a worktree of its repository, in which the same command is run.
+With `--code` it runs in a worktree of the program's repository at the recorded commit.
 """
 
 import json
@@ -38,7 +38,7 @@ class Recorded(NamedTuple):
     manifest: Manifest
     steps: list[Step]
     folder: Path | None
-    """Its folder, or the folder of its exported model; None where there is the manifest alone."""
+    """The folder of the run or of its exported model; None if only the manifest exists."""
 
 
 def recorded(path: Path) -> Recorded:
@@ -99,7 +99,7 @@ def words_of(
 
 
 def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
-    """Variables that decide which kernels compute, as they were; the number of threads only for as many ranks."""
+    """Returns the recorded variables that choose kernels, and the number of threads unless `given` sets the ranks."""
     machine = manifest["machine"]
     found = {name: str(machine[name]) for name in KERNEL_VARIABLES if machine.get(name)}
     ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
@@ -111,7 +111,7 @@ def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
 
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
-    """Sets what was `auto`, and a budget, to what it came to; ranks that were on several nodes are on this one."""
+    """Sets every `auto`, and a budget, to its resolved value; ranks of several nodes are put on this one."""
     from tiryns.runner.loop.phases import take_over  # with torch
     from tiryns.runner.loop.resolved import kernel_of
 
@@ -140,7 +140,7 @@ def _hidden(value: object, name: str) -> list[str]:
 
 
 def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
-    """Runs `tiryns WORDS` by the code of a recorded run and the patch beside its manifest; returns its exit status."""
+    """Runs `tiryns WORDS` with the code of a recorded run and the patch beside its manifest; returns the exit status."""
     place = worktree_of(manifest["code"], folder)
     if not (place / "runner" / "cli" / "reproduce").is_dir():
         raise ValueError(f"the recorded commit, in {str(place)!r}, is older than this command: train by hand")

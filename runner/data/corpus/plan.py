@@ -27,7 +27,7 @@ _MARKS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified", "
 
 
 class InputFile(NamedTuple):
-    """A file of the source: its path or URL, its bytes, and what tells it from another of that size."""
+    """A file of the source: its path or URL, its bytes, and what distinguishes it from another file of that size."""
 
     path: str
     size: int
@@ -84,7 +84,7 @@ class CorpusPlan:
                 raise ValueError(str(error).replace(str(path), file.path)) from error
 
     def keep(self, folder: Folder) -> None:
-        """Writes the plan into the folder of the store; raises ValueError where that of another store lies there."""
+        """Writes the plan into the folder of the store; raises ValueError unless it is empty or has this plan."""
         ours = json.loads(json.dumps(asdict(self)))
         if folder.exists("plan.json"):
             theirs = json.loads(folder.read("plan.json"))
@@ -141,7 +141,7 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
 
 @contextmanager
 def _nearby(path: str) -> Iterator[Path]:
-    """A file on this machine: itself, or a copy of a remote one, which is removed afterwards."""
+    """Yields a local path for a file: itself, or a copy of a remote file, which is removed afterwards."""
     import fsspec
 
     if is_local(path):

@@ -38,7 +38,7 @@ _MOST_BROKEN = 3
 
 
 class Local(LocalPipelineExecutor):
-    """datatrove's local executor, but a worker that is killed does not leave it waiting: its task is run again.
+    """datatrove's local executor, changed to run the task of a killed worker again instead of waiting for ever.
 
     Errors of a task are raised as they are; datatrove's own messages go to the logs alone.
     """
@@ -63,7 +63,7 @@ class Local(LocalPipelineExecutor):
 
 
 def _run(rank: int, executor: bytes | None = None) -> None:
-    """Runs a task, by default of this worker's executor, with steps of its own, as they count what they do."""
+    """Runs a task, by default of this worker's executor, with its own copy of the steps, as steps keep counts."""
     with contextlib.redirect_stderr(io.StringIO()):
         run_task(dill.loads(executor or pool.given()), rank)
 
@@ -73,9 +73,9 @@ EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineE
 
 
 def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: int) -> list[PipelineExecutor]:
-    """Returns the executors of the stages, of which on SLURM each waits for the one before.
+    """Returns the executors of the stages; on SLURM each waits for that of the stage before.
 
-    Raises ValueError for an unknown one, or a setting that datatrove's does not take.
+    Raises ValueError for an unknown executor, or a setting that datatrove's executor does not take.
     """
     check_choice("--executor", choice.name, EXECUTORS)
     settings = dict(choice.settings)
@@ -98,7 +98,7 @@ def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: in
 def run(executors: list[PipelineExecutor]) -> bool:
     """Runs the executors one after the other; on SLURM submits their tasks as jobs that wait for each other.
 
-    Returns whether they are complete, which submitted ones are not. Raises ChildProcessError where tasks failed.
+    Returns whether they are complete; submitted jobs are not. Raises ChildProcessError if tasks failed.
     """
     if isinstance(last := executors[-1], SlurmPipelineExecutor):
         if left := last.get_incomplete_ranks():
@@ -132,9 +132,9 @@ def prepare_corpus(
     filters: list[Step],
     deduplicate: Step | None,
 ) -> Index | None:
-    """Writes the store of the source's documents into a folder or URL; its index, or None while SLURM works on it.
+    """Writes the store of the source's documents into a folder or URL; returns its index, None while SLURM works on it.
 
-    A store that was begun with the same inputs is gone on with, and a finished one left as it is.
+    Continues a store that was begun with the same inputs, and leaves a finished store unchanged.
 
     Raises:
         FileNotFoundError: there is no such source or tokenizer.
@@ -198,7 +198,7 @@ class WriteIndex(PipelineStep):
         yield from ()
 
     def _set(self, name: str, records: dict[str, Any]) -> Index | None:
-        """A set's entry in the index; None where no shard has a sequence of it."""
+        """Returns a set's entry in the index; None if no shard has a sequence of the set."""
         parts = {folder: record[name] for folder, record in records.items() if record.get(name)}
         if not parts:
             return None

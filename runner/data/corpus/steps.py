@@ -55,7 +55,7 @@ class ReadFiles(PipelineStep):
 class ForEachFile(PipelineStep):
     """Runs a step of datatrove's deduplication for each file as if it were a task.
 
-    What is found to be repeated, and which copy is kept, is then the same for any number of tasks.
+    So the repetitions found, and the copies kept, are the same for any number of tasks.
     """
 
     def __init__(self, step: PipelineStep, num_files: int) -> None:
@@ -70,7 +70,7 @@ class ForEachFile(PipelineStep):
 
 
 class WriteShard(PipelineStep):
-    """Tokenises and cuts the documents into the task's shard of each set; held out are documents by their content.
+    """Tokenises and cuts the documents into the task's shard of each set; content decides which documents are held out.
 
     The shard's `record.json` has the counts and, for each file, a hash of its sequences, of which `WriteIndex` makes the
     fingerprint. On this machine a shard appears whole or not at all; one that a kill cuts off elsewhere is written again.
@@ -149,7 +149,7 @@ class _Set:
         self._begin_file()
 
     def finish(self, special_ids: list[int]) -> dict[str, object] | None:
-        """Completes the store; its entry in the record, or None where there was no sequence."""
+        """Completes the store; returns its entry in the record, or None without a sequence."""
         if not self.writer.num_sequences:
             self.writer.discard()
             return None
@@ -183,7 +183,7 @@ class Stage(NamedTuple):
 
 
 def make(option: str, target: Callable[..., T], settings: Mapping[str, object], **ours: object) -> T:
-    """`target(**settings)`; ValueError for a setting that it does not take, lacks or refuses."""
+    """Returns `target(**settings)`; raises ValueError for an unknown, missing or refused setting."""
     takes = inspect.signature(target)
     if unknown := next((name for name in settings if name not in takes.parameters or name in ours), None):
         known = [name for name in takes.parameters if name not in ours]

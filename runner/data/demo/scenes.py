@@ -156,7 +156,7 @@ def _things(draws: random.Random, count: int) -> list[Thing]:
 
 
 def _question(draws: random.Random, things: list[Thing], kind: str) -> tuple[str, str] | None:
-    """A question of a type on a scene, and its answer; None where more than one shape could be meant."""
+    """Returns a question of a type on a scene, and its answer; None if the question would fit several shapes."""
     thing = draws.choice(things)
     if kind == "count":
         return "how many shapes are there?", str(len(things))

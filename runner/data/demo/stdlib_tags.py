@@ -1,4 +1,4 @@
-"""Words of the standard library's sources with two labels each: what they are, and what names are there for."""
+"""Words of the standard library's sources with two labels each: the kind of token, and the role of a name."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,14 +18,14 @@ class StdlibTags(StdlibTokens):
     """
 
     def examples(self) -> Iterator[Values]:
-        """Those of `StdlibTokens`, with a role for each word."""
+        """Yields the examples of `StdlibTokens` with a role for each word."""
         for row in super().examples():
             words, kinds = row["words"], row["labels"]
             yield {"id": row["id"], "words": words, "kind": kinds, "role": roles(words, kinds)}
 
 
 def roles(words: Sequence[str], kinds: Sequence[str]) -> list[str]:
-    """What each word is there for.
+    """Returns the role of each word.
 
     Example:
         >>> roles("def run ( self ) : self . go ( now = x )".split(), ["B-KEYWORD", "B-NAME", "O", "B-NAME", "O", "O",

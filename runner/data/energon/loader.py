@@ -112,12 +112,12 @@ class _Batches:
 
 
 class EnergonDataloader:
-    """An endless iterator of the batches of an energon loader; its state is that after the last batch.
+    """An endless iterator over the batches of an energon loader; its state is the state after the last batch.
 
     `skip_budget`, if given, counts the samples, and is part of the state.
 
     Energon's own state of a restored loader is wrong until all of its workers have yielded a batch. Until then, the
-    state is the restored one and the number of batches to skip, so no worker is asked before it started, which hangs.
+    state is the restored state and the number of batches to skip: asking a worker before it started would hang.
 
     With `remake`, which makes the loader again, workers that the system has killed are replaced: new ones read from the
     last known state on, up to the batch that is due.

@@ -44,9 +44,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         accept_changes: Begins the stream again where a checkpoint is of another layout, instead of an error.
         kwargs: Further arguments of `get_train_dataset`.
 
-    The state of every replica's stream goes into the checkpoint; it fits no other number of replicas or workers, buffer,
-    batch size or packing. Unlike Megatron-Bridge's on purpose: ranks of one replica read the same, and validation is
-    neither shuffled nor endless.
+    The state of every replica's stream goes into the checkpoint; it resumes only with the same number of replicas and
+    of workers, buffer, batch size and packing. Two things differ from Megatron-Bridge on purpose: ranks of one replica
+    read the same, and validation is neither shuffled nor endless.
 
     Example:
         >>> data = EnergonMultiModalDataModule("shards", tokenizer=None, image_processor=None, num_workers=0)

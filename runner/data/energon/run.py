@@ -34,7 +34,7 @@ from tiryns.runner.samplers import GlobalBatchSampler
 class GlobalBatchStream:
     """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
 
-    Its length is that of the whole run, so Lightning reads no batch ahead, which would be in the state of the stream.
+    Its length is the whole run's, so Lightning reads no batch ahead, which the state of the stream would count.
     """
 
     def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
@@ -120,7 +120,7 @@ class Examples:
 
 
 def _file(sample: Sample, name: str) -> str:
-    """Returns the file of an image: that of its ending, or, for energon's own types, the one that is no text."""
+    """Returns the file of an image: the file with its ending, or, for energon's own types, the file that is not text."""
     assert sample.__sources__
     source = sample.__sources__[0]
     named = f"{sample.__key__}.{name}"
@@ -210,7 +210,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         if max_steps < 0:
             if self.packing_buffer_size is not None:
                 raise ValueError(
-                    "how many packed rows an epoch has only reading it would tell: give trainer.max_steps instead of "
+                    "an epoch's number of packed rows is unknown before reading it: give trainer.max_steps instead of "
                     "trainer.max_epochs, or set data.packing_buffer_size=null"
                 )
             assert max_epochs is not None

@@ -32,9 +32,9 @@ class UnreadableSample(ValueError):
 
 
 class ErrorCollector:
-    """Messages on samples that a loading process could not read since its last batch, which goes on with them.
+    """Messages on samples that a loading process could not read since its last batch; the next batch carries them.
 
-    `SkipBudget` counts them in the training process. Here the bound ends a stream of which nothing can be read.
+    `SkipBudget` counts them in the training process. The bound here ends a stream without any readable sample.
     """
 
     def __init__(self, allowed: int) -> None:

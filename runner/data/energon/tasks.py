@@ -101,7 +101,7 @@ class PlainDecoder:
 
 @stateless
 def cook(sample: dict[str, Any]) -> RawConversation:
-    """Takes a crude sample apart: the json, and the other files."""
+    """Splits a crude sample into its json and its other files."""
     files = {name: value for name, value in sample.items() if not name.startswith("__")}
     return RawConversation(**energon.basic_sample_keys(sample), row=files.pop("json", None), files=files)
 

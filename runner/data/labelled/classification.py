@@ -67,7 +67,7 @@ class LabelledSequences(TaskSequences):
 
 
 def _targets(labels: NDArray[np.number]) -> NDArray[np.number]:
-    """Labels to train on; figures are computed from the numbers as they were read."""
+    """Returns labels to train on, numbers as float32; metrics use the numbers as read."""
     return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
@@ -103,7 +103,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         return (self.label_column, *self.label_columns)
 
     def arranged(self, rows: Rows) -> Rows:
-        """One-hot columns become a list of labels in the column of the label, absent where they are empty."""
+        """Joins one-hot columns into a list of labels in the label column; rows with all of them empty get no label."""
         if not self.label_columns:
             return rows
         found = []
@@ -184,7 +184,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         return self.labels.target(example.label)
 
     def conflicts(self, examples: list[Labelled]) -> list[str]:
-        """A line for each text, or pair, with different labels; numbers may differ."""
+        """Returns a line for each text, or pair, whose rows have different labels; numbers may differ."""
         if self.labels.problem_type == REGRESSION:
             return []
         places: dict[tuple[str, str | None], dict[str, str]] = {}
@@ -235,9 +235,9 @@ class ClassificationReader(ExampleReader[Labelled]):
 
 
 def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
-    """Raises ValueError for lists of one length that hold 0 and 1 alone: a place for each label, no labels.
+    """Raises ValueError for lists of one length with only 0 and 1: these have a place for each label, and are no labels.
 
-    With `as_text`, three and more of them in a cell count too.
+    With `as_text`, cells of text with three or more such numbers count too.
     """
     lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in found]
     length = len(lists[0]) if lists else 0
@@ -259,7 +259,7 @@ def _vector(label: object) -> list[object]:
 
 
 def joined_classes_note(found: Sequence[LocatedLabel]) -> str:
-    """What is said of classes most of which are joined of parts that several cells have; empty of others."""
+    """Returns a note on classes most of which join parts that recur in several cells; empty for other classes."""
     cells = [one.label for one in found if isinstance(one.label, str)]
     for sign in _SEPARATORS:
         parts = [{part.strip() for part in cell.split(sign)} for cell in cells]

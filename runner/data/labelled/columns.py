@@ -1,4 +1,4 @@
-"""What columns hold: those that a user will have meant where the settings name others, and labels hidden or joined."""
+"""Guesses the columns meant, by their content, if those of the settings are missing; finds hidden and alike labels."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -47,10 +47,10 @@ def meant_error(
     labels: Collection[str] | None = None,
     reader: Any = None,
 ) -> ValueError:
-    """Returns the error for a missing column with the settings that will have been meant, where the columns tell.
+    """Returns the error for a missing column with the settings that the user probably meant, if the columns show them.
 
-    With the `labels` of a trained model no label is needed, and only a column that holds these is taken for one. The
-    `reader` of the task tells whether words with their labels are looked for, or answers in a context.
+    With the `labels` of a trained model no label is needed, and only a column with these labels counts as the label. The
+    `reader` of the task decides whether to look for words with labels, or for answers in a context.
     """
     columns = _columns(rows)
     problem = re.split("[.] (?:Set|Expected) ", str(error))[0]
@@ -81,7 +81,7 @@ def meant_error(
 
 
 def warn_of_unread(rows: Rows, reader: Any) -> None:
-    """Logs the columns that are not read although they say what a row means, with the settings that read them."""
+    """Logs columns that matter but are not read, with the settings that read them."""
     columns, read = _columns(rows), {*reader.columns(), *reader.label_names()}
     told: dict[str, str] = {}
     if reader.rows_hold == "texts":
@@ -117,7 +117,7 @@ Meant = dict[str, list[Any]]
 def meant_columns(
     rows: Rows, text_column: str, label_column: str, labels: Collection[str] | None = None
 ) -> Meant:
-    """Returns the settings that name texts and a label column by what is in them; empty where no column stands out.
+    """Returns the settings for the text and label columns, guessed from their content; empty if no column stands out.
 
     Example:
         >>> from tiryns.runner.data.read.rows import read_rows
@@ -160,7 +160,7 @@ def meant_columns(
 def _meant_words(
     columns: Columns, text_column: str, label_column: str, labels: Collection[str] | None
 ) -> Meant:
-    """Returns the settings that name words and their labels: lists; those of most different texts are the words."""
+    """Returns the settings for words and their labels, both lists; the list with most distinct texts is the words."""
     lists = {name: columns[name] for name in _all_of(columns, list)}
     items = {n: [one for v in values for one in v] for n, values in lists.items()}
     texts = {n: {*some} for n, some in items.items() if some and all(isinstance(one, str) for one in some)}
@@ -223,7 +223,7 @@ def _all_of(columns: Columns, kind: type) -> list[str]:
 
 
 def _longest(columns: Columns, names: Iterable[str]) -> str:
-    """Of some columns the one with the longest texts; empty for none."""
+    """Returns the column with the longest texts; empty without columns."""
     return max(names, key=lambda name: sum(map(len, columns[name])), default="")
 
 

@@ -83,7 +83,7 @@ class TaskSequences:
 
     @staticmethod
     def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the numbers of the parts of some samples, where samples have so many `counts` [D] of them, in a row.
+        """Returns the indices of the parts of some samples, where the parts of all, `counts` [D] of each, are end to end.
 
         Example:
             >>> TaskSequences.parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
@@ -104,11 +104,11 @@ class TaskSequences:
 class ExampleReader(ABC, Generic[Example]):
     """Reads the columns of one task, takes the labels from the training examples, and tokenises.
 
-    Its constructor takes those of `READER_SETTINGS` that it needs, by their names.
+    Its constructor takes the `READER_SETTINGS` that it needs, by their names.
     """
 
     rows_hold: ClassVar[str] = "texts"
-    """What columns are looked for where one is missing: `texts`, `words`, `answers`, `pairs` or `lists`.
+    """The kind of columns to look for if one is missing: `texts`, `words`, `answers`, `pairs` or `lists`.
 
     A list in the label column of `words` is a label for each word, and not several labels of one example.
     """
@@ -125,7 +125,7 @@ class ExampleReader(ABC, Generic[Example]):
     """By which labels are read."""
 
     def columns(self) -> tuple[str, ...]:
-        """Returns the columns that every row must have, by which a file without a header is known; may be empty."""
+        """Returns the columns that every row must have; a file without them may lack its header. May be empty."""
         return ()
 
     def label_names(self) -> tuple[str, ...]:
@@ -133,11 +133,11 @@ class ExampleReader(ABC, Generic[Example]):
         return (str(getattr(self, "label_column", "")),)
 
     def source(self, source: RowSource, part: str) -> RowSource:
-        """Returns what the rows of a source are read from; a reader may know sources of a form of its own."""
+        """Returns the source that rows are read from; a reader may accept further forms of a source and convert them."""
         return source
 
     def arranged(self, rows: Rows) -> Rows:
-        """Rows with the columns that the reader takes, made of others; they are given to all other methods so."""
+        """Returns rows with the columns that the reader takes, made from others; all other methods get these rows."""
         return rows
 
     @abstractmethod
@@ -165,7 +165,7 @@ class ExampleReader(ABC, Generic[Example]):
         self.rule, self.by_characters = rule, rule is LabelRule.FROM_ZERO
 
     def target(self, example: Example) -> object:
-        """What a model learns from an example, after `learn`; BadRow where there is none, as for an unknown label."""
+        """Returns the target of an example, after `learn`; raises BadRow without one, as for an unknown label."""
         return None
 
     def check(self, example: Example) -> None:
@@ -182,11 +182,11 @@ class ExampleReader(ABC, Generic[Example]):
         return found
 
     def conflicts(self, examples: list[Example]) -> list[str]:
-        """Where examples have equal texts and different labels: a line for each such text, after `learn`."""
+        """Returns a line for each text that occurs with different labels, after `learn`."""
         return []
 
     def strata(self, examples: list[Example]) -> list[str]:
-        """What folds have equal shares of, for each example after `learn`; without labels of its own one for all."""
+        """Returns the stratum of each example, after `learn`; folds have equal shares of each. By default it is one."""
         return [""] * len(examples)
 
     def collator_arguments(self) -> TaskArguments:

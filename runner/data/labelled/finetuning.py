@@ -32,8 +32,8 @@ class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
     Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
-    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds`, one
-    part of them is the test set `fold`, and the rest takes the place of all.
+    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds`, part
+    `fold` of the training examples is the test set, and the rest takes the place of all.
     Example: `tiryns experiment=classification data=classification data.train=train.csv`
     """
 
@@ -137,7 +137,7 @@ class FinetuningData(EvaluatedDataModule):
         if given.folds is not None:
             if f"test/{FOLD_SET}" in examples:
                 raise ValueError(
-                    f"data.test names a set {FOLD_SET!r}, which is that of data.folds: name it otherwise"
+                    f"data.test names a set {FOLD_SET!r}, a name that data.folds uses: choose another"
                 )
             held = fold_numbers(groups, self.reader.strata(train), given.folds, given.seed) == given.fold
             examples[f"test/{FOLD_SET}"] = list(compress(train, held))
@@ -162,7 +162,7 @@ class FinetuningData(EvaluatedDataModule):
         examples["train"] = train
 
     def _groups(self, examples: list[Any], rows: Rows) -> list[str]:
-        """What each example belongs to: examples of one group are held out together."""
+        """Returns the group of each example; examples of one group are held out together."""
         name = self.settings.group_column
         if name is None:
             return list(self.reader.texts(examples))
@@ -213,7 +213,7 @@ class FinetuningData(EvaluatedDataModule):
         return f"{len(sequences.examples):,} examples{windows}, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
-        """How tables are written, rows that were left out, the labels, and the vocabulary."""
+        """Returns the dialects of tables, the rows left out, the labels, and the vocabulary, for the summary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
         left_out = {f"rows of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
         told = f"{count_of(self.conflicts, 'text')} with different labels"
@@ -222,14 +222,14 @@ class FinetuningData(EvaluatedDataModule):
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 
     def decided(self) -> dict[str, object]:
-        """How `tables` are written, by path; `left_out` rows, by set and reason; the rule by which `labels` are named."""
+        """Returns dialects of `tables` by path, `left_out` rows by set and reason, and the rule that names `labels`."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
         noted = {"tables": tables, "left_out": left_out}
         return {**{name: one for name, one in noted.items() if one}, **self.reader.rule.record}
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
-        """Reads tables and names labels as a run that goes on has done, before `prepare_data`."""
+        """Makes `prepare_data`, which comes after, read tables and name labels as the run to resume did."""
         tables = decided.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:

@@ -41,8 +41,8 @@ class Labels:
     """Names and numbers of labels, from the training data, by one rule.
 
     - Lists are several labels at once.
-    - Labels are regressed where each of them is a number as programs write it and one has a point or an exponent; 0.0
-      and 1.0 alone are classes, as a number of two values is not worth regressing.
+    - Labels are regressed if each is a number as programs write it and one has a point or an exponent; labels that are
+      all 0.0 or 1.0 are classes, as a number of two values is not worth regressing.
     - All other labels are names of classes: those that occur, as they are written. Whole numbers are sorted by value,
       text by its letters. Given `names` fix the order, and name integers unless they are integers themselves.
     """
@@ -64,7 +64,7 @@ class Labels:
         self._index_names()
 
     def as_read(self, label: object) -> Any:
-        """A label from a row in plain Python: text cut at the separator, None for none."""
+        """Returns a label from a row in plain Python: text split at the separator, None if empty."""
         label = spelling.unwrapped(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
@@ -170,7 +170,7 @@ class Labels:
         self._names_are_numbers = any(isinstance(spelling.number_of(name), int) for name in self.names)
 
     def _class(self, label: object, where: str) -> int:
-        """Returns the number of a class: its name as it is written, else as other files write it, else its number."""
+        """Returns the number of a class, by its name as written, else as other files write it, else by its number."""
         if (name := spelling.name_among(label, self._numbers)) is not None:
             return self._numbers[name]
         number = int(label) if isinstance(label, bool) else spelling.number_of(label)
@@ -197,7 +197,7 @@ _MISSING = re.compile(r"NA|N/A|<NA>|nan|NaN|NULL|null|#(?:N/A|NV|[A-Z\u00c0-\u00
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
-    """What is said of classes that are numbers by their looks, of so many examples."""
+    """Returns a note on classes that look like numbers, given the number of examples."""
     if are_integers and list(names) != list(map(str, range(len(names)))):
         once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
         advice = "data.problem_type=regression regresses them"
@@ -255,7 +255,7 @@ def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
 
 
 def counted(labels: NDArray[np.number], number: int) -> LabelCounts:
-    """How often each of so many labels holds: class numbers [N], or 0 and 1 for each label [N, C]."""
+    """Counts how often each of `number` labels holds, given class numbers [N], or 0 and 1 for each label [N, C]."""
     known = known_labels(labels)
     holds = np.bincount(known, minlength=number) if known.ndim == 1 else (known > 0.5).sum(0)
     return LabelCounts(holds.astype(np.int64), len(known))
@@ -264,9 +264,9 @@ def counted(labels: NDArray[np.number], number: int) -> LabelCounts:
 def by_label(
     setting: str, given: Any, labels: Sequence[str], default: float, what: str = "label"
 ) -> list[Any]:
-    """Values for labels, or for `what` else: a mapping by name, which may leave some at `default`, or a list in order.
+    """Returns a value for each label, or other `what`, from a mapping by name, with a `default`, or from a list in order.
 
-    Raises ValueError, naming the setting of the objective, for a name that there is not, and a list of another length.
+    Raises ValueError, which names the setting of the objective, for an unknown name, and a list of another length.
 
     Example:
         >>> by_label("class_weights", {"spam": 4}, ["ham", "spam"], 1.0)

@@ -26,7 +26,7 @@ Parser = Callable[[object], float]
 class LabelsFromZero(Labels):
     """Integers are class numbers, from 0 to the highest one; text is names, unless one parser reads all of a table.
 
-    So `01` and `1` are one class, and names that are given, or that a file has, are those of the numbers.
+    So `01` and `1` are one class, and names that are given, or that a file has, belong to the numbers.
     """
 
     _parse: Parser | None = None
@@ -43,7 +43,7 @@ class LabelsFromZero(Labels):
         self._parse = _whole if numbered else None
 
     def target(self, found: LocatedLabel) -> Any:
-        """Returns the target of a label, which is parsed as those of training."""
+        """Returns the target of a label, parsed by the parser of the training labels."""
         return super().target(found._replace(label=self._parsed(found.label)))
 
     def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ class LabelsFromZero(Labels):
 
 
 def _parser(labels: Sequence[object], names: Sequence[str], problem: str, textual: bool) -> Parser | None:
-    """What reads all labels as numbers; None if nothing does, or if they are given names."""
+    """Returns a parser that reads all labels as numbers; None if no parser does, or if all text labels are in `names`."""
     if names and {label for label in labels if isinstance(label, str)} <= {*names}:
         return None
     parsers: list[Parser] = [_integer, parsed] if textual else []

@@ -20,21 +20,21 @@ from tiryns.runner.data.read.rows import Row, Rows
 
 
 class Candidates(NamedTuple):
-    """A query with its candidates, or a text with its choices, which may be read behind a `context`."""
+    """A query with its candidates, or a text with its choices, which may follow a `context`."""
 
     id: str
     text: str
     context: str | None
     candidates: list[str]
     names: list[str]
-    """Those that the data gives to candidates, else letters."""
+    """The names of candidates in the data, else letters."""
     label: Any
-    """The grade of each candidate, or what tells the right one; None where it is not known."""
+    """The grade of each candidate, or what identifies the right choice; None if unknown."""
     where: str
 
 
 class ListSequences(TaskSequences):
-    """One sample per list: its candidates one after the other, each behind the query."""
+    """One sample per list: its candidates one after the other, each after a copy of the query."""
 
     examples: Sequence[Candidates]
     labels: NDArray[np.number]  # int64 [E], the candidate that is right, or float32 [X], the grade of each
@@ -57,8 +57,8 @@ class ListSequences(TaskSequences):
 class ListReader(ExampleReader[Candidates]):
     """Reads lists of candidates.
 
-    They are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the candidates), or
-    columns of their own, of which those at the end may be empty.
+    These are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the candidates), or
+    columns of their own, of which the last ones may be empty.
     """
 
     text_column: str
@@ -74,7 +74,7 @@ class ListReader(ExampleReader[Candidates]):
 
     @abstractmethod
     def label(self, row: Row, count: int, labelled: bool) -> object:
-        """Returns the label of a row with so many candidates; None where it is missing, allowed unless `labelled`."""
+        """Returns the label of a row with `count` candidates; None if it is missing, which is an error if `labelled`."""
 
     @abstractmethod
     def labels(self, examples: list[Candidates]) -> NDArray[np.number]:
@@ -106,7 +106,7 @@ class ListReader(ExampleReader[Candidates]):
         return [(example.context or example.text, between + candidate) for candidate in example.candidates]
 
     def texts(self, examples: list[Candidates]) -> Iterator[str]:
-        """Context, query and candidates, so that none is in both training and held-out examples."""
+        """Yields context, query and candidates, so that no text is in both training and held-out examples."""
         return ("\n".join(filter(None, (e.context, e.text, *e.candidates))) for e in examples)
 
     def tokenize(
@@ -135,7 +135,7 @@ class ListReader(ExampleReader[Candidates]):
         return sequences
 
     def given(self, row: Row) -> object:
-        """What a row holds as candidates: lists and mappings, also of JSON or cut at the separator."""
+        """Returns the candidates in a row as a list or mapping, if necessary from JSON or split at the separator."""
         if self.choice_columns and self.choices_column not in row.values:
             columns = [row.column(name, "data.choice_columns") for name in self.choice_columns]
             while columns and is_missing(columns[-1]):
@@ -162,7 +162,7 @@ class ListReader(ExampleReader[Candidates]):
 
 
 def of_json(cell: object) -> Any:
-    """What a cell holds, or the JSON of a cell of text."""
+    """Returns the value of a cell, parsed if it is text with JSON."""
     with suppress(ValueError, RecursionError):
         return unwrapped(json.loads(cell) if isinstance(cell, str) else cell)
     return cell

@@ -47,7 +47,7 @@ class QuestionSequences(TaskSequences):
     example_of, targets = "questions", ("questions", "char_starts", "answer_spans")
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Also the tokens' places in the context, the answer's [D, 2], and the weights of the windows."""
+        """Adds the tokens' places in the context, the answer's place [D, 2], and the weights of the windows."""
         places = self.places(indices)
         return {
             **super().extras(indices),
@@ -63,8 +63,8 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     """Columns of question answering data, whose contexts are cut into windows.
 
     The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets) or one answer, a list of
-    such mappings, or JSON of one of these. An answer that is not at its `answer_start` is moved to its text, if that is
-    in the context once within `NEARBY` characters; else the question is left out of training. The log counts both, and
+    such mappings, or JSON of one of these. An answer that is not at its `answer_start` is moved to its text, if this
+    occurs once within `NEARBY` characters; else the question is left out of training. The log counts both, and
     names the first ones. Predictions are told apart by ids, so no two questions have the same.
     """
 
@@ -166,7 +166,7 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
 
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
-    """Texts and starts; empty for a question without an answer, which older rules know by one spelling of true alone."""
+    """Returns texts and starts; empty without an answer; older rules take only `true` and `True` as `is_impossible`."""
     answers = given = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:

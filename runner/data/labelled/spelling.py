@@ -56,12 +56,12 @@ def truth_of(value: object) -> bool | None:
 
 
 def is_missing(value: object) -> bool:
-    """Whether there is nothing in a cell; pandas writes what is missing as NaN."""
+    """Whether a cell is empty; pandas writes missing values as NaN."""
     return value is None or value == "" or (isinstance(value, float) and value != value)
 
 
 def unwrapped(label: object) -> Any:
-    """A label in plain Python: of numpy's scalars and arrays, sets and tuples, the number or the list."""
+    """Returns a label in plain Python: numpy's scalars as Python's, and arrays, sets and tuples as lists."""
     if isinstance(label, np.generic | np.ndarray):
         label = label.tolist()
     if isinstance(label, set | frozenset):
@@ -108,9 +108,9 @@ def number_of(label: object) -> int | float | None:
 
 
 def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
-    """A number as Python reads it, without its underscores; TypeError, ValueError or OverflowError if it is none.
+    """Returns a number as Python parses it; raises TypeError, ValueError or OverflowError for others and underscores.
 
-    Where a number is expected, this takes zeros in front and `1e5` too; `number_of` tells whether one is meant.
+    This takes leading zeros and `1e5`, for places where a number is expected; `number_of` decides whether one is meant.
 
     Example:
         >>> [parsed(label) for label in ("007", "1e5", 3)], parsed("12", int)
@@ -123,7 +123,7 @@ def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
 
 
 def whole_number(label: str | float) -> int:
-    """A whole number, also one with a point, as pandas writes those of a column with a gap; ValueError for another."""
+    """Returns a whole number, also with a point, as pandas writes a column with gaps; raises ValueError for others."""
     number = number_of(unwrapped(label))
     if number is None or not is_whole(number):
         raise ValueError(f"{label!r:.60} is no whole number")
@@ -137,7 +137,7 @@ def is_whole(label: object) -> bool:
 
 
 def spelled(label: object) -> str:
-    """A label as it is written: booleans as JSON has them.
+    """Returns a label as it is written, booleans as in JSON.
 
     Example:
         >>> [spelled(label) for label in (True, 10115, "01", 0.5)]
@@ -201,7 +201,7 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
     """Returns the class names of a file where they count, beside the classes that are `known`.
 
     - No class is known, as in training without `data.labels`: they count, and are the classes.
-    - All of them are known, or all that are known are among them: they count, in whatever order.
+    - All of them are known, or all known classes are among them: they count, in any order.
     - Known classes are text of the training data: they count, so that a name that it lacks is an error.
     - Known classes are other names `are_given` by `data.labels`, or whole numbers: integers are their numbers.
 
@@ -270,7 +270,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
 
 
 def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
-    """Returns the first label as `1.250`, if every point has three digits behind it, and other labels are below 1,000."""
+    """Returns the first label like `1.250` if three digits follow every point and other labels are below 1,000."""
     if any(number_of(one.label) is None for one in spelt):
         return None
     points = [one for one in spelt if "." in one.label]
@@ -280,7 +280,7 @@ def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
 
 
 def _plain(text: str) -> str:
-    """A number of people as programs write it; both ways where a lone comma may divide thousands or decimals."""
+    """Rewrites a number in human form as programs write it; both ways if a lone comma may mark thousands or decimals."""
     core = re.sub(r"['\u2019_\s]", "", _UNIT.sub("", text.strip())).replace("\u2212", "-")
     marks = re.findall(r"[.,]", core)
     digits = len(re.split(r"[.,]", core)[-1])

@@ -48,7 +48,7 @@ class Sentence(NamedTuple):
 
     @classmethod
     def of(cls, row: Row, name: str, words: list[str], labels: list[str] | None) -> "Sentence":
-        """Returns the sentence of a row, with the text that its words were cut from, where there is one."""
+        """Returns the sentence of a row, with the text that its words were cut from, if any."""
         return cls(name, words, labels, row.where, row.values.get(TEXT), row.values.get(OFFSETS))
 
 
@@ -68,7 +68,7 @@ class SentenceSequences(TaskSequences):
     example_of, targets = "sentences", ("words", "word_labels")
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Also each token's word, its label (-100 for special tokens), and whether it begins the word."""
+        """Adds each token's word, its label (-100 for special tokens), and whether it begins the word."""
         places = self.places(indices)
         words = self.words[places]
         labels = np.where(words >= 0, self.word_labels[words], UNLABELLED)
@@ -76,7 +76,7 @@ class SentenceSequences(TaskSequences):
         return {**super().extras(indices), **own}
 
     def label_counts(self) -> LabelCounts:
-        """How often each label is that of a word."""
+        """Returns how many words have each label."""
         return counted(self.word_labels[self.has_pieces], len(self.names))
 
 
@@ -84,7 +84,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
     """Columns of token classification data, and the label names: sorted, with `O` first where there is one.
 
     Rows have a list of words and a list of labels, or a text with entities by their characters (see `spans`), from which
-    both are made. A text alone is cut into words as the texts of training, else at white space, and at `signs_alone`.
+    both are made. A text alone is split into words like the texts of training, else at white space and `signs_alone`.
     """
 
     rows_hold = "words"
@@ -186,7 +186,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
     def tokenize(
         self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> SentenceSequences:
-        """Word by word, so that every piece knows its word."""
+        """Tokenises word by word, so that every piece knows its word."""
         return self.labelled(self.cut(examples, tokenizer, max_length), examples)
 
     def cut(self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int) -> SentenceSequences:

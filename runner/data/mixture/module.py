@@ -38,12 +38,12 @@ class MixedSequences(ShardedStore):
         self._owners = np.array([self.source_names.index(store.name) for store in stores])
 
     def sources_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the source of each of the sequences [D], by its place among the names."""
+        """Returns the index, into the names, of the source of each sequence [D]."""
         return self._owners[np.searchsorted(self.ends, indices, side="right")]
 
 
 class MixtureData(PretrainingData):
-    """Each source is tokenised and cached by itself; global batches have its share of their samples.
+    """Each source is tokenised and cached by itself; global batches draw from each source by its share.
 
     The validation set of a source has its name. Texts that one source holds out are trained on in none.
 
@@ -54,7 +54,7 @@ class MixtureData(PretrainingData):
     train: MixedSequences  # type: ignore[assignment]
     whole_mixture: MixedSequences
     shares: Shares
-    """Those of the run; phases may have others."""
+    """The shares of the run; phases may have others."""
 
     @takes_settings(options.Mixture)
     def __init__(self, settings: options.Mixture) -> None:
@@ -68,7 +68,7 @@ class MixtureData(PretrainingData):
         self.prepared: PreparedText | None = None
 
     def _one(self, name: str, given: options.MixedSource) -> PretrainingData:
-        """A source as the data of a run of its own; what it leaves out is as the mixture's settings say."""
+        """Returns a source as the data of a run; settings that the source leaves out are the mixture's."""
         names = [field.name for field in fields(options.PretrainingData) if field.name != "_target_"]
         own = {n: value for n, value in vars(given).items() if n in names and value is not None}
         own["validation"] = {name: given.validation} if given.validation is not None else None
@@ -117,7 +117,7 @@ class MixtureData(PretrainingData):
         return [name for name in self.sources if name in (named or self.whole_mixture.source_names)]
 
     def _shares(self, phase: Phase) -> Shares:
-        """Returns the shares of the sources of a phase, as its settings say, and where it has none those of the run."""
+        """Returns the shares of the sources of a phase from its settings, by default from the run's."""
         names, unit, length = self.sources_of(phase), phase.data.get("mixture_by"), self.length_of(phase)
         weights, tau = phase.data.get("mixture"), phase.data.get("mixture_tau")
         if weights is None and tau is None:
@@ -131,7 +131,7 @@ class MixtureData(PretrainingData):
         return self.whole_mixture
 
     def _together(self) -> PreparedText:
-        """What is known of all sources, sets by the names of their sources."""
+        """Returns the facts on all sources together, with sets under the names of their sources."""
         found = {name: one.prepared for name, one in self.sources.items() if one.prepared is not None}
         figures = {
             figure: {name: value for name, one in found.items() for value in getattr(one, figure).values()}
@@ -142,7 +142,7 @@ class MixtureData(PretrainingData):
         return PreparedText(first.train, tokenizer=first.tokenizer, documents=documents, **figures)
 
     def connect(self, *args: Any, **options: Any) -> int:
-        """As for all data; raises ValueError where a source would be passed over more often than it may be."""
+        """Connects as all data does; raises ValueError if a source would exceed its `max_epochs`."""
         steps = super().connect(*args, **options)
         for name, given in self.given.items() if steps < PROVISIONAL else ():
             bound = given.max_epochs or self.settings.mixture_max_epochs or math.inf
@@ -206,7 +206,7 @@ class MixtureData(PretrainingData):
         return {name: share for name, share in self.shares.of_tokens.items() if name in self.validation}
 
     def lineage(self) -> dict[str, Any]:
-        """Those of every set of samples, and of the sources that they were made from."""
+        """Returns the fingerprints of every set of samples, and of the sources they were made from."""
         sources = {
             f"{name}.validation" if part else name: source.fingerprint()
             for name, one in self.sources.items()

@@ -1,7 +1,7 @@
-"""What the sources of a mixture decide together: their tokenizer, texts that none trains on, and the share of each.
+"""What the sources of a mixture decide together: their tokenizer, the texts that no source trains on, and the shares.
 
-A text that one source holds out may stand in another one too. So all sources are read once before any is tokenised, and
-what is found is noted in the cache, beside the stores that each source then makes of its own.
+A text that one source holds out may occur in another source. So all sources are read once before any is tokenised; the
+result is cached, beside the stores that each source then makes.
 """
 
 import json
@@ -28,7 +28,7 @@ VERSION = 1
 
 
 def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, tokenizer: str | None) -> str:
-    """Tells sources that are not prepared yet which texts to leave out; returns the name or folder of the tokenizer.
+    """Sets which texts sources that are not yet prepared leave out; returns the name or folder of the tokenizer.
 
     Without a tokenizer one is trained on the training documents of all of them.
     """
@@ -80,7 +80,7 @@ Stores = Mapping[str, TokenStore | ShardedStore]
 
 
 class Shares(NamedTuple):
-    """What each source of a mixture is asked for and gives.
+    """The weight, draws, tokens and samples of each source of a mixture.
 
     Example:
         >>> shares = Shares({"few": 1.0, "many": 1.0}, "samples", {"few": 2, "many": 6}, {"few": 40, "many": 60}, [1, 1])

@@ -34,7 +34,7 @@ class Holder:
     sequences: list[int] = field(default_factory=list)
     """Its sequences that hold some of the text, by index in the training set."""
     occurrences: list[dict[str, int]] = field(default_factory=list)
-    """Each place in the run where one of them is trained on: `step`, `place`, `epoch` and `index`."""
+    """Each use of one of them in training: `step`, `place`, `epoch` and `index`."""
 
 
 def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]]]:
@@ -111,7 +111,7 @@ def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list
 
 
 def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str, text: str) -> Holder:
-    """A document of the training source, with its sequences that hold some of the text."""
+    """Returns a document of the training source, with its sequences that hold part of the text."""
     sequences = places.sequences_of(number)
     source, file, row, _ = places.of_document(number)
     if not len(sequences):

@@ -21,7 +21,7 @@ _AT_ONCE = 4096  # documents that are tokenised together
 
 
 class Place(NamedTuple):
-    """The source and file of a sample, its document or row there, and which sequence of that it is, from 1."""
+    """The source and file of a sample, its document or row there, and its number among the sequences of that, from 1."""
 
     source: str
     file: str
@@ -52,7 +52,7 @@ class ExamplePlaces:
 
 
 def split_where(where: str) -> tuple[str, str]:
-    """File and row of the place of an example, such as `train.csv, line 7`; rows made in code have no file."""
+    """Splits the place of an example, such as `train.csv, line 7`, into file and row; rows made in code have no file."""
     file, _, row = where.rpartition(", ")
     return (file, row) if Path(file).is_file() else ("", where)
 
@@ -79,8 +79,8 @@ class StoredPlaces:
 class DocumentPlaces:
     """Places of sequences of text: the documents that they were cut from.
 
-    A store keeps no documents, so their numbers are found by reading the source once more in the same way, and kept
-    beside the store. Raises ValueError where the source gives other sequences than the store has.
+    A store keeps no documents, so their numbers are found by reading the source again in the same way, and cached
+    beside the store. Raises ValueError if the source gives other sequences than the store has.
     """
 
     def __init__(self, data: Any) -> None:
@@ -113,7 +113,7 @@ class DocumentPlaces:
         return Place(name, file, f"document {document - first + 1}", part)
 
     def sequences_of(self, document: int) -> NDArray[np.int64]:
-        """Returns the sequences of a document of the source; none where it is not trained on."""
+        """Returns the sequences of a document of the source; empty if it is not trained on."""
         return np.arange(*np.searchsorted(self.documents, [document, document + 1]))
 
     def chunker(self) -> Chunker:

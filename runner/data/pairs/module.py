@@ -38,7 +38,7 @@ class PairsData(FinetuningData):
     def _read(
         self, name: str, part: str, source: object, train: Rows | None = None
     ) -> tuple[Rows, list[Any]]:
-        """Several training sets are read one after the other; their examples know which set they are of."""
+        """Reads several training sets one after the other; each example knows its set."""
         if name != "train" or not isinstance(source, Mapping):
             return super()._read(name, part, source, train)
         read = super()._read
@@ -52,7 +52,7 @@ class PairsData(FinetuningData):
         return joined, [pair._replace(set=one) for one, (_, pairs) in found.items() for pair in pairs]
 
     def _groups(self, examples: list[Pair], rows: Rows) -> list[str]:
-        """Rows that share a query or a passage, also by way of others, are of one group."""
+        """Returns the group of each row; rows that share a query or passage, even through others, are one group."""
         if self.settings.group_column is not None:
             return super()._groups(examples, rows)
         above: dict[str, str] = {}
@@ -101,7 +101,7 @@ class PairsData(FinetuningData):
         return {name: weights[name] for name in sizes}
 
     def collator_arguments(self) -> Any:
-        """As for labelled data, and all sets; the longest text may be a query."""
+        """Returns the arguments for labelled data, and all sets; the longest text may be a query."""
         longest = max(self.max_length, self.settings.max_query_length or 0)
         sets = [self.train_set, *self.validation.values(), *self.test.values()]
         return {**super().collator_arguments(), "max_sequence_length": longest, "pair_sets": sets}

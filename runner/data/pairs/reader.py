@@ -73,7 +73,7 @@ class PairSequences(TaskSequences):
 
 @dataclass(eq=False)
 class PairsReader(ExampleReader[Pair]):
-    """Columns of pairs; nothing is learnt from them but how many hard negatives a row has."""
+    """Columns of pairs; the reader learns only the highest number of hard negatives of a row."""
 
     rows_hold, learnt = "pairs", ("most_negatives",)
 
@@ -105,7 +105,7 @@ class PairsReader(ExampleReader[Pair]):
         return (self.text_column, self.pair_column, *self.negatives, *named)
 
     def label_names(self) -> tuple[str, ...]:
-        """Those that a query or a passage alone does not have."""
+        """Returns the columns that a lone query or passage does not have."""
         return self.columns()[2:]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Pair]:
@@ -146,7 +146,7 @@ class PairsReader(ExampleReader[Pair]):
     def tokenize(
         self, examples: list[Pair], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> PairSequences:
-        """One sample per row; each text is cut off at its longest, prompt included."""
+        """Returns one sample per row; each text is cut off at its maximum length, prompt included."""
         of_query, of_passage = self.prompts
         queries = [of_query + pair.text for pair in examples]
         passages = [of_passage + text for pair in examples for text in pair.texts[1:]]

@@ -1,4 +1,4 @@
-"""Parquet and arrow files as record batches, which are bounded by what their values unpack to.
+"""Parquet and arrow files as record batches of bounded unpacked size.
 
 Dictionaries, runs, views and compressed buffers let a file of a kilobyte stand for gigabytes: sizes are computed from
 the packed form, and only then are values taken out of it.
@@ -166,7 +166,7 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.R
 
 
 def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """Yields the schema of a file of either kind, which both are a stream of messages, then its batches."""
+    """Yields the schema of a file of either kind, both of which are a stream of messages, then its batches."""
     import pyarrow as pa
 
     with pa.memory_map(str(file.path)) as mapped:
@@ -184,7 +184,7 @@ def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.Rec
 
 
 def _unpacked_size(stream: "pa.Buffer") -> int:
-    """Bytes that the compressed buffers of a stream unpack to, each as its first eight bytes have it."""
+    """Returns the bytes that the compressed buffers of a stream unpack to, as the first eight bytes of each say."""
     import pyarrow as pa
 
     total, messages = 0, pa.ipc.MessageReader.open_stream(stream)
@@ -210,7 +210,7 @@ def _compressed_buffers(message: bytes, of_dictionary: bool) -> Iterator[tuple[i
         return int(struct.unpack_from(kind, message, at)[0])
 
     def follow(table: int, field: int) -> int | None:
-        """Returns the place that a field of a table points to; None where it is unset."""
+        """Returns the position that a field of a table points to; None if it is unset."""
         fields = table - number(table)
         slot = number(fields + 4 + 2 * field, "<H") if 4 + 2 * field < number(fields, "<H") else 0
         return table + slot + number(table + slot) if slot else None

@@ -14,7 +14,7 @@ SHOWN = 3
 
 
 class AdvisedError(ValueError):
-    """An error of reading, and the `settings` of data that are its likeliest cure, by name; a tuple has those possible.
+    """An error of reading with its likeliest cure: `settings` of data by name; a tuple lists possible values.
 
     Example:
         >>> AdvisedError("a.csv is not UTF-8", encoding="cp1252").settings
@@ -51,7 +51,7 @@ Noted = dict[str, dict[str, Any]]
 
 
 class BadRows:
-    """What becomes of the rows of a source that cannot be used: the first one is an error, or all are left out.
+    """Handles rows of a source that cannot be used: the first one is an error, or all are left out.
 
     A reader of rows puts what it does for a row into a block `with rows.bad.row():`; a BadRow ends the block.
 
@@ -92,7 +92,7 @@ class BadRows:
         self.places.setdefault(error.reason, []).append(error.where)
 
     def filled(self, lines: Iterable[str], source: str = "") -> Iterator[tuple[str, str]]:
-        """Yields the lines that are not empty, each with its place; the others are counted, and are no error.
+        """Yields the lines that are not empty, each with its place; empty lines are counted but are not an error.
 
         Example:
             >>> list(BadRows().filled(["herons\\n", "\\n", "gulls\\n"]))
@@ -106,7 +106,7 @@ class BadRows:
                 self.pass_over(where)
 
     def pass_over(self, where: str, reason: str = "empty line") -> None:
-        """Counts a row that is not meant as an example, which is no error."""
+        """Counts a row that is not meant as an example, without an error."""
         if self is not RAISED:
             self.places.setdefault(reason, []).append(where)
 
@@ -126,7 +126,7 @@ class MissingColumn(BadRow):
         super().__init__(where, problem, reason)
 
     def __str__(self) -> str:
-        """Of a csv or tsv file it is the header that lacks the column, and not only this row."""
+        """Returns the message; for a csv or tsv file it says that the header lacks the column, not this row."""
         told = super().__str__().replace(": has no column", " has no column", 1)
         return _OF_TABLE.sub(r"the header of \1", told)
 

@@ -27,7 +27,7 @@ class Beir(NamedTuple):
     grades: dict[str, dict[str, float]]
 
     def rows(self) -> list[dict[str, str]]:
-        """A row for each relevant passage: `query` and `passage`."""
+        """Returns a row for each relevant passage: `query` and `passage`."""
         pairs = ((query, passage) for query, own in self.grades.items() for passage in own)
         return [{"query": self.queries[q], "passage": self.passages[p]} for q, p in pairs]
 
@@ -42,7 +42,7 @@ def read_beir(source: object, part: str) -> Beir | None:
     Title and text of a passage are joined by a space, as in BEIR. Passages with grades above 0 are relevant.
 
     Raises:
-        ValueError: no such split, a missing column, an id twice or unknown, or a score that is no number.
+        ValueError: no such split, a missing column, a repeated or unknown id, or a score that is not a number.
     """
     if not isinstance(source, str | Path):
         return None

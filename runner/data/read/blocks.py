@@ -58,7 +58,7 @@ def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _check_words(file: File, sentences: list[list[str]]) -> None:
-    """Raises ValueError for a column that counts the words of each sentence, or that is the same for all of them."""
+    """Raises ValueError for a column that counts the words of each sentence, or that is constant within sentences."""
     numbers = [[*map(str, range(start, len(s) + start))] == s for s in sentences for start in (0, 1)]
     counts = 2 * sum(numbers) == len(numbers) and sum(map(len, sentences)) > 1
     same = all(len({*s}) == 1 for s in sentences) and sum(len(s) - 1 for s in sentences) > _SAME

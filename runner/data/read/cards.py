@@ -1,4 +1,4 @@
-"""What a data set says of itself: the files of its splits, and the names of integer classes."""
+"""The metadata of a data set: the files of its splits, and the names of integer classes."""
 
 import json
 import re
@@ -84,17 +84,17 @@ def class_names(features: Any) -> dict[str, list[str]]:
 
 
 def schema_class_names(schema: Any) -> dict[str, list[str]]:
-    """Returns the same by the schema of an arrow or parquet file, in which `datasets` and the hub write its features."""
+    """Returns class names by column from an arrow or parquet schema, where `datasets` and the hub write features."""
     with suppress(*_OF_SOMETHING_ELSE):
         return class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
     return {}
 
 
 def card_class_names(file: Path) -> dict[str, list[str]]:
-    """Returns the same by the header of `README.md` or by `dataset_info.json`, of the file's folder or the two above it.
+    """Returns class names by column from `README.md` or `dataset_info.json`, in the file's folder or the two above it.
 
-    They count for the files that the configuration with these names has, by its patterns or by a folder of its name, and
-    for all files beside a card without patterns. A column that several of these name differently has no names.
+    They apply to the files of their configuration, by its patterns or by a folder of its name, and, if the card has no
+    patterns, to all files beside it. A column with different names in several of these has no names.
     """
     for folder in file.absolute().parents[:3]:
         with suppress(*_OF_SOMETHING_ELSE):

@@ -1,4 +1,4 @@
-"""The bytes of a file, unpacked if it is compressed: how many they may be, and whether they can be text at all."""
+"""The bytes of a file, unpacked if it is compressed: their maximum number, and whether they can be text at all."""
 
 import codecs
 import io
@@ -25,7 +25,7 @@ _TIMES = 256
 
 
 def most_unpacked(path: Path) -> int:
-    """Bytes that a file may unpack to, by its size: a bomb of a kilobyte stands for gigabytes."""
+    """Returns the most bytes that a file of its size may unpack to: a bomb of a kilobyte unpacks to gigabytes."""
     return _FREE + _TIMES * path.stat().st_size
 
 
@@ -62,7 +62,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def binary(path: Path) -> BinaryIO:
-    """Returns the bytes of a file, unpacked if its ending is that of a compression."""
+    """Opens the bytes of a file, unpacked if its ending names a compression."""
     if path.suffix.lower() not in COMPRESSED:
         return open(path, "rb")
     return io.BufferedReader(_Unpacked(path, COMPRESSED[path.suffix.lower()]), 1 << 20)
@@ -134,10 +134,10 @@ _HEADER = 1 << 16
 def most_of_chunk(path: Path, chunk: object, width: int) -> tuple[int, int]:
     """Returns bytes that the values of a column chunk take at most, and those of the longest value.
 
-    They follow from the headers that pyarrow reads the pages by, structs of thrift's compact protocol (PageHeader of
-    parquet.thrift): the sums at the end of a file may be wrong, and tell nothing of dictionaries, of which a page of a
-    few bytes may repeat one long value a million times. `width` is the least of a value. Raises ValueError for a damaged
-    header.
+    They follow from the page headers that pyarrow reads, structs of thrift's compact protocol (PageHeader of
+    parquet.thrift): the sums at the end of a file may be wrong, and leave out dictionaries, with which a page of a
+    few bytes may repeat a long value a million times. `width` is the least size of a value. Raises ValueError for a
+    damaged header.
     """
     total = longest = dictionary = 0
     for header in _headers(path, chunk):
@@ -177,7 +177,7 @@ def _struct(file: BinaryIO, depth: int) -> dict[int, Any]:
 
 
 def _value(file: BinaryIO, kind: int, depth: int) -> Any:
-    """A value of a struct; those of other types than bool, integer and struct are passed over."""
+    """Reads a value of a struct; values other than bools, integers and structs are skipped."""
     if kind in (1, 2):
         return kind == 1
     if kind in (4, 5, 6):

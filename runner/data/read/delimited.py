@@ -1,6 +1,6 @@
-"""Rows of csv and tsv files, and how a file is written: delimiter and quotes are found in it, and so is Unicode.
+"""Reads rows of csv and tsv files, and detects delimiter, quotes and Unicode.
 
-What a setting says is not looked for. What the file leaves open is an error with the choices, not a guess.
+A setting replaces the detection. An ambiguous file is an error that lists the choices, not a guess.
 """
 
 import csv
@@ -49,7 +49,7 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
-    """Yields the rows that are not empty, of which those of delimiters alone are counted."""
+    """Yields the rows that are not empty; rows with only delimiters are counted as left out."""
     while True:
         try:
             row = next(reader)
@@ -70,8 +70,8 @@ def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
 def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
     """Returns the dialect of a csv or tsv file, of which a task reads the columns `wanted`.
 
-    Raises ValueError for a delimiter of several characters, and where encoding, delimiter or the names of the columns
-    cannot be told.
+    Raises ValueError for a delimiter of several characters, and if encoding, delimiter or the names of the columns
+    are ambiguous.
     """
     reading = file.reading
     given = reading.delimiter
@@ -93,10 +93,10 @@ def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
 
 
 def find_encoding(file: File) -> str:
-    """Returns UTF-8, or UTF-16 where a mark says so.
+    """Returns UTF-8, or UTF-16 if a byte-order mark says so.
 
-    Raises ValueError with the encodings that fit other bytes, the likeliest first. A file of whose signs beyond ASCII at
-    least half are UTF-8 is UTF-8 with errors.
+    For other bytes raises ValueError with the encodings that fit, the likeliest first. If at least half of the characters
+    beyond ASCII are UTF-8, the file is UTF-8 with errors.
     """
     if unicode := file.mark():
         return unicode
@@ -115,10 +115,10 @@ def find_encoding(file: File) -> str:
 
 
 def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
-    """Of the delimiters in the line of names, the one that cuts most rows into as many fields as that line.
+    """Returns the delimiter in the header that cuts most rows into as many fields as the header has.
 
-    Of those it is the one that the line has most of, then one that makes the names of wanted columns, then one that is
-    not always followed by a space, as commas of a sentence are; ValueError where two are alike all the same.
+    Ties go to the most frequent delimiter in the header, then to one that gives the names of wanted columns, then to one
+    that is not always followed by a space, unlike commas in a sentence. Raises ValueError for a remaining tie.
     """
     line = re.sub(r'"[^"]*"', "", sample.lstrip().partition("\n")[0])
     counts = {delimiter: line.count(delimiter) for delimiter in DELIMITERS if delimiter in line}
@@ -153,7 +153,7 @@ def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
 
 
 def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> None:
-    """Raises ValueError where the first line, which should name the columns, holds a value that its column repeats."""
+    """Raises ValueError if the first line, which should name the columns, has a value that its column repeats."""
     first, below = (rows[0] if rows else []), rows[1:]
     if not below or set(wanted) & {*first}:
         return

@@ -21,8 +21,8 @@ Document = str | Sequence[int]
 class Source(Protocol):
     """Documents that can be read repeatedly, always in the same order.
 
-    A source is pickled or forked into other processes: open files and connections within `documents`, not before. Where
-    it also has `pieces` and `documents_of` (see `Piece`), processes read parts of it side by side.
+    A source is pickled or forked into other processes: open files and connections within `documents`, not before. If
+    it also has `pieces` and `documents_of` (see `Piece`), several processes read parts of it at once.
 
     Example:
         >>> class Sheep:
@@ -72,7 +72,7 @@ class CombinedSource:
             yield from source.documents()
 
     def tables(self) -> dict[str, Dialect]:
-        """How their csv and tsv files are written, by path."""
+        """Returns the dialects of their csv and tsv files, by path."""
         return {path: dialect for one in self.sources for path, dialect in tables_of(one).items()}
 
     def pieces(self, num_bytes: int) -> list[Piece]:
@@ -95,7 +95,7 @@ class CombinedSource:
 
 
 def tables_of(source: Source) -> dict[str, Dialect]:
-    """How the csv and tsv files of a source are written, by path; empty where it has none."""
+    """Returns the dialects of the csv and tsv files of a source, by path; empty without such files."""
     return source.tables() if isinstance(source, CombinedSource | FileSource) else {}
 
 

@@ -28,7 +28,7 @@ Documents = Iterator[Any]
 
 
 class Piece(NamedTuple):
-    """Some documents of a source; those of all its pieces, one after the other, are the documents of the source.
+    """Some documents of a source; all pieces, one after the other, give the documents of the source.
 
     Example:
         >>> Piece(place=None, num_bytes=None)  # of a source that cannot be cut
@@ -36,13 +36,13 @@ class Piece(NamedTuple):
     """
 
     place: Any
-    """What `documents_of` of the source takes; None is the whole source."""
+    """The argument of the source's `documents_of`; None is the whole source."""
     num_bytes: int | None
     """Bytes on disk; None where it is unknown or too much for one process."""
 
     @staticmethod
     def all_of(source: object, num_bytes: int) -> "list[Piece]":
-        """Returns the pieces of a source of about so many bytes, or all of it as one."""
+        """Returns pieces of about `num_bytes` of a source, or the whole source as one piece."""
         pieces: list[Piece] = source.pieces(num_bytes) if hasattr(source, "pieces") else [WHOLE]
         return pieces
 
@@ -57,7 +57,7 @@ WHOLE = Piece(None, None)
 
 
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
-    """Pieces of about so many bytes; `unit` is that of text files. The place is the file with a span."""
+    """Yields pieces of about `num_bytes`; `unit` is the unit of text files. The place is the file with a span."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
     plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
     packed = file.path.suffix.lower() in COMPRESSED
@@ -100,7 +100,7 @@ _SMALL = 64 << 20  # bytes up to which the fingerprint is of the files' contents
 
 
 class FileSource:
-    """Documents of several files, file by file; each format is that of the ending, unless `reading` gives one.
+    """Documents of several files, file by file; the ending of a file gives its format, unless `reading` does.
 
     Empty txt and md files beside others are left out.
     """
@@ -126,11 +126,11 @@ class FileSource:
             yield from self.documents_of(file)
 
     def tables(self) -> dict[str, Dialect]:
-        """How its csv and tsv files are written, by path."""
+        """Returns the dialects of its csv and tsv files, by path."""
         return {str(file.path): file.dialect for file in map(self._with_dialect, self.files) if file.dialect}
 
     def _with_dialect(self, file: File) -> File:
-        """Returns the file with its dialect, which is looked for once."""
+        """Returns the file with its dialect, which is detected once."""
         if file.format not in ("csv", "tsv") or file.dialect:
             return file
         if file.path not in self._dialects:
@@ -212,7 +212,7 @@ def _values(file: File, column: str) -> Iterator[Any]:
 
 
 def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -> str:
-    """`input_ids` if there is one, else the text column, also for None; raises ValueError without either."""
+    """Returns `input_ids` if it is a column, else the text column, also for None; raises ValueError without either."""
     if columns is None:
         return text_column
     for column in ("input_ids", text_column):
@@ -222,9 +222,9 @@ def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -
 
 
 def real_documents(values: Iterable[tuple[object, object]], column: str, where: str) -> Documents:
-    """Returns the documents of a column, without blank ones; ValueError names the row of a value that is no document.
+    """Yields the documents of a column without blank ones; raises ValueError, naming the row, for a wrong value.
 
-    `values` are pairs with an attention mask, or None, for padding.
+    `values` are pairs of a value and its attention mask, 0 at padding, or None.
     """
     for number, (value, mask) in enumerate(values):
         if value is not None and column == "input_ids":
@@ -248,7 +248,7 @@ def real_documents(values: Iterable[tuple[object, object]], column: str, where: 
 
 
 def _ids(value: object, mask: object) -> NDArray[np.integer] | None:
-    """Token ids as an array, without the places that a mask leaves out; None if they are no flat list of integers."""
+    """Returns token ids as an array, without masked positions; None unless they are a flat list of integers."""
     try:
         ids = np.asarray(value)
         if mask is not None:

@@ -46,8 +46,8 @@ class Found(NamedTuple):
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
     """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A split follows an `@`. Without one, `split` is taken of what has several: a data set of the hub, a saved one, one
-    whose card names their files, and a folder of which every file is named as a split. Another gives all its files.
+    A split follows an `@`. Without it, `split` is taken if there are several splits: in data sets of the hub, saved ones,
+    ones whose card lists their files, and folders whose files are all named as splits. Other folders give all files.
     With `any_format` a named file may have any ending.
 
     Raises:
@@ -82,7 +82,7 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
 def of_config(
     folder: Path, given: Mapping[str, Mapping[str, list[str]]], config: str
 ) -> Mapping[str, list[str]]:
-    """Returns the splits of a configuration among those of a folder's card, or of its only or default one."""
+    """Returns the splits of a configuration of a folder's card, by default of the only one or of `default`."""
     usual = next(iter(given)) if len(given) == 1 else "default"
     if (found := given.get(config or usual)) is None:
         has = f"no configuration {config!r}; it has" if config else "several configurations"
@@ -112,7 +112,7 @@ def _matches(name: str) -> list[Path]:
 
 
 def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
-    """Returns the files of one path: itself, those of known formats in a folder, or those of a saved data set."""
+    """Returns the files of one path: itself, files of known formats in a folder, or the files of a saved data set."""
     if path.is_file() and not any_format and ending_format(path) not in formats:
         known = ", ".join(endings_of(formats))
         raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
@@ -130,7 +130,7 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
 
 
 def _advice(paths: Sequence[Path]) -> str:
-    """What to do with files that are not read; `.tar.gz` counts as `.tar`."""
+    """Returns advice for files that cannot be read; `.tar.gz` counts as `.tar`."""
     endings = [ending for path in paths for ending in path.suffixes[-2:] if ending in _ADVICE]
     return _ADVICE[min(endings)] if endings else "Set data.format where its name does not tell"
 
@@ -192,7 +192,7 @@ def is_saved(folder: Path) -> bool:
 
 
 def _words(folder: Path, file: Path) -> set[str]:
-    """Returns the words that may name the split of a file: the first of its name, and the folders between."""
+    """Returns the words that may name the split of a file: the first word of its name, and its folders below `folder`."""
     return {_first_word(file), *file.relative_to(folder).parts[:-1]}
 
 

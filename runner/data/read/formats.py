@@ -85,7 +85,7 @@ def _json(file: File) -> Records:
 
 
 def _one_record(content: dict[str, Any], path: Path) -> list[object]:
-    """An object as the only record of its file; ValueError for one of lists of records, as of several splits."""
+    """Returns an object as the only record of its file; raises ValueError if it is all lists of records (splits)."""
     lists = [name for name, value in content.items() if isinstance(value, list)]
     tables = [name for name in lists if content[name] and all(isinstance(o, Mapping) for o in content[name])]
     if tables and len(lists) == len(content):
@@ -128,7 +128,7 @@ def _parsed(file: File) -> Any:
 
 
 def _unreadable(error: Exception) -> str:
-    """What is wrong with a text of JSON, by the error that reading it has raised."""
+    """Returns what is wrong with a text of JSON, from the error that parsing has raised."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at column {error.colno}"
     return "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
@@ -173,7 +173,7 @@ def _listed(holder: object, name: str, place: str) -> list[Any]:
 
 
 def _part(holder: object, name: str, place: str) -> Any:
-    """What a part of the file has by a name."""
+    """Returns the value under a name in a part of the file; raises ValueError if it is missing."""
     if not isinstance(holder, Mapping):
         problem = f"{place}: expected a mapping with {name!r}, as in SQuAD's format, found {holder!r:.60}"
         raise ValueError(problem)
@@ -241,7 +241,7 @@ def endings_of(formats: Iterable[str]) -> list[str]:
 
 
 def ending_format(path: Path) -> str:
-    """Returns the ending of a file's name, without that of a compression, as a format; it need not be a known one."""
+    """Returns the format that a file's ending names, after a compression's ending is removed; it may be unknown."""
     compressed = path.suffix.lower() in COMPRESSED
     ending = (path.with_suffix("") if compressed else path).suffix.lower()
     found = _OTHER_ENDINGS.get(ending, ending[1:])
@@ -263,7 +263,7 @@ def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_o
 
 
 def empty_texts(sizes: Mapping[str, int]) -> list[str]:
-    """Returns the empty txt and md files among files with something in them; ValueError for every other empty file."""
+    """Returns the empty txt and md files beside files with content; raises ValueError for any other empty file."""
     empty = [name for name, size in sizes.items() if not size]
     for name in empty:
         if len(empty) == len(sizes) or ending_format(Path(name)) not in TEXTS:

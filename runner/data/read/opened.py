@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
 
 class OfRun(str):
-    """The encoding or format that a run read its files in, which gives way to what a later file tells of itself.
+    """The encoding or format in which a run read its files; a later file's ending, mark or UTF-8 content overrides it.
 
     Example:
         >>> OfRun("latin-1")
@@ -99,7 +99,7 @@ LONGEST = 1 << 25
 
 
 class Dialect(NamedTuple):
-    """How a table is written; `names` are those of its columns where its first line is a row like the others.
+    """The dialect of a table; `names` are its columns if the first line is data and not a header.
 
     Example:
         >>> Dialect(";", "cp1252", True, None).described()
@@ -130,23 +130,23 @@ class File(NamedTuple):
     span: tuple[int, int | None] | None = None
     """The part to read: bytes of a text, row groups of parquet, batches of arrow; None is all."""
     dialect: Dialect | None = None
-    """Of a csv or tsv file, once it is known."""
+    """The dialect of a csv or tsv file, once known."""
     bad: BadRows = RAISED
-    """What becomes of its rows that cannot be used."""
+    """The handling of rows that cannot be used."""
 
     @property
     def given_encoding(self) -> str | None:
-        """That of the setting; None where the setting is that of a run, and the file is UTF-8 or has a mark."""
+        """The encoding of the setting; None if the setting is a run's and the file is UTF-8 or has a mark."""
         given = self.reading.encoding
         return None if isinstance(given, OfRun) and _is_unicode(self, given) else given and str(given)
 
     @property
     def encoding(self) -> str:
-        """That of the setting, of the dialect, or else that of its mark, or UTF-8."""
+        """The encoding: of the setting, else of the dialect, else of the mark, else UTF-8."""
         return self.given_encoding or (self.dialect.encoding if self.dialect else self.mark() or "utf-8-sig")
 
     def mark(self) -> str | None:
-        """UTF-16 of a table with its byte-order mark, as spreadsheets write it, UTF-8 with one; None without a mark."""
+        """Returns the encoding of a table's byte-order mark: UTF-16, as of spreadsheets, or UTF-8; None without one."""
         if self.format not in ("csv", "tsv"):
             return None
         start = start_of(self.path)
@@ -160,7 +160,7 @@ class File(NamedTuple):
         return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
 
     def wrong_byte(self, text: str) -> str:
-        """Says which byte of a text could not be decoded; empty for none, and where it was an error already."""
+        """Names the byte of a text that could not be decoded; empty if there is none, or if decoding raises errors."""
         found = _ESCAPED.search(text) if self.bad.skip else None
         return f"byte 0x{ord(found[0]) - 0xDC00:02x} is not {self.encoding}" if found else ""
 
@@ -197,7 +197,7 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
 
 
 class _Lines(io.TextIOWrapper):
-    """A text whose iteration is an error at a line beyond `LONGEST`, before the whole of it is read."""
+    """A text that raises an error at a line longer than `LONGEST`, before it reads the whole line."""
 
     path: Path
 
@@ -213,7 +213,7 @@ class _Lines(io.TextIOWrapper):
 def too_long(path: Path, what: str) -> ValueError:
     """Returns the error for a line or a document beyond `LONGEST`."""
     return ValueError(
-        f"{path} holds {what} of more than {LONGEST:,} characters: is it text, and has it ends of lines? Cut it"
+        f"{path} holds {what} of more than {LONGEST:,} characters: is it text with ends of lines? Split it"
     )
 
 
@@ -273,6 +273,6 @@ def _is_unicode(file: File, otherwise: str) -> bool:
 
 
 def is_mostly_utf8(content: bytes) -> bool:
-    """Whether bytes are UTF-8, or as much beyond ASCII in them is UTF-8 as not: then it has errors."""
+    """Whether bytes are UTF-8, or UTF-8 with errors: at least half of the characters beyond ASCII are valid."""
     lenient = content.decode("utf-8", "surrogateescape")
     return 2 * len(_ESCAPED.findall(lenient)) <= sum(sign > "\x7f" for sign in lenient)

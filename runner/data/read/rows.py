@@ -107,7 +107,7 @@ class LabelRule(IntEnum):
 
     @property
     def record(self) -> dict[str, str]:
-        """What runs and exported models record."""
+        """Returns the entry that runs and exported models record."""
         return {"labels": self.name.lower().replace("_", " ")}
 
     @classmethod
@@ -117,7 +117,7 @@ class LabelRule(IntEnum):
 
 
 class HowRead(NamedTuple):
-    """What a reader of rows may know of a source beside the settings.
+    """What a reader of rows may know of a source besides the settings.
 
     Example:
         >>> HowRead(bad=BadRows(skip=True)).bad.skip
@@ -131,9 +131,9 @@ class HowRead(NamedTuple):
     decided: Mapping[str, Dialect] = {}
     """How csv and tsv files were found to be written before, by path."""
     lone_text: str | None = None
-    """The column that a text alone in a list of json is; None for an error."""
+    """The column for plain texts in a json list; None: they are an error."""
     rule: LabelRule = LabelRule.AS_NAMED
-    """Which tells whether class names of parquet files and of cards count."""
+    """Decides whether class names of parquet files and of cards count."""
 
 
 PLAINLY = HowRead()
@@ -149,8 +149,8 @@ def read_rows(
 ) -> Rows:
     """Returns the rows of files or a data set of the hub (see `locate`), of a list of them, or of rows made in code.
 
-    Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` is for data
-    sets with several whose name gives none; messages name the `setting`.
+    Rows made in code are mappings in any iterable, a `datasets.Dataset`, or an object with `rows()`. `split` applies to
+    data sets with several splits if the name gives no split; messages name the `setting`.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -189,7 +189,7 @@ def _rows_in_code(source: Iterable[object]) -> Rows:
 
 
 def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY) -> Rows:
-    """Returns the rows of a path (see `locate`), whose `rows` are an iterator: not held in memory, but for json."""
+    """Returns the rows of a path (see `locate`) with `rows` as an iterator, which holds only json files in memory."""
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
@@ -206,7 +206,7 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
 
 
 def settled(file: File, how: HowRead) -> File:
-    """Returns the file with what becomes of its bad rows, and how it is written if it is a csv or tsv file."""
+    """Returns the file with its handling of bad rows, and its dialect if it is a csv or tsv file."""
     file = file._replace(bad=how.bad, reading=file.reading._replace(encoding=file.given_encoding))
     if file.format in ("csv", "tsv"):
         decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
@@ -252,7 +252,7 @@ def is_rejected(values: Mapping[str, object]) -> bool:
 
 
 def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
-    """Returns the class names in the schema of an arrow or parquet file, else those of the data set that a file is of."""
+    """Returns the class names in the schema of an arrow or parquet file, else in the card of the file's data set."""
     names = card_class_names(Path(file.path)) if how.rule is LabelRule.AS_NAMED else {}
     if file.format in ARROW and (how.rule is not LabelRule.FROM_ZERO or file.format != "parquet"):
         names |= schema_class_names(next(arrow_batches(file)).schema)
@@ -272,7 +272,7 @@ def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[
 
 
 def described_tables(tables: Mapping[str, Dialect]) -> str:
-    """How csv and tsv files are written, in words: of several alike once; empty without any.
+    """Describes the dialects of csv and tsv files, equal dialects once; empty without files.
 
     Example:
         >>> described_tables({"a.csv": Dialect(";", "utf-8", True, None)})

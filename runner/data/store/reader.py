@@ -110,7 +110,7 @@ def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 
 def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np.int64]:
-    """How often each token id occurs in a store, 0 for special tokens."""
+    """Returns how often each token id occurs in a store, 0 for special tokens."""
     counts = np.zeros(store.max_token_id + 1, np.int64)
     for tokens in _blocks(store.folder / "tokens.bin", store.tokens.dtype):
         counts += np.bincount(tokens, minlength=len(counts))
@@ -119,7 +119,7 @@ def ordinary_counts(store: TokenStore, special_ids: Sequence[int]) -> NDArray[np
 
 
 def sampled_counts(sequences: Any, vocab_size: int) -> NDArray[np.int64]:
-    """How often each token id [V] occurs in sequences; of more than 2**26 tokens, in some evenly spread over them."""
+    """Returns how often each token id [V] occurs in sequences; beyond 2**26 tokens, in an evenly spread sample."""
     numbers = np.arange(0, len(sequences), 1 + sequences.num_tokens // _COUNTED)
     counts = np.zeros(vocab_size, np.int64)
     for start in range(0, len(numbers), _GATHERED):
@@ -128,7 +128,7 @@ def sampled_counts(sequences: Any, vocab_size: int) -> NDArray[np.int64]:
 
 
 def entropy(counts: NDArray[np.int64]) -> float:
-    """Entropy in nats per token of token frequencies, the loss of a unigram model; NaN without tokens."""
+    """Returns the entropy of token frequencies in nats per token, the loss of a unigram model; NaN without tokens."""
     shares = counts[counts > 0] / max(counts.sum(), 1)
     return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
 

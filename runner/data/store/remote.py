@@ -19,7 +19,7 @@ def is_local(place: str) -> bool:
 
 @contextmanager
 def reaching(place: str) -> Iterator[None]:
-    """Raises the errors of a place elsewhere with its name; libraries of protocols raise any, some without a message."""
+    """Raises errors of a remote place with its name; libraries of protocols raise any error, some without a message."""
     try:
         yield
     except (FileNotFoundError, ImportError):
@@ -32,7 +32,7 @@ def reaching(place: str) -> Iterator[None]:
 
 
 class Folder:
-    """A folder by its path or URL; raises ValueError for an unknown protocol, ImportError for one without its package."""
+    """A folder by path or URL; raises ValueError for an unknown protocol, ImportError if its package is missing."""
 
     def __init__(self, place: str) -> None:
         self.place = place.rstrip("/")
@@ -56,7 +56,7 @@ class Folder:
         return bool(self._ask("exists", self._at(name)))
 
     def is_empty(self) -> bool:
-        """Whether there is nothing in it, or no such folder."""
+        """Whether the folder is empty or missing."""
         return not (self._ask("exists", self._root) and self._ask("ls", self._root, detail=False))
 
     def read(self, name: str) -> bytes:
@@ -76,7 +76,7 @@ class Folder:
             self._ask("pipe_file", path, content)
 
     def take(self, files: Path, name: str) -> None:
-        """Replaces the folder `name` in it by the local folder `files`, which is moved, or copied and removed."""
+        """Replaces the subfolder `name` by the local folder `files`, which is moved, or copied and removed."""
         path = self._at(name)
         if self._ask("exists", path):
             self._ask("rm", path, recursive=True)

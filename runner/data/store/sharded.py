@@ -4,7 +4,7 @@
 - `shards/<task>/<set>`: the shards, each a `TokenStore`;
 - `tokenizer`: the tokenizer the sequences were made with.
 
-The fingerprint of a set is one of its sequences in their order, however they are divided into shards.
+The fingerprint of a set depends on its sequences in their order, not on their division into shards.
 """
 
 import json
@@ -74,7 +74,7 @@ class ShardedStore:
     def _by_shard(
         self, indices: NDArray[np.int64]
     ) -> list[tuple[TokenStore, NDArray[np.int64], NDArray[np.int64]]]:
-        """Each shard that has some of the sequences, with their rows among `indices` and their places in it."""
+        """Returns each shard with some of the sequences, their rows among `indices`, and their places in the shard."""
         indices = checked(indices, len(self))
         owners = np.searchsorted(self.ends, indices, side="right")
         found = []
@@ -94,7 +94,7 @@ class OpenedStore(NamedTuple):
 
 
 def open_store(place: str, cache_dir: Path) -> OpenedStore:
-    """Returns the store in a folder or under a URL, from where it is copied into `cache_dir` unless it is there.
+    """Returns the store in a folder or under a URL; a remote store is copied into `cache_dir` once.
 
     Raises:
         FileNotFoundError: there is no finished store.
@@ -119,7 +119,7 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
 def read_index(folder: Folder) -> Index:
     """Returns the index of a finished store, whose shards do not leave their folder.
 
-    Raises FileNotFoundError without one, and ValueError for one that is damaged or of another version.
+    Raises FileNotFoundError for a missing index, and ValueError for a damaged one or another version.
     """
     if not folder.exists(INDEX):
         begun = "it was begun but is not finished: give `tiryns prepare corpus` again"
@@ -157,7 +157,7 @@ def _damaged(where: str, what: str) -> ValueError:
 
 
 def place_at_length(place: str, max_length: int) -> str:
-    """Where the documents of a store lie in sequences of another length, in tokens.
+    """Returns the place of a store's documents in sequences of another length, in tokens.
 
     Example:
         >>> place_at_length("s3://bucket/books/", 8192)
@@ -167,7 +167,7 @@ def place_at_length(place: str, max_length: int) -> str:
 
 
 def check_same_documents(place: str, other: str) -> None:
-    """Raises ValueError for two stores of other documents, or with others held out, as their plans tell."""
+    """Raises ValueError for two stores with different documents or different held-out documents, by their plans."""
     ours, theirs = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
     for plan in (ours, theirs):
         plan["tokenizer"] = plan.pop("attributes")["tokenizer"]

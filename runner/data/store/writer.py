@@ -30,7 +30,7 @@ def key_of(inputs: Mapping[str, object]) -> str:
 
 
 def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
-    """A lock of `path` over processes; without `wait` it raises BlockingIOError where another process holds it."""
+    """Locks `path` across processes; without `wait` raises BlockingIOError if another process holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return files.locked(path.parent / f".{path.name}.lock", None if wait else 0.0)
 
@@ -62,9 +62,9 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 
 @contextmanager
 def entering(path: Path) -> Iterator[Path]:
-    """Gives a file or folder to write, on disk and named `path` after the block, whatever ends the machine.
+    """Yields a temporary path for a file or folder, which is synced to disk and renamed to `path` after the block.
 
-    Of a folder nothing is left where the block fails, nor what a killed process has left of it before.
+    If the block fails, the temporary folder is removed, as is one that a killed process has left.
     """
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -105,7 +105,7 @@ class StoreWriter:
     """Appends sequences to a store that appears under its name when `finish` is called.
 
     `attributes` (plain values) are kept in `meta.json` and count into the fingerprint. Append the input from `position`
-    on, where a killed writer of the same attributes left its last mark, else 0.
+    on: the last mark of a killed writer with the same attributes, else 0.
     """
 
     def __init__(self, folder: Path, vocab_size: int, attributes: Mapping[str, object]) -> None:

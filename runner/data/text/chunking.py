@@ -187,7 +187,7 @@ class Chunker:
         return self.measured_texts(documents)[0]
 
     def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
-        """As `texts`, and the bytes of UTF-8 that the sequences stand for, without those cut off by `truncate`."""
+        """Returns the result of `texts`, and the bytes of UTF-8 it stands for, without text cut off by `truncate`."""
         content, sizes = self.encoder.encode(documents)
         budget = self.max_length - self.num_special
         long = np.flatnonzero(sizes > budget).tolist()
@@ -256,7 +256,7 @@ class Chunker:
 
 
 def check_chunking(max_length: int, long_documents: str) -> Settings:
-    """All that sequences are cut by; raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
+    """Returns the settings of cutting; raises ValueError for an unknown `long_documents`, or a `max_length` below 1."""
     check_choice("data.long_documents", long_documents, LONG_DOCUMENTS)
     if max_length < 1:
         raise ValueError(f"data.max_length must be at least 1 token, not {max_length}")

@@ -70,7 +70,7 @@ def divide(
     """Reads every source once and assigns its documents to parts.
 
     With `keep_repeated` training documents that are also in a validation source are kept, with a warning. Documents with
-    a digest among `left_out`, ascending, are in none that is trained on. What was read is logged unless it is among
+    a digest in `left_out`, ascending, are in no training part. Logs what was read, unless the message is in
     `told`, to which it is added.
     """
     scan = _scan(source)
@@ -116,7 +116,7 @@ def divide(
 
 
 def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """`np.isin` for `chosen` that are ascending, without a copy of the digests."""
+    """Returns `np.isin(digests, chosen)` for an ascending `chosen`, without a copy of the digests."""
     found = np.zeros(len(digests), bool)
     for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
         block = digests[start : start + _BLOCK]
@@ -188,13 +188,13 @@ def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -
 
 
 def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[np.bool_]:
-    """Which texts `split_documents` holds out [D]; equal texts are held out together."""
+    """Returns which texts [D] `split_documents` holds out; equal texts are held out together."""
     digests = np.array([digest(text) for text in texts], dtype=np.uint64)
     return np.isin(digests, split_documents(digests, validation, seed))
 
 
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
-    """Which texts belong to about a `share` of all there may be [D]: each by itself, from its content and the seed."""
+    """Returns which texts [D] belong to about a `share` of all possible ones, each by its content and the seed."""
     digests = np.array([digest(text) for text in texts], np.uint64)
     return mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT))) < np.uint64(int(share * (1 << 64)))
 
@@ -216,7 +216,7 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
 
     It depends on the seed, the groups and the strata alone, not on the order of the examples. Where no group has
     several examples, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum.
-    Groups of several are dealt out first, the largest first, each to the fold with the fewest examples of the stratum
+    Larger groups are dealt first, the largest first, each to the fold with the fewest examples of the stratum
     that most of the group has. Raises ValueError if there are fewer groups than folds.
 
     Example:

@@ -24,7 +24,7 @@ def num_workers(size: int) -> int:
 
 @contextmanager
 def workers(number: int, job: object, context: BaseContext | None = None) -> Iterator[Executor]:
-    """So many processes, or for 1 a thread over the threads of `tokenizers`; tasks find the job in `given`.
+    """Yields a pool of `number` processes, or for 1 a thread over the threads of `tokenizers`; `given` returns the job.
 
     `context` says how processes start, by default as Python has it.
     """
@@ -48,7 +48,7 @@ _job: object = None
 
 
 def _start(job: object, parent: int) -> None:
-    """Takes the job; a process also ends with its `parent`, which closes no queue where it is killed."""
+    """Takes the job; ends the process with its `parent`, which closes no queue if it is killed."""
     global _job
     _job = job
     if parent:

@@ -55,11 +55,11 @@ def prepare_text(
     needed: Sequence[str] = MASKING,
     told: set[str] | None = None,
 ) -> PreparedText:
-    """Tokenised training and validation sequences in the cache, made unless they are there for these very inputs.
+    """Returns tokenised training and validation sequences, made unless the cache has them for the same inputs.
 
-    Without validation sources documents are held out as the set `held_out`, as the settings `given` say. No text of a
-    validation set is trained on, unless `keep_repeated`, and none with a digest among `left_out`. Several processes at
-    once wait for one of them; a killed preparation is continued.
+    Without validation sources documents are held out as the set `held_out`, by the settings `given`. No text of a
+    validation set is trained on, unless `keep_repeated`, and no text with a digest in `left_out`. Concurrent
+    processes wait for one of them; a killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
@@ -127,7 +127,7 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
 def text_inputs(
     source: Source, validation_sources: dict[str, Source], given: PretrainingData
 ) -> dict[str, object]:
-    """What the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
+    """Returns what the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
     check_validation(given.validation_documents)
     for name, other in validation_sources.items():
         if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
@@ -151,7 +151,7 @@ def text_inputs(
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts to train a tokenizer on: those of parts, every n-th of long ones. Can be read repeatedly."""
+    """Texts to train a tokenizer on: the documents of parts, or every n-th if they are long. Can be read repeatedly."""
 
     parts: Sequence[Part]
 
@@ -162,7 +162,7 @@ class _Texts:
 
 
 def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
-    """Writes the tokenizer that `make` gives beside the folder and renames it, unless it exists."""
+    """Writes the tokenizer from `make` to a temporary folder and renames it, unless `folder` exists."""
     with locked(folder):
         if not folder.exists():
             with entering(folder) as partial, system_errors(folder):

@@ -36,23 +36,23 @@ from tiryns.runner.samplers.phased import Draws
 
 
 class NamedStore(NamedTuple):
-    """A source as the data of a run of its own, which has one store of training sequences."""
+    """A source as the data of a run, with one store of training sequences."""
 
     name: str
     """The source in a mixture, else nothing."""
     data: "PretrainingData"
     """It is prepared."""
     label: str
-    """The name of the store's order: that of its source, with the length where it is not that of the run."""
+    """The name of the store's order: the source, with the length if it differs from the run's."""
 
     @property
     def fingerprint(self) -> str:
-        """That of the training sequences."""
+        """The fingerprint of the training sequences."""
         return str(self.data.train.fingerprint)
 
 
 def joined(stores: Sequence[NamedStore]) -> Any:
-    """Returns the training sequences of stores one after the other; those of a single one as they are."""
+    """Returns the training sequences of stores one after the other; those of a single store unchanged."""
     if len(stores) == 1:
         return stores[0].data.train
     shards = [store.data.train for store in stores]
@@ -74,7 +74,7 @@ class PretrainingData(GlobalBatchDataModule):
     stores: Sequence[NamedStore] = ()
     """The parts of `train` in their order, where it has several: sources, and lengths of phases."""
     needed_tokens: Sequence[str] = MASKING
-    """Special tokens that the tokenizer must have; those of masking unless the objective says that it masks nothing."""
+    """Special tokens that the tokenizer must have: by default those for masking, unless the objective masks nothing."""
 
     @takes_settings(options.PretrainingData)
     def __init__(self, settings: options.PretrainingData) -> None:
@@ -196,7 +196,7 @@ class PretrainingData(GlobalBatchDataModule):
         return orders, drawn
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
-        """That of the settings; raises ValueError where it would go on in a phase of another length."""
+        """Returns the length warm-up of the settings; raises ValueError if it reaches into a phase of another length."""
         begun, warmup = 0, LengthWarmup.of(self.settings, max_steps, self.tokenizer.all_special_ids)
         if warmup is None:
             return None
@@ -221,7 +221,7 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def token_counts(self) -> NDArray[np.int64]:
-        """How often each token of the vocabulary occurs in the training sequences, or in a sample of very many."""
+        """Returns how often each token of the vocabulary occurs in training sequences, or in a sample of very many."""
         return sampled_counts(self.train, len(self.tokenizer))
 
     def fingerprint(self) -> str:

@@ -22,7 +22,7 @@ class _Place:
         return f"store:{self.place}"
 
     def fingerprint(self) -> dict[str, str]:
-        """What a manifest says of the source; the fingerprints of the sets say what is in them."""
+        """Returns the manifest's entry of the source; the fingerprints of the sets cover their content."""
         return {"source": "store"}
 
 
@@ -37,7 +37,7 @@ class StoredPretrainingData(PretrainingData):
     source: _Place  # type: ignore[assignment]
 
     def prepare_data(self) -> None:
-        """Opens the store; raises ValueError where settings contradict it, FileNotFoundError where there is none."""
+        """Opens the store; raises ValueError if settings contradict it, FileNotFoundError if it is missing."""
         if self.prepared is not None:
             return
         opened = self._opened()
@@ -86,7 +86,7 @@ class StoredPretrainingData(PretrainingData):
         return _Place(str(source).removeprefix("store:"))
 
     def _opened(self) -> sharded.OpenedStore:
-        """Returns the store, or the one beside it whose sequences have the length of the settings."""
+        """Returns the store, or the store beside it with sequences of the length of the settings."""
         place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
         opened, length = sharded.open_store(place, cache), self.settings.max_length
         if (first := opened.meta["max_length"]) == length:

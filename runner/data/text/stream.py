@@ -80,7 +80,7 @@ class SomeDocuments:
         return (document for document in self.source.documents() if digest(document) not in self.left_out)
 
     def fingerprint(self) -> Mapping[str, object]:
-        """That of the source, and which documents are chosen."""
+        """Returns the fingerprint of the source and the choice of documents."""
         if self.number is not None:
             return {"source": "first", "number": self.number, "of": self.source.fingerprint()}
         left_out = derive_seed(0, *sorted(self.left_out)) if self.left_out else 0

@@ -55,7 +55,7 @@ class StreamOrder:
 
 @dataclass(eq=False)
 class StreamedGlobalBatches(IterableDataset[Share]):
-    """This rank's shares from global batch `start` on; each loader process reads all documents, tokenises its own."""
+    """This rank's shares from global batch `start` on; each loader process reads all documents and tokenises its own."""
 
     start = 0
     source: Source
@@ -149,7 +149,7 @@ class StreamLoader:
             yield share
 
     def _begun_at(self, step: int) -> tuple[Iterator[Share], int]:
-        """New loader processes, which read the documents again from the first on, as every run does."""
+        """Starts new loader processes, which read the documents again from the first on, as every run does."""
         self.batches.start = step
         return self.loader.begun_at(0)
 
@@ -208,7 +208,7 @@ class StreamedPretrainingData(PretrainingData):
             )
         if max_steps < 1:
             raise ValueError(
-                "how many documents an epoch has only reading all of them would tell: give trainer.max_steps instead of "
+                "the number of documents of an epoch is unknown until all are read: give trainer.max_steps instead of "
                 "trainer.max_epochs, or data.streaming=false"
             )
         settings: dict[str, Any] = make_sampler.keywords  # type: ignore[attr-defined]

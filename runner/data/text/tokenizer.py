@@ -55,7 +55,7 @@ def train_tokenizer(
     `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3); `bpe`:
     byte-level pair merges, so no text is unknown; `characters`: a token for each of the most frequent characters, or
     with `characters:ALPHABET` for those of one of `ALPHABETS`, or the letters that it spells out, without white space
-    between them. All put the tokens of beginning and end around a text; the first two read `documents` twice.
+    between them. All add the tokens of beginning and end to a text; the first two kinds read `documents` twice.
     Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of sequences of letters.
     """
     check_training(kind, vocab_size, lowercase)
@@ -79,7 +79,7 @@ def train_tokenizer(
 
 
 def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
-    """All that a tokenizer is trained by; raises ValueError for an unknown kind, or a vocabulary under its alphabet."""
+    """Returns training settings; raises ValueError for an unknown kind, or a vocabulary too small for its alphabet."""
     named, colon, alphabet = kind.partition(":")
     if named not in TOKENIZER_KINDS or (colon and named != "characters"):
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
@@ -99,8 +99,8 @@ def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
 def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "PreTrainedTokenizerBase":
     """Returns the Hugging Face tokenizer of a name or folder.
 
-    For padding that it lacks it gets the token that ends texts, as decoders have it. Raises FileNotFoundError if there is
-    none, ValueError if it is not a fast one or lacks one of the tokens `needed`.
+    A missing padding token is replaced by the token that ends texts, as in decoders. Raises FileNotFoundError for a
+    missing tokenizer, ValueError if it is not a fast one or lacks one of the tokens `needed`.
     """
     from transformers import AutoTokenizer
 
@@ -153,7 +153,7 @@ def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:
 
 
 def check_config_of(name_or_folder: str) -> None:
-    """Raises ValueError for a folder whose config.json, which a tokenizer is found by, cannot be read."""
+    """Raises ValueError for a folder whose config.json, which names the kind of tokenizer, cannot be read."""
     from transformers import AutoConfig
 
     if (Path(name_or_folder) / "config.json").is_file():
@@ -164,19 +164,19 @@ def check_config_of(name_or_folder: str) -> None:
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether all it knows are special tokens, as transformers makes one for a model that has none."""
+    """Whether it knows only special tokens, like the tokenizer that transformers makes for a model without one."""
     return set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens)
 
 
 def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Names the special tokens of a tokenizer.json alone: those of the vocabulary that BERT or RoBERTa spells so."""
+    """Sets the special tokens of a lone tokenizer.json: those of its vocabulary that BERT or RoBERTa spells so."""
     vocabulary = tokenizer.get_vocab()
     for spelt in (SPECIAL_TOKENS, ROBERTA_TOKENS):
         if all(spelt[role] in vocabulary for role in ("pad_token", "mask_token")):
             known: dict[str, Any] = {role: token for role, token in spelt.items() if token in vocabulary}
             tokenizer.add_special_tokens(known)
             taken = ", ".join(known.values())
-            log.info("the tokenizer names no special tokens: %s are taken for them", taken)
+            log.info("the tokenizer names no special tokens: using %s", taken)
             return
 
 

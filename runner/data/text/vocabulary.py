@@ -1,4 +1,4 @@
-"""What a tokenizer knows of the texts it is given, and whether it reads single words as running text has them."""
+"""How much of its texts a tokenizer knows, and whether it reads single words as in running text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,10 +29,10 @@ def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
 
 
 def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
-    """Returns the share of the token for what a tokenizer does not know among the ordinary ones of samples.
+    """Returns the share of the unknown token among the ordinary tokens of samples.
 
-    It is that of 200 samples, spread evenly over all, and 0 without such a token, also where it is that of a text's end,
-    as GPT-2 has it, and of fewer than 500 tokens, which tell nothing.
+    It is measured on 200 samples, spread evenly, and is 0 without an unknown token, if that token is also the end of
+    text, as in GPT-2, and for fewer than 500 tokens, which are too few.
     """
     unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
     others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
@@ -80,13 +80,13 @@ def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> boo
     words, alone, running = differences[0]
     log.warning(
         "the tokenizer reads words one by one as %r, and in running text as %r (%s): a model that was trained on running "
-        "text knows them otherwise", alone, running, " ".join(words),
+        "text has learnt only the latter", alone, running, " ".join(words),
     )  # fmt: skip
     return False
 
 
 def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], str, str]]:
-    """Probes that are spelt in other tokens as single words than as a text, with both, whatever tokens are merged."""
+    """Returns probes whose tokens as single words and as a text differ, with both spellings, ignoring merges."""
     found = []
     for words in probes:
         alone = backend.encode(words, is_pretokenized=True, add_special_tokens=False).tokens

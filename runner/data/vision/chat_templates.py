@@ -1,7 +1,7 @@
-"""Chat templates of tokenizers, rendered in a process of its own: a template is a program of somebody else.
+"""Renders chat templates of tokenizers in a separate process, as a template is a program of somebody else.
 
-transformers' sandbox keeps it from the machine, but not from nested loops, strings that double and numbers of a billion
-digits. The kernel ends the process that takes more time or memory than any conversation does.
+transformers' sandbox protects the machine, but not from nested loops, strings that double and numbers of a billion
+digits. The kernel ends the process if it takes more time or memory than any conversation does.
 """
 
 import atexit
@@ -54,7 +54,7 @@ class _Renderer:
             return ""
 
     def end(self) -> None:
-        """Ends the process, unless it is that of a process from which this one was forked."""
+        """Ends the process, unless it belongs to the parent that this process was forked from."""
         if self.parent == os.getpid():
             self.process.kill()
             self.process.communicate()

@@ -108,7 +108,7 @@ class ConversationEncoder:
         return text
 
     def _whole(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> tuple[EncodedText, int]:
-        """All tokens and labels, with the tokens of each image in its place, and the number up to the last image."""
+        """Returns all tokens and labels, with each image's tokens in its place, and the number up to the last image."""
         rendered, spans = self._rendered(conversation)
         encoded = self.tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
         ids = np.array(encoded["input_ids"], dtype=np.int64)
@@ -180,7 +180,7 @@ class ConversationEncoder:
             raise ValueError(problem) from error
 
     def _content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """A turn's text with the model's token for images, or in parts if the template needs them."""
+        """Returns a turn's text with the model's token for images, or in parts if the template needs parts."""
         if not self._in_parts:
             return turn.text.replace(IMAGE_PLACE, self.place) if turn.role == USER else turn.text
         parts: list[dict[str, str]] = []

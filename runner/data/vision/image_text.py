@@ -245,7 +245,7 @@ class FoundConversations(NamedTuple):
 def read_conversations(
     source: RowSource, reading: Reading, part: str, setting: str, reader: ConversationReader, folder: Any
 ) -> FoundConversations:
-    """Returns the conversations of a source, whose images lie below `folder`, or below that of its file where it is None.
+    """Returns the conversations of a source, with images below `folder`, or below the folder of its file if that is None.
 
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """

@@ -166,14 +166,14 @@ class EncodedImage(NamedTuple):
 class ImageEncoder:
     """Images as a model reads them. The tokens of an image may depend on its size, but on nothing else.
 
-    `place_id` is the token of an image in a text, which the tokens of the image replace; `feature_id` is among those as
+    `place_id` is the token of an image in a text, which the tokens of the image replace; `feature_id` is among them as
     often as the model has features for the image.
     """
 
     def __init__(
         self, encode: "EncodesWithProcessor | EncodesInPlaces", place_id: int, feature_ids: Sequence[int]
     ) -> None:
-        """Uses the most frequent of `feature_ids` in an image. Raises ValueError if it has none of them."""
+        """Uses the most frequent of `feature_ids` in an image. Raises ValueError if the image has none of them."""
         self._encode, self.place_id = encode, place_id
         across, down = np.meshgrid(*(np.linspace(16, 240, size, dtype=np.uint8) for size in EXAMPLE_SIZE))
         colours = Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
@@ -182,7 +182,7 @@ class ImageEncoder:
         self.example = encoded[0]
         self.feature_id = max(feature_ids, key=self.example.ids.count)
         if self.feature_id not in self.example.ids:
-            raise ValueError("no token for images stands in the text of an image")
+            raise ValueError("the text of an image contains no token for images")
         self.fixed = all(other.ids == self.example.ids for other in encoded)
         self._needs_text = not all(
             _equal(whole.inputs, encode.inputs(image)) for whole, image in zip(encoded, tried, strict=True)
@@ -254,7 +254,7 @@ class EncodesInPlaces:
 def join_images(images: Sequence[ImageInputs]) -> FlatSamples:
     """`images`: the inputs of n images end to end; `image_rows`: the rows of each image in each input, [n].
 
-    Where images differ in other sizes than the first they are padded with zeros, as processors do.
+    If images differ in a dimension other than the first, they are padded with zeros, as processors do.
     """
     names = list(images[0]) if images else []
     return {

@@ -24,7 +24,7 @@ from tiryns.runner.run.model_folder import model_folder
 
 
 def processor_of(name_or_path: str) -> Any:
-    """Returns the processor of a model; without torchvision one that reads no videos, but saves their settings.
+    """Returns the processor of a model; without torchvision it reads no videos, but saves their settings.
 
     Images go through Pillow either way: torchvision resizes to slightly other pixels.
     """
@@ -88,7 +88,7 @@ def _image_only(base: Any) -> Any:
 
 
 def _empty(base: object) -> Any:
-    """A processor without parts; its class has no name by which pickle could find it."""
+    """Returns a processor without parts, for pickle, which cannot find its class by name."""
     kind = _image_only(base)
     return kind.__new__(kind)
 
@@ -131,8 +131,8 @@ class VisionProcessor(NamedTuple):
 def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
     """Returns the processor `given.processor`, or one for a model with random weights.
 
-    The latter has the tokenizer `given.tokenizer`, or one that is trained on `texts`. Raises ValueError for a model that
-    reads no images, or fewer than `given.max_length` tokens.
+    The latter has the tokenizer `given.tokenizer`, or one trained on `texts`. Raises ValueError for a model that reads no
+    images, or fewer than `given.max_length` tokens.
     """
     if given.processor is not None:
         vision = load_processor(given.processor, given.processor_options)

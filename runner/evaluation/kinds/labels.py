@@ -25,7 +25,7 @@ L = TypeVar("L", LabelledSequences, ListSequences)
 
 
 class OfLabels(Predictions[L]):
-    """What is predicted for examples with `labels` of their own, of which those that are NaN or below 0 are unknown."""
+    """Predictions for examples with `labels`; a label that is NaN or below 0 is unknown."""
 
     def known(self) -> NDArray[np.bool_]:
         """Returns whether each example has a prediction and a known label [D]."""
@@ -39,7 +39,7 @@ class OfLabels(Predictions[L]):
         return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
 
     def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What is predicted for the examples whose labels are known, and these labels."""
+        """Returns the predictions for the examples with known labels, and these labels."""
         return self.of_known()
 
     def owners(self) -> NDArray[np.int64]:

@@ -58,7 +58,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return np.array(known, dtype=np.int64)
 
     def parts(self) -> list[Compared]:
-        """Exact match and F1; apart for questions with and without an answer where there are both."""
+        """Returns exact match and F1, also by questions with and without an answer if the data may have both."""
         (whole,) = super().parts()
         return with_kinds(whole) if self.sequences.may_be_empty else [whole]
 

@@ -76,7 +76,7 @@ class PairVectors(Predictions[PairSequences]):
 
     @abstractmethod
     def row(self, i: int) -> PredictionRow:
-        """What is known of a row."""
+        """Returns what is right and what is predicted for a row."""
 
 
 class Retrieved(PairVectors):
@@ -89,7 +89,7 @@ class Retrieved(PairVectors):
     names = ("mrr_at_10", "ndcg_at_10", "recall_at_10", "accuracy_at_1")
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Those of each query [Q], with the first row that has it."""
+        """Returns the metrics of each query [Q], with the first row that has the query."""
         found: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
         for size, ending in self.sizes():
             ranking = self._ranking(size)
@@ -121,11 +121,11 @@ class Retrieved(PairVectors):
 
     @cached_property
     def _found(self) -> NDArray[np.int64]:
-        """The place of the passage that ranks first for each query [Q]."""
+        """The index of the passage that ranks first for each query [Q]."""
         return self._texts.passages[self._ranking(None).first[:, 0]]
 
     def row(self, i: int) -> PredictionRow:
-        """Returns the own passage, the one that ranks first, and that one's score under the name of the similarity."""
+        """Returns the query's own passage, the first-ranked passage, and its score under the name of the similarity."""
         examples, vectors, similarity = self.sequences.examples, self.vectors(None), self.objective.similarity
         row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
         pair = (vectors[i, :1], vectors[row, 1 + place, None])

@@ -79,7 +79,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return self._sentences()[self._known()]
 
     def scored_owners(self) -> NDArray[np.int64]:
-        """Of these, those of words with a token."""
+        """Returns the sentence of each word with a token whose label is known."""
         return self._sentences()[self._known() & self.seen]
 
     def parts(self) -> list[Compared]:
@@ -163,7 +163,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         return next(iter(self.columns.values())).size()
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What the predictions of each column read, with its name before it."""
+        """Returns what the predictions of each column read, under keys that begin with its name."""
         sizes = [one.num_labels() for one in self.columns.values()]
         found = {"places": micro_batch["words"]}
         for (name, one), logits in zip(self.columns.items(), output["logits"].split(sizes, -1), strict=True):
@@ -180,7 +180,7 @@ class JointPredictions(Predictions[TaggedSequences]):
             one.complete()
 
     def parts(self) -> list[Compared]:
-        """Those of each column in which the set has labels."""
+        """Returns the parts of each column in which the set has labels."""
         return [
             part._replace(suffix=f"_{name}", num_labels=one.num_labels())
             for name, one in self.columns.items()

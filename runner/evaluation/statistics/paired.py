@@ -58,7 +58,7 @@ def spent(pairs: int, error: float = ERROR) -> float:
 
 
 def clear_after(differences: Differences, error: float = ERROR) -> int | None:
-    """After how many of the differences [N], in their order, it is clear that they are not about 0; None if it is not.
+    """Returns after how many of the differences [N], in their order, they clearly do not centre on 0; None if never.
 
     Example:
         >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
@@ -150,10 +150,10 @@ def t_statistic(differences: Differences) -> float:
 
 
 def pairs_needed(differences: Differences, error: float = ERROR, power: float = 0.8) -> int | None:
-    """About how many pairs in all find a difference as large as the mean of these [N] with this chance.
+    """Estimates how many pairs in all detect a difference as large as the mean of these [N] with probability `power`.
 
-    By the size of a t-test (Guenther 1981, The American Statistician 35), and never fewer than `first_look`. None where
-    nothing can be said: fewer than two pairs, a mean of 0, or more than 10,000 pairs.
+    By the sample size of a t-test (Guenther 1981, The American Statistician 35), and never below `first_look`. None
+    without an estimate: fewer than two pairs, a mean of 0, or more than 10,000 pairs.
 
     Example:
         >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
@@ -184,7 +184,7 @@ def holm(tests: Sequence[float]) -> list[float]:
 
 
 def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[float | None]:
-    """Of several settings' differences, the level at which each is clear by Holm's rule; None where it is not.
+    """Returns, for several settings' differences, the level at which each is clear by Holm's rule; None if it is not.
 
     The first must be clear at error / M, the next at error / (M - 1), and so on: the chance that any of M settings which
     are like the one that they are compared with is called different is at most the error.

@@ -90,14 +90,14 @@ def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
 
 
 class Transfer(NamedTuple):
-    """How a figure goes with the width: by this power of it, and the greatest over the least."""
+    """How a value scales with the width: its power of the width, and its largest over its smallest."""
 
     power: float
     ratio: float
 
 
 def transferred(widths: Sequence[int], values: Sequence[float]) -> Transfer:
-    """How the best rate goes with the width, or another positive figure."""
+    """Returns how the best rate, or another positive value, scales with the width."""
     return Transfer(float(np.polyfit(np.log(widths), np.log(values), 1)[0]), max(values) / min(values))
 
 

@@ -32,7 +32,7 @@ class Headed(PublishedEncoder):
         self.post_init()
 
     def encoded(self, input_ids: Tensor | None, arguments: dict[str, object]) -> BaseModelOutput:
-        """What the encoder gives for the arguments of a model."""
+        """Returns the outputs of the encoder for the arguments of a model."""
         arguments.pop("return_dict", None)
         return self.model(input_ids=input_ids, **arguments)
 
@@ -49,7 +49,7 @@ class ForMaskedLM(Headed):
         self.decoder: nn.Module = nn.Linear(config.hidden_size, config.vocab_size, bias=self.decoder_bias)
 
     def transform(self, config: EncoderConfig) -> nn.Module:
-        """What stands before the decoder."""
+        """Returns the module before the decoder."""
         return nn.Identity()
 
     def get_output_embeddings(self) -> nn.Module:

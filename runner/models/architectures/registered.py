@@ -1,4 +1,4 @@
-"""The architectures of this folder by name: a run that uses one makes them known to transformers, no other does."""
+"""The architectures of this folder by name; only a run that uses one of them registers them with transformers."""
 
 from functools import cache
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""A classifier of texts that learns from another one: its logits for each labelled text."""
+"""A classifier of texts that learns from the logits of another classifier for each labelled text."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,7 +32,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
     """
 
     known: Tensor | None = None
-    """What it said, [N, C] in fp32; None until then."""
+    """The teacher's outputs, [N, C] in fp32; None until they are computed."""
 
     def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
         """Asks the teacher about all training samples, unless the cache has its outputs."""
@@ -67,7 +67,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
         return found._replace(total=found.total + added.sum(), each=found.each + added)
 
     def divergence(self, ours: Tensor, theirs: Tensor) -> Tensor:
-        """What sets each text's logits [D, C] apart from the teacher's, [D]."""
+        """Returns the divergence of each text's logits [D, C] from the teacher's, [D]."""
         if self.problem_type == REGRESSION:
             return functional.mse_loss(ours, theirs, reduction="none").sum(-1)
         apart = divergence if self.problem_type == SINGLE else binary_divergence
@@ -82,10 +82,10 @@ AT_ONCE = 32
 
 
 def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], rank: int = 0) -> Tensor:
-    """What a teacher says about each training sample, [N, ...] in fp32 on the CPU, computed once and kept on disk.
+    """Returns a teacher's outputs for each training sample, [N, ...] in fp32 on the CPU, computed once, cached on disk.
 
-    Pieces of consecutive samples are made in the same batches whoever computes them. Ranks and jobs share the work: each
-    takes pieces that nobody has begun, and waits for the others.
+    Pieces of consecutive samples have the same batches in every process. Ranks and jobs share the work: each
+    takes pieces that no other has begun, and waits for the rest.
 
     `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
     outputs [D, ...]. Raises ValueError for data that cannot be read by number.

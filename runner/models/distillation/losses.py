@@ -13,8 +13,8 @@ from tiryns.runner.widening import widened
 def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
     """Divergence [N] of logits [N, V], T^2 KL(teacher || student), both softened by T (arXiv 1503.02531, section 2).
 
-    T^2 keeps the scale of its gradient as T changes. With `top_k` the teacher's distribution is that over its likeliest
-    tokens, and the student's still one over all.
+    T^2 keeps the scale of its gradient as T changes. With `top_k` the teacher's distribution covers only its likeliest
+    tokens, the student's still all tokens.
 
     Example:
         >>> logits = torch.tensor([[1.0, 2.0, 3.0]])
@@ -30,7 +30,7 @@ def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int 
 
 
 def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Divergence [N] of labels that may hold at once, T^2 times the mean over logits [N, V] of each label's KL.
+    """Returns the divergence [N] of multi-label predictions: T^2 times the mean of each label's KL over logits [N, V].
 
     Example:
         >>> round(binary_divergence(torch.tensor([[0.0]]), torch.tensor([[2.0]]), 1.0).item(), 4)

@@ -1,4 +1,4 @@
-"""A masked language model that learns from another one: its logits at the targets, and its hidden states there."""
+"""A masked language model that learns from the logits and hidden states of another one at the targets."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The teacher: a trained model that is asked and never trained.
+"""The teacher: a trained model that is evaluated and never trained.
 
 It is no part of the student's state: neither in parameters nor in checkpoints, and not exported.
 """

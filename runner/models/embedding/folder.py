@@ -146,7 +146,7 @@ def read_embedding(name_or_path: str) -> Embedding | None:
     except _UnknownModule as error:
         raise ValueError(
             f"the folder of sentence-transformers {name_or_path!r} has {error}: expected Transformer, Pooling (one of "
-            f"{', '.join(OURS)}, prompts included), and Normalize or nothing behind them"
+            f"{', '.join(OURS)}, prompts included), and then Normalize or nothing"
         ) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(

@@ -261,8 +261,8 @@ def padded_attention(
 ) -> tuple[Tensor, None]:
     """Attention over padded rows, by transformers' own `sdpa`, or on a CPU with keyed dropout.
 
-    Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H]; what the encoder reads causally is added
-    to the mask.
+    Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H]; the mask is made
+    causal where the encoder reads causally.
     """
     if (chosen := causal_of(module)) is not None:
         attention_mask, is_causal = causal_mask(chosen, attention_mask, query)

@@ -1,4 +1,4 @@
-"""Which documents an encoder reads causally: each of their tokens then sees itself and those before it alone.
+"""Which documents an encoder reads causally: each token then attends only to itself and the tokens before it.
 
 The attention functions of this folder ask the module that calls them (`causal_of`), so one model can read both ways.
 Letters in shapes: D documents, T tokens of a row, N tokens of a part, B rows.
@@ -39,7 +39,7 @@ class Direction:
 
 
 def causal_of(module: nn.Module) -> Causal | None:
-    """What a module's encoder reads causally; None for one without a `Direction`, which reads as it always does."""
+    """Returns what a module's encoder reads causally; None without a `Direction`: it then reads as usual."""
     direction = getattr(module, _NAME, None)
     return None if direction is None else direction.causal
 

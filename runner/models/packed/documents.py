@@ -35,13 +35,13 @@ class Chosen:
         return len(self.positions) > 0 and bool((self.positions.diff() >= 0).all())
 
     def counts(self, bounds: Tensor) -> list[int]:
-        """How many of them each document has, which lie between `bounds` [D + 1]."""
+        """Returns how many of the positions lie in each document between `bounds` [D + 1]."""
         return torch.searchsorted(self.positions, bounds.long()).diff().tolist()
 
 
 @contextmanager
 def choose(attention: nn.Module | None, positions: Tensor | None) -> Iterator[None]:
-    """A context in which the attention of this module is asked for at these positions [M] alone."""
+    """Limits, for the block, the attention of this module to queries at these positions [M]."""
     if attention is None or positions is None or positions.device.type != "cpu":
         yield
         return
@@ -83,7 +83,7 @@ def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
 
 
 def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
-    """First token, the one after the last, and length of documents; neighbours of one length are together.
+    """Yields first token and end of each run of neighbouring documents of equal length, and the length of one document.
 
     Documents without a token, which fill up `cu_seqlens`, are left out.
     """
@@ -107,12 +107,12 @@ def one_per_query_head(states: Tensor, query: Tensor) -> Tensor:
 
 
 def sees_all(length: int, before: int, behind: int) -> bool:
-    """Whether tokens that see so many others before and behind them, -1 is all, see all of a document of a length."""
+    """Whether a window of so many tokens `before` and `behind` each token (-1: all) covers a document of a length."""
     return all(side < 0 or length <= side + 1 for side in (before, behind))
 
 
 def window_mask(length: int, before: int, behind: int, query: Tensor) -> Tensor | None:
-    """A mask to add to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
+    """Returns a mask to add to scores [length, length]: minus infinity for keys too far `before` or `behind` a query."""
     if sees_all(length, before, behind):
         return None
     size = 1 << (length - 1).bit_length()
@@ -138,10 +138,10 @@ class Options(NamedTuple):
     added: Callable[[Tensor, Tensor], Tensor] | None = None
     """From queries and keys [D, N, T, H] what is added to their scores, [D or 1, N, T, T]."""
     keys: Tensor | None = None
-    """Those of dropout [T], if they are not the module's own."""
+    """The keys of dropout [T], if they are not the module's own."""
 
     def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
-        """What is added to the scores of documents of one length, of a shape that broadcasts to theirs."""
+        """Returns the mask to add to the scores of documents of one length, in a shape that broadcasts."""
         window = window_mask(query.shape[2], *self.sides, query)
         if self.added is None:
             return window
@@ -200,11 +200,11 @@ class Buckets(NamedTuple):
     """[T * N], where each token of each head is among the R of all buckets."""
 
     def empty(self, like: Tensor) -> Tensor:
-        """Room [R, H] for what the buckets make of [T, N, H]."""
+        """Returns uninitialised memory [R, H] for the results of the buckets on [T, N, H]."""
         return like.new_empty((sum(len(part.sources) for part in self.parts), like.shape[-1]))
 
     def flat(self, made: Tensor, num_heads: int) -> Tensor:
-        """What the buckets made, [R, H], as [T, N, H]."""
+        """Returns the results of the buckets, [R, H], as [T, N, H]."""
         return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
 
     def of_chosen(self, chosen: Chosen, num_heads: int) -> "Buckets":

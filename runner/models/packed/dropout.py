@@ -73,8 +73,8 @@ class DroppedAttention(torch.autograd.Function):
     ) -> Tensor:
         """Weights are dropped by the keys [T] of the queries if `options` have them.
 
-        With `chosen`, queries and keys are those of M tokens alone, which see all of their documents, and so is the
-        result [M, N, H].
+        With `chosen`, queries and their dropout keys are only those of M tokens, which see all of their documents; the
+        result is [M, N, H].
         """
         heads = query.shape[1]
         asked = buckets(tuple(cu_seqlens.tolist()), heads)
@@ -135,7 +135,7 @@ def plain_attention(
 
 
 def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Returns the factor of each element by its int16 bits: 0 with probability `rate`, else that which keeps the mean."""
+    """Returns the factor of each element by its int16 bits: 0 with probability `rate`, else one that keeps the mean."""
     gone = round(rate * _LEVELS)
     # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one
     exact = at_least_fp32(dtype)

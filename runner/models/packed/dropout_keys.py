@@ -113,7 +113,7 @@ class DropoutKeys:
         """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
         [D, N, L, L]; None for anything else, which is drawn.
 
-        What a module calls `shared_by_rows` drops alike in all samples of the step, as it is no part of any.
+        A module with `shared_by_rows` drops the same elements for all samples of the step, as its input is part of none.
         """
         if getattr(module, "shared_by_rows", False):
             rows = torch.arange(shape[:-1].numel(), device=self._micro_batch["input_ids"].device)
@@ -151,7 +151,7 @@ class DropoutKeys:
         return mix64(keys + (offset - (offset >> 63 << 64)))
 
     def _call(self, module: int) -> int:
-        """Which call of the module this is, counted from 0."""
+        """Returns the number of this call of the module, counted from 0."""
         if self._in_pieces:
             return 0
         if self.computing_again:
@@ -171,7 +171,7 @@ def current_keys() -> DropoutKeys | None:
 
 @contextmanager
 def dropout_keys(micro_batch: MicroBatch, seed: int) -> Iterator[DropoutKeys | None]:
-    """A context in which dropout follows the keys of the micro-batch's samples, if it has any, and the step's seed."""
+    """Makes dropout in the block follow the keys of the micro-batch's samples, if it has any, and the step's seed."""
     global _current
     _current = DropoutKeys(micro_batch, seed) if "sample_keys" in micro_batch else None
     try:

@@ -27,7 +27,7 @@ def flash_attention(
 ) -> Tensor:
     """Attention [T, N, H], without dropout and added scores.
 
-    With `chosen` queries [M, N, H] are theirs alone, and so are the results; they see all of their documents.
+    With `chosen` only M tokens have queries and results [M, N, H]; they see all of their documents.
     """
     if torch.compiler.is_compiling():
         return document_attention(query, key, value, cu_seqlens, *options.sides, options.scale)[0]
@@ -35,7 +35,7 @@ def flash_attention(
 
 
 def _extents(cu_seqlens: Tensor, chosen: Chosen | None = None) -> tuple[Extents, Extents]:
-    """Those of the queries and of the keys."""
+    """Returns the extents of the queries and of the keys."""
     if chosen is None:
         keys = [((stop - start) // length, length) for start, stop, length in runs(cu_seqlens)]
         return keys, keys
@@ -101,7 +101,7 @@ def _backward(
 
 
 class _Documents(torch.autograd.Function):
-    """In eager mode, where it takes less time than an operator of one's own."""
+    """Flash attention in eager mode, where a Function is faster than a custom operator."""
 
     @staticmethod
     def forward(

@@ -1,6 +1,6 @@
 """The last layer on the tokens with a target only: nothing reads the others' results.
 
-Keys and values are those of all tokens; queries, what they get of attention, and all behind it those of the chosen ones.
+Keys and values cover all tokens; queries, the results of attention, and all later parts only the chosen tokens.
 Letters in shapes: B sequences, T tokens, M targets, H width.
 """
 
@@ -56,7 +56,7 @@ class NarrowedLastLayer:
 
     @contextmanager
     def at(self, positions: Tensor | None) -> Iterator[None]:
-        """A context in which passes compute the tokens [M] at these positions, counted row by row; None for all."""
+        """Makes passes in the block compute only the tokens [M] at these positions, counted row by row; None for all."""
         self._chosen = positions
         try:
             with choose(self._attention, positions):

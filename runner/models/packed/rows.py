@@ -142,16 +142,16 @@ def may_be_padded(task_model: TaskModel) -> bool:
 
 
 def _without_advice(reason: object) -> str:
-    """A reason without the advice at its end."""
+    """Returns a reason without the advice at its end."""
     return str(reason).rpartition("; set data.layout")[0] or str(reason)
 
 
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: TaskModel) -> str:
-    """Compares random documents alone with the same ones padded to the longest; some models cannot compute the shortest.
+    """Compares random documents alone with the same documents padded to the longest; some models cannot run the shortest.
 
-    Returns the reason if that cannot be tried, else an empty string.
+    Returns the reason if the trial is impossible, else an empty string.
 
     Raises:
         ValueError: the hidden states of a document change with padding, as with convolutions and Fourier transforms.

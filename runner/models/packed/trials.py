@@ -13,7 +13,7 @@ TOLERANCE = 1e-4
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """A context in which the module is in evaluation mode; each of its parts is then again in that which it was in."""
+    """Puts the module in evaluation mode for the block, then restores the mode of each of its parts."""
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -30,7 +30,7 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
 
 
 def in_one_line(error: BaseException) -> str:
-    """An exception's type and the first line of its message."""
+    """Returns an exception's type and the first line of its message."""
     return f"{type(error).__name__} ({(str(error).strip().splitlines() or ['no message'])[0]})"
 
 

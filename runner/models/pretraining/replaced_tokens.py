@@ -138,8 +138,8 @@ class ReplacedTokenDetector(WrappedModel):
         return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Returns the weighted `loss`; both losses; and the `base_rate_loss` of calling every token replaced with
-        the share of those that are; precision, recall and F1 at a probability of 1/2, and the area under the ROC curve.
+        """Returns the weighted `loss`, both losses, and the `base_rate_loss` of predicting the share of replaced tokens
+        for every token; precision, recall and F1 at a probability of 1/2; and the area under the ROC curve.
         """
         masked, tokens = max(totals[MASKED], 1.0), max(totals["weight"], 1.0)
         generator, discriminator = totals["generator_loss"] / masked, totals["discriminator_loss"] / tokens

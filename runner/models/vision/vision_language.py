@@ -45,7 +45,7 @@ class VisionLanguageModel(SparseMaskedLM):
         pad_token_id: int,
         end_token_id: int,
     ) -> None:
-        """Raises ValueError where the model does not give the example as many features as there are places for them."""
+        """Raises ValueError unless the model gives the example as many features as the example has places for them."""
         super().__init__(pretrained)
         self.image_arguments = ImageArguments(pretrained, image_token_id, example.marks)
         self.image_token_id, self.pad_token_id, self.end_token_id = image_token_id, pad_token_id, end_token_id
@@ -109,7 +109,7 @@ class VisionLanguageModel(SparseMaskedLM):
         """Sets the language model up for packed rows. Raises ValueError where samples do not stay apart in them."""
         if self.image_arguments.prompts_are_marked:
             raise ValueError(
-                f"{type(self.pretrained).__name__} has the tokens of a prompt see each other; set data.layout=padded"
+                f"{type(self.pretrained).__name__} attends in both directions within a prompt; set data.layout=padded"
             )
         text = trial_documents(self.core.config)
         samples = [s.masked_fill(s == self.image_token_id, max(0, self.image_token_id - 1)) for s in text]

@@ -32,7 +32,7 @@ from tiryns.runner.tasks.base import Evaluated, TrainerTask, unnamed_labels
 class SetFigures:
     """Adds up batches of one set: sums for the loss, and the task's metrics, whose states are joined over the ranks.
 
-    `names` are those of the labels. Each window of a question counts by itself.
+    `names` are the names of the labels. Each window of a question counts by itself.
     """
 
     task: TrainerTask
@@ -42,7 +42,7 @@ class SetFigures:
     weight: float = 0.0
     metrics: dict[str, Metric] = field(default_factory=dict)
     known: dict[str, dict[str, Metric]] = field(default_factory=dict)
-    """All metrics of each kind; `metrics` are those of them that the task wants."""
+    """All metrics of each kind; `metrics` are the ones that the task uses."""
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Takes in a batch."""
@@ -59,7 +59,7 @@ class SetFigures:
                         metric.update(part.predicted, part.true)
 
     def finish(self, gather: Gather, sum_over_ranks: Callable[[Totals], Totals]) -> Totals:
-        """Returns the `loss` per target and the metrics by name, those of one process over the whole set."""
+        """Returns the `loss` per target and the metrics by name, as one process would compute them over the whole set."""
         totals = sum_over_ranks({"loss": self.loss, "weight": self.weight})
         return mean_loss(totals) | {name: float(metric.compute()) for name, metric in self.metrics.items()}
 
@@ -125,7 +125,7 @@ class FinetuningModule(AutomaticModule):
         self.decay = (kind, {**DECAYS[kind], **settings})
 
     def setup(self, stage: str) -> None:
-        """Gives the model the data module's names of labels, if it has none of its own.
+        """Gives the model the label names of the data module if it has none.
 
         Raises ValueError if the data has more labels than the model.
         """
@@ -139,9 +139,9 @@ class FinetuningModule(AutomaticModule):
             config.update(label_config(names))
 
     def configure_optimizers(self) -> Any:
-        """Returns the optimizer, and its schedule per step unless the rate stays; biases and norms do not decay.
+        """Returns the optimizer, and its schedule per step unless the rate is constant; biases and norms do not decay.
 
-        Raises ValueError where the schedule needs the number of steps and it is not known.
+        Raises ValueError if the schedule needs the number of steps and the number is unknown.
         """
         optimizer = self.make_optimizer()
         (kind, chosen), (warmup, ratio) = self.decay, self.warmup

@@ -27,10 +27,10 @@ CooldownKind = Literal["constant", "linear", "cosine", "exponential", "inverse-s
 class PretrainingModule(AutomaticModule):
     """Trains an encoder with random weights on one of the pretraining objectives.
 
-    `model_config_kwargs`: `architecture` (default bert) and fields of its config class, whose defaults hold but without
-    dropout. Vocabulary and special tokens are those of the tokenizer; without one `vocab_size` must be given, and for
-    diffusion `mask_token_id`. `objective_kwargs`: settings of the objective for its model, such as `pooling` of
-    enhanced_mlm; those of masking belong to the data module's collator.
+    `model_config_kwargs`: `architecture` (default bert) and fields of its config class, with the class's defaults except
+    for dropout, which is 0. Vocabulary and special tokens come from the tokenizer; without one `vocab_size` is required,
+    and for diffusion `mask_token_id`. `objective_kwargs`: settings of the objective for its model, such as `pooling` of
+    enhanced_mlm; settings of masking belong to the data module's collator.
 
     Example:
         >>> sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
@@ -117,7 +117,7 @@ class PretrainingModule(AutomaticModule):
 
 
 def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> PreTrainedModel:
-    """An encoder with random weights, its sizes those of `fields`, else the defaults of its config class.
+    """Returns an encoder with random weights; sizes that `fields` lacks are the defaults of its config class.
 
     Raises ValueError for an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
     """

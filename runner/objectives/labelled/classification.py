@@ -22,8 +22,8 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
 
     The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error, in training with what
     `LabelLoss` adds. `new_head` replaces the head of a model that was trained for other labels. Labels of a list of
-    samples are integers, numbers, or one truth value per label where several may hold at once; `thresholds` are then the
-    probabilities above which they are predicted. With a `teacher`, a trained classifier by name or folder, the model
+    samples are integers, numbers, or for multi-label problems one truth value per label; `thresholds` are then the
+    probabilities above which a label is predicted. With a `teacher`, a trained classifier by name or folder, the model
     learns from its logits as well: see `runner.models.distillation.classifier`.
 
     Example:
@@ -51,7 +51,7 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
             )
 
     def labels_of_column(self, samples: Samples, width: int) -> Batch:
-        """`labels`: int64 [B], numbers float32 [B], or float32 [B, C] with C labels that may hold at once."""
+        """Returns `labels`: int64 [B], numbers float32 [B], or float32 [B, C] for C labels of a multi-label problem."""
         values = column_of(samples, str(self.label_column))
         if np.ndim(values[0]):
             return {"labels": torch.tensor(np.array(values, dtype=np.float32))}
@@ -67,7 +67,7 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         return {**finetuning.label_config(self.labels or ["value"]), "problem_type": self.problem_type}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the model with its head and loss; with a teacher one that learns from it."""
+        """Returns the model with its head and loss; with a `teacher` it also learns from the teacher."""
         from tiryns.runner.models.finetuning import SequenceClassifier
 
         if self.options.teacher is None:

@@ -23,7 +23,7 @@ def label_config(names: Sequence[str]) -> dict[str, object]:
 
 
 class ExampleLabels(FlatCollator):
-    """An objective whose targets are labels of whole samples, in the place of tokens."""
+    """An objective whose targets are labels of whole samples instead of tokens."""
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """Returns the real tokens, and the labels of the samples."""
@@ -31,7 +31,7 @@ class ExampleLabels(FlatCollator):
         return {**super().flat_samples(tokenized, real), "example_labels": labels}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """No token is a target; the labels of the examples are `example_labels`."""
+        """Returns the tokens without targets, and the labels of the examples as `example_labels`."""
         labels = tokenized["example_labels"]
         if tokenized.get("filler"):
             labels = np.full_like(labels, IGNORED if labels.dtype.kind == "i" else np.nan)
@@ -53,14 +53,14 @@ class ExampleLabels(FlatCollator):
 
 
 class WordLabels(FlatCollator):
-    """An objective whose targets are labels of words, by default at their first pieces."""
+    """An objective whose targets are labels of words, by default at the first piece of each."""
 
     packs = True
     auto = "AutoModelForTokenClassification"
     labels: list[str]
 
     def labels_of_tokens(self, flat: FlatSamples, name: str, labels: NDArray[np.int64]) -> FlatSamples:
-        """Flat samples of a list with `labels` [N, ...] by this name, none for special tokens; each token is a word."""
+        """Returns flat samples of a list with `labels` [N, ...] as `name`, none at special tokens; a token is a word."""
         special = self.is_special[flat["input_ids"]].reshape(-1, *[1] * (labels.ndim - 1))
         own: Any = {
             name: np.where(special, IGNORED, labels),
@@ -174,10 +174,10 @@ class LabelCollator(FlatCollator):
 
 
 def balanced(counts: LabelCounts, labels: Sequence[str], several: bool) -> NDArray[np.float64]:
-    """Weights [C] with which labels count the same: items / (labels * items of the label), as scikit-learn's.
+    """Returns weights [C] that balance the labels: items / (labels * items of the label), as in scikit-learn.
 
-    Where several labels may hold, how many items lack the label for each that has it. Raises ValueError for a label
-    without examples, or, where several may hold, without an example that lacks it.
+    For `several` labels at once: items without the label per item with it. Raises ValueError for a label
+    without examples, or, for `several`, for a label that every example has.
 
     Example:
         >>> balanced(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=False).round(3).tolist()

@@ -21,9 +21,9 @@ from tiryns.runner.objectives.rows import IGNORED, Places, Samples, Shape, flat_
 class QuestionAnsweringCollator(FlatCollator):
     """Finds the first and last token of the answer in the context; the weights of a question's windows add up to 1.
 
-    Both are the first token of a window that does not hold the answer. No predicted answer is longer than
-    `max_answer_tokens`; it is empty if the training data has such questions and the first token scores more than
-    `null_threshold` above the best span.
+    In a window without the answer both are the first token. No predicted answer is longer than
+    `max_answer_tokens`; it is empty if the training data has unanswerable questions and the first token scores more
+    than `null_threshold` above the best span.
 
     Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
     `answers` in SQuAD's form, of which the first is the target. The tokenizer makes the windows; `doc_stride` is only
@@ -83,7 +83,7 @@ class QuestionAnsweringCollator(FlatCollator):
         }
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """`starts` and `ends` [D]: positions in the window of the answer's first and last token, 0 for no answer."""
+        """Returns `starts` and `ends` [D], positions in the window of the answer's first and last token, 0 if none."""
         ids, lengths = tokenized["input_ids"], tokenized["lengths"].astype(np.int64)
         first = np.cumsum(lengths) - lengths
         spans = np.repeat(tokenized["answer_spans"], lengths, axis=0)
@@ -133,7 +133,7 @@ class QuestionAnsweringCollator(FlatCollator):
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
-    """First and last character of the first answer in the context, without white space around it; -1 for no answer."""
+    """Returns the first and last character of the first answer in the context, stripped of white space; -1 if none."""
     try:
         texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
     except (KeyError, TypeError):

@@ -77,8 +77,8 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
 class JointTaggingCollator(finetuning.WordLabels):
     """Tags the first piece of each word in K columns; the loss is the sum of each column's mean, times its weight.
 
-    `labels` are the labels of all columns, `column=label`, those of a column together. Words may lack a label in some
-    columns: a mean is over the words of the global batch that have one. `column_weights` are 1 where none is given.
+    `labels` are the labels of all columns, as `column=label`, column by column. Words may lack a label in some
+    columns: a mean is over the words of the global batch that have a label. `column_weights` are 1 by default.
     `new_head` and `constrained_decoding` are those of `TokenClassificationCollator`.
 
     Samples in a list have `tag_labels`, K labels per *token*, -100 for none.

@@ -59,10 +59,10 @@ Schedule = ThreePhaseSchedule | ScheduleChain
 def schedule_of(
     settings: Settings, max_steps: int | None, phases: Sequence[RunPhase] = (), lr: float | None = None
 ) -> Schedule:
-    """Returns the schedule of a run from the settings of `scheduler`: one, or that of its phases where one has its own.
+    """Returns the schedule of a run from the settings of `scheduler`, or a chain of them if a phase has its own schedule.
 
-    `lr` is the run's own. Of lengths in tokens that are not yet steps the schedule has none. Raises ValueError, with the
-    name of the phase, for settings that do not fit.
+    `lr` is the run's learning rate. The schedule leaves out lengths in tokens that are not yet steps. Raises ValueError,
+    with the name of the phase, for settings that do not fit.
     """
     if not has_own_schedules(phases):
         return ThreePhaseSchedule.of(settings, max_steps)
@@ -85,9 +85,9 @@ def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
 
 
 def merged(settings: Settings, phase: RunPhase) -> Settings:
-    """Returns the settings of a phase's schedule: those of the run with its own.
+    """Returns the settings of a phase's schedule: the run's settings, updated by the phase's.
 
-    A length in steps of its own takes the place of the run's in tokens.
+    A length of the phase in steps replaces the run's length in tokens.
     """
     found = {**settings, **phase.scheduler}
     for tokens, steps in TOKENS.items():
@@ -99,7 +99,7 @@ def merged(settings: Settings, phase: RunPhase) -> Settings:
 def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | None:
     """Returns the weight decay of each phase in units of the run's, by the settings of `optimizer`; None if all share it.
 
-    Decay by `fully_decoupled` is that at the peak rate, and a phase with a rate has its own peak.
+    Decay by `fully_decoupled` refers to the peak rate, and a phase with a rate has its own peak.
     """
     changing = ("weight_decay", "lr") if optimizer.get("fully_decoupled") else ("weight_decay",)
     if not any(name in phase.optimizer for phase in phases for name in changing):
@@ -121,7 +121,7 @@ def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
 
 
 def _ratio(where: str, own: object, setting: str, of_run: float | None) -> float:
-    """A value of a phase in units of the run's; 1 where the phase has none."""
+    """Returns a value of a phase in units of the run's; 1 if the phase has none."""
     if own is None or own == of_run:
         return 1.0
     if isinstance(own, bool) or not isinstance(own, int | float) or not 0 <= own < float("inf"):

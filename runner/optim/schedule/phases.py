@@ -95,7 +95,7 @@ class Phase:
     """The factor a falling phase starts from; the factor a warm-up ends at."""
 
     def factor(self, step: int) -> float:
-        """Returns the factor at a step of the run from the phase's start on; after its end that of its end."""
+        """Returns the factor at a step of the run from the phase's start on; after the phase's end it stays constant."""
         inside = step - self.start
         if self.num_steps is not None:
             inside = min(inside, self.num_steps)

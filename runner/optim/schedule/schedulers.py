@@ -56,7 +56,7 @@ class ThreePhaseScheduler(ClosedFormScheduler):
 
 
 class PhasedScheduler(ThreePhaseScheduler):
-    """Also sets the weight decay of each group, to its own times that of the step's phase in units of the run's.
+    """Also sets the weight decay of each group: its own decay times the phase's decay in units of the run's.
 
     Example:
         >>> import torch
@@ -132,8 +132,8 @@ def get_scheduler(
 ) -> ThreePhaseScheduler:
     """Returns the three-phase schedule on an optimizer; step it once per optimizer step.
 
-    Steps are numbers or fractions of max_steps. Decays are factors of the peak (that of cosine too), those of exponential
-    phases per step; each phase starts where the one before ended. A run has turned tokens into steps before. Raises
+    Steps are numbers or fractions of max_steps. Decays are factors of the peak (also in cosine phases), in exponential
+    phases per step; each phase starts where the one before ended. A run turns tokens into steps beforehand. Raises
     ValueError as `ThreePhaseSchedule` does, and for lengths in tokens.
 
     Example:

@@ -29,7 +29,7 @@ def handler_of_deaths() -> Any:
 
 
 def take_over(batches: object) -> None:
-    """Takes the processes behind batches off the list whose deaths torch's handler makes an error."""
+    """Removes the loader processes of batches from the list whose deaths torch's signal handler turns into errors."""
     iterator: Any = getattr(batches, "_iterator", batches)
     if getattr(iterator, "_worker_pids_set", False):
         signal_handling._remove_worker_pids(id(iterator))

@@ -107,7 +107,7 @@ class Comparison:
         return "folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds"
 
     def name(self, number: int) -> str:
-        """What a setting differs in from those that it is ranked with."""
+        """Returns a name for a setting: the values in which it differs from the settings ranked with it."""
         own = self.settings[number]
         beside = [each.values for each in self.settings if each.kind == own.kind]
         return label_of({n: v for n, v in own.shown.items() if len({o[n] for o in beside}) > 1}) or own.label

@@ -15,7 +15,7 @@ from tiryns.runner.run.command.status import ERROR, MEANINGS
 
 
 class Code(NamedTuple):
-    """What a code means, and the command that helps where the message names none; `{command}` is the one that failed."""
+    """The meaning of a code, and the command that helps if the message names none; `{command}` is the failed command."""
 
     about: str
     fix: str | None = None
@@ -68,7 +68,7 @@ _FIXES = (
 
 
 class Failure(NamedTuple):
-    """What `--json` prints of a failure: a key of `CODES`, the message, and what to type, if that is known."""
+    """What `--json` prints of a failure: a key of `CODES`, the message, and the cure to type, if known."""
 
     code: str
     message: str
@@ -76,7 +76,7 @@ class Failure(NamedTuple):
 
 
 def coded(code: str, message: str, kind: type[Exception] = ValueError) -> Exception:
-    """An error with a code of its own, a key of `CODES`.
+    """Returns an error with a code, a key of `CODES`.
 
     Example:
         >>> raise coded("no_such_run", "there is no run folder 'outputs/x'")
@@ -128,7 +128,7 @@ def _print(failure: Failure) -> None:
 
 
 def _code(chain: list[BaseException], message: str) -> str:
-    """Returns the code of an error with its causes: that of the first whose class tells, or whose package does."""
+    """Returns the code of a chain of errors: of the first error whose class or package decides it."""
     from tiryns.runner.run.errors import Diverged, TrainingFailure, explain, is_of_hydra
 
     kinds = (
@@ -156,7 +156,7 @@ def _code(chain: list[BaseException], message: str) -> str:
 
 
 def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) -> str | None:
-    """What to type: the settings of an error with advice, what the message says, or the command that helps."""
+    """Returns the cure to type: the settings of an error with advice, the advice of its message, or a helpful command."""
     from tiryns.runner.run.command.words import typed_setting
 
     for cause in chain:
@@ -179,7 +179,7 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
 
 
 def _retype(words: list[str], meant: str, message: str) -> str | None:
-    """Returns the command with the word that was meant, in the place of the most similar one that the message names."""
+    """Returns the command with the `meant` word in place of the most similar word that the message names."""
     pieces = [(i, part) for i, word in enumerate(words) for part in {word, *re.split("[=,]", word)}]
     known = {part: i for i, part in pieces if part and part != meant and part in message}
     if not (close := difflib.get_close_matches(meant, known, n=1, cutoff=0.5)):

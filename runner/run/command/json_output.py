@@ -1,4 +1,4 @@
-"""The answer of a command as one JSON document on standard output, with nothing else there."""
+"""Prints the answer of a command as one JSON document, the only text on standard output."""
 
 import functools
 import json
@@ -23,7 +23,7 @@ def add_json_argument(parser: Any) -> None:
 
 
 def plain(value: object) -> Any:
-    """Values for JSON: arrays as lists, paths as text, and null for what is no finite number."""
+    """Returns a value for JSON: arrays as lists, paths as text, and null for numbers that are not finite."""
     if isinstance(value, Mapping):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -36,7 +36,7 @@ def plain(value: object) -> Any:
 
 
 def as_json(value: object) -> str:
-    """A JSON document for a reader, with floats in full."""
+    """Returns an indented JSON document, with floats in full."""
     return json.dumps(plain(value), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
 
@@ -81,7 +81,7 @@ def json_alone() -> Iterator[None]:
 
 @contextmanager
 def output_to_stderr() -> Iterator[None]:
-    """Within it what this process and its children print goes to standard error."""
+    """Sends what this process and its children print in the block to standard error."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -103,6 +103,6 @@ def writes_to(stream: TextIO, number: int) -> bool:
 
 @functools.cache
 def _second_stderr() -> TextIO:
-    """Standard error by another descriptor, which a sweep may send to a file while warnings stay in sight."""
+    """Opens standard error by another descriptor, which a sweep may send to a file while warnings stay visible."""
     same = sys.stderr
     return open(os.dup(2), "w", buffering=1, encoding=same.encoding, errors=same.errors)

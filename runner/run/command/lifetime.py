@@ -49,10 +49,10 @@ def end_with_parent(
 
 @contextlib.contextmanager
 def without_teardown() -> Iterator[None]:
-    """Ends this process after the block, by its exit functions but without Python's teardown.
+    """Ends this process after the block, with its exit functions but without Python's teardown.
 
-    A thread of a library that wants Python then, such as gloo's when it frees a tensor, aborts the whole process, and
-    triton 3.9 prints what its own objects leaked.
+    During a teardown a library's thread that needs Python, such as gloo's when it frees a tensor, aborts the whole
+    process, and triton 3.9 prints leaks of its own objects.
     """
     status = 0
     try:
@@ -71,7 +71,7 @@ def without_teardown() -> Iterator[None]:
 
 
 class LastingStream:
-    """A text stream whose later output is dropped once its reader has gone.
+    """A text stream that drops its output once the reader has closed the pipe.
 
     Example:
         >>> sys.stdout = LastingStream(sys.stdout)
@@ -89,7 +89,7 @@ class LastingStream:
             return len(text)
 
     def flush(self) -> None:
-        """Flushes what the reader may still get."""
+        """Flushes the stream, or drops its output if the reader has closed the pipe."""
         try:
             self._stream.flush()
         except BrokenPipeError:
@@ -112,7 +112,7 @@ def outlast_readers() -> None:
 
 
 def tells_rank(name: str) -> bool:
-    """Whether an environment variable tells a process its rank.
+    """Whether an environment variable of this name gives a process its rank.
 
     Example:
         >>> tells_rank("SLURM_PROCID"), tells_rank("PATH")
@@ -122,8 +122,8 @@ def tells_rank(name: str) -> bool:
 
 
 def same_modules() -> list[str]:
-    """Returns the flag with which a new `python -m` finds modules where this process does: in the working folder or not.
+    """Returns the flag for `python -m` that keeps the working folder out of the search path, if it is out of ours.
 
-    What lies beside a user's own configs, such as `datasets.py`, must not come before a library in the ranks alone.
+    Otherwise a file beside a user's configs, such as `datasets.py`, would hide a library in the ranks only.
     """
     return [] if {"", os.getcwd()} & set(sys.path) else ["-P"]

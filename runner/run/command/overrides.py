@@ -101,7 +101,7 @@ def _other_value(found: Found, _: Errors) -> str:
 
 
 def _remedy(message: str) -> str:
-    """What mends a recipe or a word of the command, behind the message; nothing for most."""
+    """Returns the cure for a recipe or an override, to append to the message; empty for most messages."""
     if "Key 'experiment' not in 'Config'" in message:
         return "; a recipe begins with the line: # @package _global_"
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
@@ -133,7 +133,7 @@ def _other_key(found: Found, _: Errors) -> str:
 
 
 def _foreign_key(found: Found, composing: Errors) -> str:
-    """Returns the message for a recipe's setting that another option of its group has; nothing where none has."""
+    """Returns the message for a recipe's setting that belongs to another option of its group; empty if none has it."""
     recipe, name, kind = found.groups()
     key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
     group = key.partition(".")[0]
@@ -148,7 +148,7 @@ def _foreign_key(found: Found, composing: Errors) -> str:
 
 
 def _config_keys() -> dict[str, list[str]]:
-    """Every dotted key of any option of any group, with the options that have it."""
+    """Returns every dotted key of any option of any group, with the options that have it."""
     keys: dict[str, list[str]] = {field.key: [] for field in root_fields()}
     for group, nodes in OPTIONS.items():
         for name, node in nodes.items():

@@ -23,7 +23,7 @@ def write_rows(
     Raises:
         ValueError: in csv, tsv or parquet, a column that the first row lacks; parquet without a file, or with values of
             several types in a column.
-        FileExistsError: no command wrote the file that is there.
+        FileExistsError: the file exists and no command wrote it.
 
     Example:
         >>> write_rows([{"text": "where is it", "found": ["order"]}], None, "csv")
@@ -71,7 +71,7 @@ def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str
 
 
 def _cell(value: object, separator: str | None) -> object:
-    """A value of csv: several labels as they were read, or JSON."""
+    """Returns a value for csv: several labels joined by the separator, or JSON."""
     if isinstance(value, list) and separator and all(isinstance(one, str) for one in value):
         return separator.join(value)
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value

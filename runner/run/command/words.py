@@ -1,6 +1,6 @@
-"""The words of a command: which a run keeps, how Hydra reads values, and seals that tell what the user has typed.
+"""The words of a command: which ones a run keeps, how Hydra reads values, and seals that prove what the user typed.
 
-A seal holds wherever the folder of the run was copied to.
+A seal stays valid when the folder of the run is copied.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ def typed_overrides(hydra: Any) -> list[str]:
 
 
 def as_typed(override: str) -> str:
-    r"""An override in which interpolations and colons stand as they were typed; Hydra escapes those of a sweep's jobs.
+    r"""Returns an override with interpolations and colons as typed; Hydra escapes them in a sweep's jobs.
 
     In a dictionary a colon would end the key, and in quotation marks a backslash is a part of the text: these stay.
 
@@ -84,12 +84,12 @@ def _holds_secret(word: str) -> bool:
 
 
 def quoted(value: str) -> str:
-    """A value in quotation marks as Hydra's grammar reads it: backslashes are doubled before a quotation mark alone."""
+    """Quotes a value for Hydra's grammar: backslashes are doubled only before a quotation mark."""
     return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"
 
 
 def literal(value: object) -> str:
-    """A value in the grammar of Hydra's overrides.
+    """Returns a value in the grammar of Hydra's overrides.
 
     Example:
         >>> literal({"lr": [0.1, None, True, "a b"]})
@@ -106,7 +106,7 @@ def literal(value: object) -> str:
 
 @contextlib.contextmanager
 def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
-    """Within it, `is_trusted` tells which words of a command are the user's own; without a command all are."""
+    """Sets for the block `is_trusted`, which tells the user's own words of a command; without a command all are."""
     global _is_trusted
     before, _is_trusted = _is_trusted, is_trusted
     try:
@@ -116,9 +116,9 @@ def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
 
 
 def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
-    """Returns what the folder of a run or a sweep notes of its words: those that are the user's own, and their seal.
+    """Returns what the folder of a run or a sweep records of its words: the user's own words, and their seal.
 
-    Without a command, as in jobs, those are the user's own that are `known` as such; by default all are.
+    Without a command, as in jobs, the user's own words are those in `known`, by default all.
     """
     trusted = _is_trusted or (lambda word: known is None or word in known)
     own = [word for word in words if trusted(word)]
@@ -126,7 +126,7 @@ def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
 
 
 def sealed_words(noted: dict[str, Any], words: list[str]) -> list[str] | None:
-    """Returns the user's own among the words of a folder, by the seal that it notes; None without a valid seal."""
+    """Returns the user's own words of a folder, checked by its seal; None without a valid seal."""
     own, seal = noted.get("own", words), noted.get("seal")  # an older seal is of all words
     expected = seal_of([own, words] if "own" in noted else words)
     if expected is None or not isinstance(seal, str) or not isinstance(own, list):
@@ -135,9 +135,9 @@ def sealed_words(noted: dict[str, Any], words: list[str]) -> list[str] | None:
 
 
 def seal_of(words: list[Any]) -> str | None:
-    """Returns a code for words that this user alone can make, by a key in the user's cache; None where none can be kept.
+    """Returns a code for words that only this user can make, with a key in the user's cache; None if no key can be kept.
 
-    So the folder of a run tells whether the user has begun it, wherever it was copied to.
+    It proves that the user has begun a run, even in a copy of its folder.
     """
     try:
         key = _own_key(own_cache() / f"seal-{os.getuid()}.key")
@@ -147,7 +147,7 @@ def seal_of(words: list[Any]) -> str | None:
 
 
 def _own_key(file: Path) -> bytes:
-    """Returns the key in a file that this user has made; else a new one in the place of none or a damaged one."""
+    """Returns the key in a file of this user; replaces a key that is missing, damaged or somebody else's by a new one."""
     if not (key := _key_in(file)):
         file.parent.mkdir(parents=True, exist_ok=True)
         with locked(file.with_suffix(".lock")):
@@ -169,7 +169,7 @@ def _key_in(file: Path) -> bytes:
 
 
 def typed(name: str) -> str:
-    """A name as it is typed on a command line; Hydra strips spaces that are not in quotes of its own."""
+    """Returns a name for the command line, quoted unless an identifier; Hydra strips spaces outside of its own quotes."""
     if name.isidentifier():
         return name
     inner, outer = ('"', "'") if "'" in name else ("'", '"')
@@ -178,7 +178,7 @@ def typed(name: str) -> str:
 
 
 def typed_setting(name: str, value: object) -> str:
-    """A setting of data, or another with its group, as it is typed on a command line.
+    """Returns a setting, of data unless its name has a group, as typed on a command line.
 
     Example:
         >>> print(typed_setting("encoding", ["utf-8", "cp1252"]), typed_setting("objective.loss", "cosent"))
@@ -192,7 +192,7 @@ def typed_setting(name: str, value: object) -> str:
 
 
 def numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:
-    """What reads numbers of a kind with commas between them, as the type of an argument of a parser."""
+    """Returns a parser of comma-separated numbers of a kind, to be the type of a command's argument."""
 
     def read(text: str) -> list[float]:
         try:

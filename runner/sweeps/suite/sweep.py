@@ -179,7 +179,7 @@ class SuiteSweep(JobSweeper):
             self.launch(waiting)
 
     def _words(self, of: Place, start: str = "") -> list[str]:
-        """Returns the overrides of a job; `start` is the run that it starts from, without it that which was chosen."""
+        """Returns the overrides of a job; `start` is the run whose model it begins with, by default the chosen one."""
         task = self.suite.tasks[of.task]
         model, own = self.models[of.model], list(task.overrides)
         if task.start_from:

@@ -40,7 +40,7 @@ class MultipleChoiceReader(ListReader):
     first: int = field(default=0, init=False)
 
     def label(self, row: Row, count: int, labelled: bool) -> object:
-        """What tells the choice that is right."""
+        """Returns what identifies the right choice."""
         label = unwrapped(row.values.get(self.label_column))
         if not is_missing(label):
             return label
@@ -49,7 +49,7 @@ class MultipleChoiceReader(ListReader):
         return None
 
     def learn(self, examples: list[Candidates], rows: Rows) -> None:
-        """Takes how labels tell the choice that is right, the first way in which all of them do."""
+        """Learns how labels identify the right choice: the first way that fits all of them."""
         labelled = [e for e in examples if e.label is not None]
         numbers = [_number(e.label) for e in labelled]
         last = any(number == len(e.candidates) for e, number in zip(labelled, numbers, strict=True))

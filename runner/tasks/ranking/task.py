@@ -128,7 +128,7 @@ class RankingPredictions(Predictions[ListSequences]):
         return {"places": micro_batch["samples"], "scores": pad(logits, (0, most - logits.shape[1]))}
 
     def scored(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
-        """Scores and grades of the candidates of each list whose grades are known: lists of arrays [C]."""
+        """Returns scores and grades of the candidates, for each list with known grades: two lists of arrays [C]."""
         known = self.owners().tolist()
         grades = [np.array(self.sequences.examples[i].label, np.float32) for i in known]
         return [self.scores(i) for i in known], grades

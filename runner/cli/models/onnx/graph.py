@@ -101,7 +101,7 @@ def export_graph(network: Network, file: Path) -> None:
 
 
 def quantize(file: Path, target: Path) -> None:
-    """Writes the graph with int8 weights, whose inputs are quantized as they come; raises ValueError where it cannot."""
+    """Writes the graph with int8 weights and inputs quantized at run time; raises ValueError if that fails."""
     quantization = library("onnxruntime.quantization")
     whole = file.with_name(f"{file.name}.data").exists()
     try:
@@ -148,7 +148,7 @@ def library(name: str) -> ModuleType:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences what exporters and quantizers say of their own workings."""
+    """Silences logs and warnings of exporters and quantizers."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

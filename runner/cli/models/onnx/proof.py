@@ -97,7 +97,7 @@ def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = 
 
 @contextmanager
 def use_forward(model: TaskModel, forward: Forward | None) -> Iterator[None]:
-    """A context in which a graph computes the network of a task's model; None for torch itself."""
+    """Makes a graph compute the network of a task's model in the block; None leaves it to torch."""
     if forward is None:
         yield
         return

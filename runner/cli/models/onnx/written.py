@@ -88,7 +88,7 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
 
 
 def entry_of(first: Measured[object], others: dict[str, Measured[object]]) -> Entry:
-    """By figure, what torch measures, what each graph does, and the interval of the difference, where known."""
+    """Returns, by metric, the value of torch, the value of each graph, and the interval of the difference, if known."""
     ends = {kind: proof.paired_intervals(first, one) for kind, one in others.items()}
     return {
         name: {"torch": value}
@@ -112,7 +112,7 @@ def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
 
 
 def described(found: Entry, kind: str) -> str:
-    """A figure by a graph, its difference from torch's and the interval of that."""
+    """Describes a metric by a graph, its difference from torch, and the interval of the difference."""
     ends = found.get(f"{kind}_difference")
     interval = f", {ends[0]:+z.4f} to {ends[1]:+z.4f}" if ends else ""
     return f"{found[kind]:.4f} by {KINDS[kind]} ({found[kind] - found['torch']:+z.4f}{interval})"
@@ -145,7 +145,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
 
 
 def write_manifest(folder: Path, facts: Entry) -> None:
-    """Adds figures, and digests of what was written, to the manifest; removes a signature, which holds no longer."""
+    """Adds metrics, and digests of the written files, to the manifest; removes a signature, which is no longer valid."""
     if not (manifest := read_manifest(folder)):
         return
     (folder / SIGNATURE).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What tools for annotation write: the unit of their offsets, told by the text that they carry, and Label Studio's tasks.
+"""Reads files of annotation tools: finds the unit of their offsets from the annotated text; reads Label Studio's tasks.
 
 Python counts characters. A browser, and so Label Studio, counts UTF-16 units, of which an emoji has two. Some services
 count bytes of UTF-8. An annotation that carries its own text shows which unit its file counts.
@@ -26,7 +26,7 @@ _SPACE = re.compile(r"(?:\\[nrt]|\s)+")  # Label Studio writes the end of a line
 
 
 class Mark(NamedTuple):
-    """An annotation as its file has it; without an `end` it is as long as its own `text`."""
+    """An annotation as written in its file; without an `end` it is as long as its `text`."""
 
     start: int
     end: int | None
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     text: str | None = None
 
     def place(self, text: str, unit: str) -> tuple[int, int] | None:
-        """Returns the characters of a text that the offsets mean in a unit; None beyond it or within a character."""
+        """Returns the span in characters of offsets in a unit; None if they lie beyond the text or within a character."""
         start = _character(text, self.start, unit)
         if self.end is not None:
             end = _character(text, self.end, unit)
@@ -52,8 +52,8 @@ def offset_units(
 ) -> dict[str, str]:
     """Returns the unit of each file, by `file_of`, from each row's place, text and annotations; logs others.
 
-    Annotations with a text of their own decide; where a file has none, those that a unit lets end within a word, or
-    beyond the text. The unit that fits most of them is taken; `by_characters` takes characters in spite of them.
+    Annotations with a text of their own decide; without them, annotations that would end within a word or beyond
+    the text in some unit. The unit that fits most of them is taken; `by_characters` always takes characters.
     """
     files: dict[str, list[tuple[str, str, Mark]]] = {}
     for where, text, marks in annotated:
@@ -102,7 +102,7 @@ def _unit(file: str, marks: Sequence[tuple[str, str, Mark]]) -> str:
 
 
 def _character(text: str, offset: int, unit: str) -> int | None:
-    """Returns the number of the character that begins at an offset; None where none does."""
+    """Returns the index of the character that begins at an offset; None if none does."""
     codec, size = _UNITS[unit]
     if offset < 0:
         return None
@@ -127,9 +127,9 @@ class Chosen(NamedTuple):
 
 
 def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
-    """Returns the text and the set of labels that settings name, or the only ones with entities; none by older rules.
+    """Returns the text and the label set that settings name, or the only ones with entities; neither by older rules.
 
-    Raises ValueError where there are several of either, and no setting names one.
+    Raises ValueError if there are several texts or label sets and no setting names one.
     """
     if rule is not LabelRule.AS_NAMED:
         return Chosen()
@@ -162,7 +162,7 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_of(one: Mapping[str, object], text: str | None, texts: Mapping[str, object]) -> bool:
-    """Whether a result is of a text; its `to_name` may be that of the text's tag, which the export does not tell."""
+    """Whether a result belongs to a text; its `to_name` may name the text's tag, which the export leaves out."""
     return (name := str(one.get("to_name"))) == text or name not in texts
 
 
@@ -171,7 +171,7 @@ def task_of(
 ) -> tuple[str | None, list[object] | None]:
     """Returns the text of a task, and the entities of its first annotation not cancelled, without attributes.
 
-    None for either that there is not.
+    Either is None if missing.
     """
     texts = _texts(values)
     if chosen.text is not None and chosen.text not in texts:

@@ -31,7 +31,7 @@ SEPARATOR = "="
 
 
 class TaggedSentence(NamedTuple):
-    """A sentence, and its labels in each column that it has."""
+    """A sentence with its labels by column."""
 
     sentence: Sentence
     labels: dict[str, list[str]]
@@ -42,12 +42,12 @@ class TaggedSentence(NamedTuple):
         return self.sentence.where
 
     def of_column(self, name: str) -> Sentence:
-        """Returns the sentence with the labels of one column; without labels where it has none there."""
+        """Returns the sentence with the labels of one column, or without labels if it lacks the column."""
         return self.sentence._replace(labels=self.labels.get(name))
 
 
 class TaggedSequences(TaskSequences):
-    """Samples of sentences with several columns of labels: the same samples with those of one each are `columns`."""
+    """Samples of sentences with several columns of labels; `columns` has the same samples with one column each."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class TaggedSequences(TaskSequences):
 class JointTaggingReader(ExampleReader[TaggedSentence]):
     """Columns of joint tagging data: a list of words, and a list of labels in each of `tag_columns`.
 
-    These are names of columns, also as one text with commas, or columns by the names that the model gives them. A row may
-    lack some, or hide them with -1 for each word: nothing is learnt or measured there. A text in place of words is cut
+    `tag_columns` are names of columns, also as one text with commas, or columns by their names in the model. A row may
+    lack some, or hide them with -1 for each word: these are neither learnt nor measured. A text in place of words is cut
     at white space, to be predicted.
     """
 
@@ -221,7 +221,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
             reader.restore(state["columns"][name])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Returns the accuracy of always predicting the most frequent label, and of that of each word, in each column."""
+        """Returns each column's accuracy of predicting the most frequent label, and the most frequent of each word."""
         assert isinstance(sequences, TaggedSequences)
         found: dict[str, float] = {}
         for name, one in sequences.columns.items():

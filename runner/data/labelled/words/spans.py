@@ -9,8 +9,8 @@ A text with its entities comes as
   Studio's export, of which the first annotation that was not cancelled counts; or its JSON-MIN, which leaves out the
   list of a text without entities, and names the annotator.
 
-An entity may carry its own text, as `text` or by another of `OWN`, or as a fourth item, by which its offsets are checked
-(see `offsets`).
+An entity may carry its own text, as `text`, under another name of `OWN`, or as a fourth item; its offsets are checked
+against that text (see `annotations`).
 """
 
 import re
@@ -58,16 +58,16 @@ class Span(NamedTuple):
 
 
 class Annotated(NamedTuple):
-    """A text with its entities as they are given; None where these are not known."""
+    """A text with its entities as given; None if the entities are unknown."""
 
     text: str
     marks: list[Mark] | None
 
 
 def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end: runs of letters and digits, and each other sign.
+    """Returns the bounds of the words of a text: runs of letters and digits, and each other sign.
 
-    With some `signs` alone: what has no space, without those around it, which are words; points of initials stay.
+    With a string of `signs`: runs without a space, with these signs at their ends as words; points of initials stay.
 
     Example:
         >>> word_places("Ada's cat")
@@ -111,7 +111,7 @@ def annotated(
     rule: LabelRule,
     chosen: Chosen,
 ) -> Annotated | None:
-    """Returns the text and entities of a row in one of the forms above; None for a row that is of none of them.
+    """Returns the text and entities of a row in one of the forms above; None for any other row.
 
     Of Label Studio's export the `chosen` text and set of labels count. By older rules an entity's own text is called
     `text` alone. Raises BadRow for entities that are not of their form.
@@ -129,7 +129,7 @@ def annotated(
 
 
 def _mark(where: str, text: str, given: object, names: Sequence[str]) -> Mark:
-    """An entity of any form, of a text."""
+    """Reads an entity of a text, in any form."""
     start = end = label = own = None
     others: Sequence[object] = ()
     if isinstance(given, Mapping):
@@ -148,9 +148,9 @@ def _mark(where: str, text: str, given: object, names: Sequence[str]) -> Mark:
 
 
 def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
-    """An entity by its characters, without white space around it, from offsets in a unit.
+    """Returns an entity by its characters, stripped of white space, from offsets in a unit.
 
-    Raises BadRow for an entity that is not in the text, that is empty, or that is another text than the annotated one.
+    Raises BadRow for an entity that is not in the text, is empty, or differs from the annotated text.
     """
     shown = f"the entity {mark.start} to {mark.end} ({mark.label})"
     if not (place := mark.place(text, unit)):
@@ -171,7 +171,7 @@ def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
 
 
 def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Sequence[Span]) -> list[str]:
-    """A BIO tag for each word. Raises BadRow for an entity that cuts a word, or that overlaps with another.
+    """Returns a BIO tag for each word. Raises BadRow for an entity that cuts a word or overlaps another entity.
 
     Example:
         >>> tags_of("row 1", "Ada met Bo", [(0, 3), (4, 7), (8, 10)], [Span(0, 3, "PER"), Span(8, 10, "PER")])
@@ -223,7 +223,7 @@ def words_of(row: Row, name: str) -> list[str]:
 
 
 def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[str]:
-    """Returns the label of each word of a row. Raises BadRow for others than a label for each."""
+    """Returns the label of each word of a row. Raises BadRow unless there is one label per word."""
     labels = unwrapped(row.column(name, "data.label_column"))
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         problem = f"column {name!r} holds {labels!r:.60}, expected a list of labels"

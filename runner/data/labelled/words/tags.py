@@ -1,7 +1,7 @@
-"""Tags of entities in the schemes there are, the entities of them, and the most probable valid tags of a sentence.
+"""Schemes of entity tags, the entities that tags mark, and the most probable valid tags of a sentence.
 
-A tag is a letter and a type, `B-PER` or `PER-B`. The letters of a set of labels tell its scheme, but for those of IOB and
-IOE, each of which has two that the sentences tell apart (https://github.com/chakki-works/seqeval).
+A tag is a letter and a type, `B-PER` or `PER-B`. The letters of a set of labels give its scheme; IOB and
+IOE have two variants each, which the sentences distinguish (https://github.com/chakki-works/seqeval).
 """
 
 import re
@@ -43,12 +43,12 @@ def _closes(before: Tag, tag: Tag) -> bool:
 
 
 def _after(letter: str, before: Tag, tag: Tag) -> bool:
-    """A tag of this letter comes right after one that begins or continues its entity."""
+    """Whether `tag`, if it has this letter, follows a tag that begins or continues its entity."""
     return tag.letter != letter or (before.letter in "BI" and tag.kind == before.kind)
 
 
 def _until(letter: str, before: Tag, tag: Tag) -> bool:
-    """After a tag of this letter comes one that continues or ends its entity."""
+    """Whether `before`, if it has this letter, is followed by a tag that continues or ends its entity."""
     return before.letter != letter or (tag.letter in "IE" and tag.kind == before.kind)
 
 
@@ -73,16 +73,16 @@ _SUFFIX = re.compile(rf"(?:(?P<kind>.+)[-_])?{_LETTER}", re.DOTALL)
 
 
 class Steps(NamedTuple):
-    """What each of C tags scores after each other, by the L letters that there are, `O` around sentences included.
+    """The scores of each of C tags after each other tag, by their L letters, with `O` around sentences.
 
-    No table of tags by tags is made: a rule knows letters, and whether two types are the same. What may follow a tag of
-    another type may also follow one of its own.
+    It needs no table of tags by tags: a rule depends on letters, and on whether two types are equal. What may follow a
+    tag of another type may also follow a tag of its own type.
     """
 
     letters: NDArray[np.int64]
     """The number of each tag's letter [C]."""
     partners: NDArray[np.int64]
-    """The tag of each letter with the type of each tag [L, C]; -1 where there is none."""
+    """The tag of each letter with the type of each tag [L, C]; -1 if missing."""
     same: NDArray[np.float64]
     """Scores of a letter after each other in one type [L, L]."""
     other: NDArray[np.float64]
@@ -105,7 +105,7 @@ class Steps(NamedTuple):
 
 
 class Tagging:
-    """How the labels of a set tag entities: where the letter stands, and what it means.
+    """How a set of labels tags entities: the position and the meaning of the letter.
 
     Example:
         >>> tagging = tagging_of(["O", "PER-B", "PER-L", "PER-U"])
@@ -142,7 +142,7 @@ class Tagging:
         return not all(rule(before, tag) for before, tag in pairwise(tags))
 
     def steps(self, names: Sequence[str], scheme: str) -> Steps:
-        """What each tag scores after each other by the rule of a scheme."""
+        """Returns the scores of each tag after each other tag by the rule of a scheme."""
         rule, tags = SCHEMES[scheme][1], list(map(self.tag, names))
         letters = sorted({OUTSIDE, *(tag.letter for tag in tags)})
         allowed = [[[rule(Tag(a, "x"), Tag(b, kind)) for b in letters] for a in letters] for kind in "xy"]
@@ -154,9 +154,9 @@ class Tagging:
 
 
 def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
-    """How label names tag entities; None if they are of no scheme. Without `all_names` some of a scheme may be missing.
+    """Returns how label names tag entities; None if they fit no scheme. Without `all_names` a scheme may lack tags.
 
-    Letters alone (`B`, `M`, `E`, `S`) have to be all of their scheme. Other letters than those of IOB need an `O` or `B`.
+    Letters without types (`B`, `M`, `E`, `S`) must be all of their scheme. Letters that IOB lacks need an `O` or `B`.
     """
     names = set(names)
     tags = names - {OUTSIDE}
@@ -174,7 +174,7 @@ def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
 
 
 def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
-    """Whether letters, with types or alone, are of a scheme; `outside` tells whether there is an `O`."""
+    """Whether letters, with types (`typed`) or without, fit a scheme; `outside` tells whether the labels have an `O`."""
     known, rule = SCHEMES[scheme]
     if not letters <= set(known):
         return False
@@ -187,9 +187,9 @@ def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
 
 
 def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[str]]]) -> str | None:
-    """Returns the first scheme of label names that all sentences, given with their places, keep; None if there is none.
+    """Returns the first scheme of label names that all sentences, given with their places, obey; None without one.
 
-    Logs where each scheme is broken, or why labels that look like tags of entities are of no scheme.
+    Logs where each scheme is broken, or why labels that look like entity tags fit no scheme.
     """
     sentences = list(sentences)
     if (tagging := tagging_of(names)) is None:
