@@ -156,19 +156,21 @@ def _replaced(
                 yield batch
                 number += 1
             return
-        except BaseException as end:
-            if loaders.processes_of(
-                batches
-            ):  # torch would wait for the dead, and for each whose queue is garbage
-                loaders.kill(batches)
-            if not isinstance(end, WorkerDeath):
-                raise
+        except WorkerDeath as death:
             deaths, died_at = deaths + 1 if died_at == number else 1, number
             if deaths == DEATHS_AT_ONE_BATCH:
                 raise RuntimeError(
-                    f"{end}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
-                ) from end
-            log.warning("%s; new ones go on at %s %d", end, unit, number + 1)
+                    f"{death}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
+                ) from death
+            log.warning("%s; new ones go on at %s %d", death, unit, number + 1)
+        except Exception:
+            loaders.end(
+                batches
+            )  # torch would wait 10 seconds for each process where it is garbage with its queue
+            raise
+        finally:
+            if was_killed(batches):  # torch would wait for the dead
+                loaders.kill(batches)
         batches, ahead = begin(number)
 
 

@@ -23,7 +23,7 @@ from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
 from tiryns.runner.manifest import differences
 from tiryns.runner.models.initial.dtypes import OTHER_THAN_FP32, WEIGHTS, names_of, types_of
-from tiryns.runner.models.packed.attention import FLASH_KERNELS, gpu_has_flash
+from tiryns.runner.models.packed.kernels import FLASH_KERNELS, gpu_has_flash
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.patches.torch import processor

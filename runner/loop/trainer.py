@@ -29,7 +29,7 @@ from tiryns.runner.logging.loggers import LogFile, MetricsFile
 from tiryns.runner.loop.assembly import Parts
 from tiryns.runner.loop.sharding import Layout, ShardedStrategy
 from tiryns.runner.models.autocast import has_bf16
-from tiryns.runner.models.packed.attention import use_kernel
+from tiryns.runner.models.packed.kernels import use_kernel
 from tiryns.runner.patches.lightning import keep_plugins, leave_signals_alone
 from tiryns.runner.report.summary import typed_path
 from tiryns.runner.run.cluster import cluster_environment, num_nodes, processes_per_node

@@ -100,16 +100,12 @@ class RotaryPhases:
         self._present = number
 
     def _check(self, where: str, own: Settings, name: str) -> None:
-        has_local = any(
-            isinstance(base, dict) and base.get(LOCAL) and LOCAL in config.layer_types
-            for config, base in zip(self.configs, self.base, strict=True)
-        )
         for setting, value in own.items():
             if POSITIVE.problem(value):
                 raise ValueError(f"{where}.{setting}={value!r}: expected {POSITIVE}")
             if not self.modules:
                 raise ValueError(f"{where}.{setting}: {name} has no rotary positions; take the setting away")
-            if setting == "local_rope_theta" and not has_local:
+            if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):
                 raise ValueError(
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
                     "rope_theta is that of all layers"
@@ -119,6 +115,12 @@ class RotaryPhases:
 def _bases(config: PretrainedConfig) -> Any:
     """Returns the rotary settings of a config: one mapping, one for each type of layer, or the base alone (ESM)."""
     return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
+
+
+def _has_local(config: PretrainedConfig) -> bool:
+    """Whether some layers are local and have a base of their own."""
+    bases = _bases(config)
+    return isinstance(bases, dict) and bool(bases.get(LOCAL)) and LOCAL in config.layer_types
 
 
 def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:

@@ -112,7 +112,7 @@ def gpus_of_torch() -> list[Facts]:
     """Returns the GPUs that torch can use: name, bytes, compute capability, and whether they have flash attention."""
     import torch
 
-    from tiryns.runner.models.packed.attention import gpu_has_flash
+    from tiryns.runner.models.packed.kernels import gpu_has_flash
 
     found = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

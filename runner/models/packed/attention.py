@@ -11,10 +11,7 @@
 Letters in shapes: D documents, T tokens of all of them, N heads, H size of a head.
 """
 
-import inspect
 from collections.abc import Callable
-from functools import lru_cache, partial
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -39,61 +36,17 @@ from tiryns.runner.models.packed.documents import (
 from tiryns.runner.models.packed.dropout import DroppedAttention, can_drop, plain_attention
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.flash_documents import flash_attention
+from tiryns.runner.models.packed.kernels import flash_kernel, gpu_has_flash
 from tiryns.runner.widening import widened
 
 NAME = "packed_documents"
 """The name of this attention in transformers."""
-
-FLASH_KERNELS = ("flash_attn", "varlen_attn")
-"""Flash attention on a GPU: of the package `flash_attn`, and torch's own."""
-
-_MOST_WITH_DROPOUT = 192
-"""Size of heads above which the backward pass of `flash_attn` takes dropout on the GPUs of data centres alone."""
-
-_kernel_name: str | None = None
 
 States = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values [T, N, H] of a packed row."""
 
 _MOST_PLACES = 4
 """Places of padded rows per token above which documents are computed one by one."""
-
-
-def use_kernel(name: str | None) -> None:
-    """Chooses which of `FLASH_KERNELS` models use from now on; None is the first that is installed."""
-    global _kernel_name
-    _kernel_name = name
-    flash_kernel.cache_clear()
-
-
-def gpu_has_flash(device: torch.device | None = None) -> bool:
-    """Whether the GPU has flash attention: compute capability 8 or more."""
-    return torch.cuda.is_available() and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-@lru_cache
-def flash_kernel(
-    sides: tuple[int, int], scale: float, size: int, dropout: float = 0.0
-) -> Callable[..., Any] | None:
-    """Returns the chosen flash attention for heads of a `size`; None where it lacks an argument, as torch's does dropout.
-
-    It takes queries, keys and values [T, N, H], the bounds of documents twice, and the longest length twice. Dropout is
-    drawn from the generator of the device.
-    """
-    if dropout and size > _MOST_WITH_DROPOUT:
-        return None
-    if _kernel_name != "varlen_attn" and find_spec("flash_attn"):
-        from flash_attn import flash_attn_varlen_func
-
-        return partial(flash_attn_varlen_func, dropout_p=dropout, softmax_scale=scale, window_size=sides)
-    from torch.nn.attention.varlen import varlen_attn
-
-    wanted: dict[str, Any] = {"dropout_p": dropout} if dropout else {}
-    wanted |= {} if sides == (-1, -1) else {"window_size": sides}
-    if abs(scale - size**-0.5) > 1e-9:
-        wanted["scale"] = scale
-    known = inspect.signature(varlen_attn).parameters  # older ones have neither window nor scale
-    return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
 
 
 def packed_attention(

@@ -86,7 +86,7 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
     return rows.flatten(0, 1).index_select(0, places)[None]
 
 
-def choose_layout(layout: str, collator: Any, task_model: TaskModel, began: str | None = None) -> str:
+def choose_layout(layout: str, collator: object, task_model: TaskModel, began: str | None = None) -> str:
     """Returns the layout for `auto`: the run's own (`began`), else the first of packed, padded and single for
     which a trial succeeds; other layouts are returned as they are. The model is set up for the result.
 
@@ -104,17 +104,9 @@ def choose_layout(layout: str, collator: Any, task_model: TaskModel, began: str 
         return layout
     reasons = []
     if layout != "padded":
-        advice = "set data.layout=padded"
-        refusal = f"{type(collator).__name__} does not train on packed rows; {advice}"
-        if collator.packs:
-            try:
-                task_model.pack_rows()
-                return "packed"
-            except ValueError as error:
-                refusal = str(error)
-            except Exception as error:  # models raise what they like
-                name, problem = type(task_model.pretrained).__name__, trials.in_one_line(error)
-                refusal = f"{name} cannot be given packed rows: {problem}; {advice}"
+        refusal = _why_not_packed(collator, task_model)
+        if refusal is None:
+            return "packed"
         if layout == "packed":
             raise ValueError(refusal)
         reasons = [_without_advice(refusal)]
@@ -130,6 +122,21 @@ def choose_layout(layout: str, collator: Any, task_model: TaskModel, began: str 
     if reasons:
         log.info("rows are padded: %s", "; ".join(dict.fromkeys(reasons)))
     return "padded"
+
+
+def _why_not_packed(collator: Any, task_model: TaskModel) -> str | None:
+    """Returns the reason against packed rows; None if the model is now set up for them."""
+    advice = "set data.layout=padded"
+    if not collator.packs:
+        return f"{type(collator).__name__} does not train on packed rows; {advice}"
+    try:
+        task_model.pack_rows()
+    except ValueError as reason:
+        return str(reason)
+    except Exception as error:  # models raise what they like
+        name, problem = type(task_model.pretrained).__name__, trials.in_one_line(error)
+        return f"{name} cannot be given packed rows: {problem}; {advice}"
+    return None
 
 
 def may_be_padded(task_model: TaskModel) -> bool:

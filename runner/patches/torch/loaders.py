@@ -56,10 +56,16 @@ def forget(loader: Any) -> None:
     loader._iterator = None
 
 
+def end(batches: Any) -> None:
+    """Ends the processes behind batches at once, if there are any."""
+    if any(worker.exitcode for worker in processes_of(batches)):  # torch would wait for the dead
+        kill(batches)
+    elif processes_of(batches):
+        getattr(batches, "_iterator", batches)._shutdown_workers()
+
+
 def close(loader: object) -> None:
     """Ends the processes of a loader at once, if it has any."""
     if (iterator := running(loader)) is not None:
-        if any(worker.exitcode for worker in processes_of(iterator)):  # torch would wait for the dead
-            kill(iterator)
-        iterator._shutdown_workers()
+        end(iterator)
         forget(loader)

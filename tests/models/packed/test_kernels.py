@@ -16,6 +16,7 @@ from torch.nn.attention import varlen
 from tests.models.test_no_waiting import packed_case
 from tests.support.precision import assert_close, in_fp32
 from tiryns.runner.models.packed import attention as packed_attention
+from tiryns.runner.models.packed import kernels
 
 LENGTHS = [5, 9, 1, 7]
 
@@ -63,12 +64,12 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Iterator[Package]:
     made, found = Package(), ModuleType("flash_attn")
     found.flash_attn_varlen_func = made.attention  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "flash_attn", found)
-    monkeypatch.setattr(packed_attention, "find_spec", lambda name: found)
+    monkeypatch.setattr(kernels, "find_spec", lambda name: found)
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda *_: False)
     monkeypatch.setattr(packed_attention, "_has_flash", lambda _: True)
-    packed_attention.flash_kernel.cache_clear()
+    kernels.flash_kernel.cache_clear()
     yield made
-    packed_attention.use_kernel(None)
+    kernels.use_kernel(None)
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert"])
@@ -112,7 +113,7 @@ def test_scale_window_and_direction_reach_the_kernel(
 
 
 def test_torch_has_no_dropout_so_rows_are_padded(package: Package, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed_attention.use_kernel("varlen_attn")
+    kernels.use_kernel("varlen_attn")
     padded: list[float] = []
     fused: list[Any] = []
     pad, run = packed_attention._padded, varlen.varlen_attn
@@ -132,9 +133,8 @@ def test_torch_has_no_dropout_so_rows_are_padded(package: Package, monkeypatch: 
         fused.append(kernel := find(*arguments))
         return kernel
 
-    with monkeypatch.context() as patched:
-        patched.setattr(packed_attention, "flash_kernel", finding)
-        model.eval()(batch)
+    monkeypatch.setattr(packed_attention, "flash_kernel", finding)
+    model.eval()(batch)
     assert [kernel.func for kernel in fused] == [run] * 2, "without dropout it computes"
     assert not padded
     assert not package.calls
@@ -146,26 +146,26 @@ def test_torchs_kernel_is_asked_for_what_its_signature_has(
     def newer(query: Tensor, *, dropout_p: float = 0.0) -> Tensor:
         return query
 
-    packed_attention.use_kernel("varlen_attn")
-    assert packed_attention.flash_kernel((-1, -1), 0.25, 16, 0.1) is None
+    kernels.use_kernel("varlen_attn")
+    assert kernels.flash_kernel((-1, -1), 0.25, 16, 0.1) is None
     monkeypatch.setattr(varlen, "varlen_attn", newer)
-    packed_attention.flash_kernel.cache_clear()
-    found: Any = packed_attention.flash_kernel((-1, -1), 0.25, 16, 0.1)
+    kernels.flash_kernel.cache_clear()
+    found: Any = kernels.flash_kernel((-1, -1), 0.25, 16, 0.1)
     assert (found.func, found.keywords) == (newer, {"dropout_p": 0.1})
-    assert packed_attention.flash_kernel((2, 2), 0.25, 16, 0.1) is None, "which has no window"
+    assert kernels.flash_kernel((2, 2), 0.25, 16, 0.1) is None, "which has no window"
 
 
 def test_chosen_kernel_is_the_one_that_runs(package: Package) -> None:
     ran = {}
     for name in ("flash_attn", "varlen_attn", None):
-        packed_attention.use_kernel(name)
-        kernel: Any = packed_attention.flash_kernel((-1, -1), 0.25, 16)
+        kernels.use_kernel(name)
+        kernel: Any = kernels.flash_kernel((-1, -1), 0.25, 16)
         ran[name] = kernel.func
     assert ran["flash_attn"] == ran[None] == package.attention
     assert ran["varlen_attn"] is varlen.varlen_attn
 
 
 def test_large_heads_with_dropout_are_left_to_padded_rows(package: Package) -> None:
-    assert packed_attention.flash_kernel((-1, -1), 1.0, 256, 0.0) is not None
-    assert packed_attention.flash_kernel((-1, -1), 1.0, 192, 0.1) is not None
-    assert packed_attention.flash_kernel((-1, -1), 1.0, 256, 0.1) is None
+    assert kernels.flash_kernel((-1, -1), 1.0, 256, 0.0) is not None
+    assert kernels.flash_kernel((-1, -1), 1.0, 192, 0.1) is not None
+    assert kernels.flash_kernel((-1, -1), 1.0, 256, 0.1) is None
