@@ -24,7 +24,7 @@ from tiryns.runner.run.folder import Run
 
 SAVING = [
     "checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.max_steps=6", "trainer.validate_every=3",
-    "data.micro_batch_tokens=100",  # so that each rank has several
+    *([] if precision.BF16 else ["data.micro_batch_tokens=100"]),  # several for each rank
 ]  # fmt: skip
 SHARDED = ["trainer=fsdp", "trainer.accelerator=cpu"]
 EUROBERT = [
