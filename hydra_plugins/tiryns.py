@@ -23,7 +23,7 @@ class OwnConfigs(SearchPathPlugin):
     """Finds YAML options and recipes in packages of plugins, and in folders of `TIRYNS_CONF` and the command line."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Adds them after the project's own configs; raises ValueError for a missing folder of `TIRYNS_CONF`."""
+        """Adds these places after the project's own configs; raises ValueError for a missing folder of `TIRYNS_CONF`."""
         for place in SEARCHED:
             search_path.append("tiryns.plugins", place)
         for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):

@@ -1,4 +1,4 @@
-"""What is left of this project's name until version 0.2: old recipes and runs are read, old variables are named."""
+"""Supports this project's name until version 0.2: reads old recipes and runs, and reports old variables."""
 
 from collections.abc import Mapping
 

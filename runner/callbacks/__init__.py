@@ -1,14 +1,14 @@
 """Lightning callbacks of a run.
 
 - `progress`: the progress bar, or plain lines; `throughput`: tokens per second, MFU and CPU seconds.
-- `stopping`: stops on a signal, with a checkpoint, when a metric no longer improves, or after so many steps, and tells
-  the agent of the node that this rank makes progress.
-- `divergence`: stops or takes back a run whose loss leaves its level (for a loss that is not a number, see
+- `stopping`: stops on a signal, with a checkpoint, when a metric no longer improves, or after a number of steps, and
+  signals to the agent of the node that this rank makes progress.
+- `divergence`: stops or rewinds a run whose loss leaves its level (for a loss that is not a number, see
   `runner.modules.training`).
 - `phases`: begins each phase of a run, and validates at its end.
 - `groups`: shows the parameter groups at the start, and warns of a loss that stays at the unigram entropy.
-- `suite`: evaluates the weights with a suite every so many steps, in the loop or as jobs of their own.
-- `ladder`: measures activations for a ladder of widths, and holds what was predicted of a run.
+- `suite`: evaluates the weights with a suite at regular steps, in the loop or as jobs of their own.
+- `ladder`: measures activations for a ladder of widths, and records the prediction of a metric of a run.
 - `manifest`: writes what the run is made of, digests of its weights, and the order audit.
 """
 

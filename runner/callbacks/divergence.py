@@ -1,4 +1,4 @@
-"""Ends a run whose loss diverges, or takes it back.
+"""Ends a run whose loss diverges, or rewinds it.
 
 `docs/troubleshooting.md` has the rule. OLMo-core applies it to single steps, where an error costs one update; here an
 error would end a run. So the rule applies to medians, which a few bad batches do not move, and the level does not follow
@@ -27,12 +27,12 @@ class Departure(NamedTuple):
     """A loss that has left its level."""
 
     median: float
-    """Of the last `window` losses."""
+    """Median of the last `window` losses."""
     level: float
 
 
 class LossLevel:
-    """Takes the losses of a run one by one, from step `first` on.
+    """Finds departures of the loss from its level; takes the losses of a run one by one, from step `first` on.
 
     Example:
         >>> level = LossLevel(window=1, factor=2.0, sigmas=6.0)
@@ -45,7 +45,7 @@ class LossLevel:
     def __init__(self, window: int, factor: float, sigmas: float, first: int = 1) -> None:
         self.factor, self.sigmas = factor, sigmas
         self.since = first
-        """The first step that may have moved the loss off its level, as far as is known by now."""
+        """The first step that may have moved the loss off its level, as far as is known."""
         self._first: list[float] = []
         self._lowest = float("inf")
         self._last: deque[tuple[int, float]] = deque(maxlen=window)
@@ -143,7 +143,7 @@ class Divergence(Callback, RunCallback):
             )
 
     def first_left_out(self, step: int) -> int:
-        """Returns the first step whose batch a rewind at `step` would leave out."""
+        """Returns the first step whose batch a rewind at `step` would skip."""
         return max(1, min(step - self.skip_before, self.level.since))
 
     def state_dict(self) -> State:

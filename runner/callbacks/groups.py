@@ -1,4 +1,4 @@
-"""Shows the parameter groups at the start, and warns where the loss stays at the unigram entropy of the text."""
+"""Shows the parameter groups at the start, and warns if the loss stays at the unigram entropy of the text."""
 
 import json
 from pathlib import Path

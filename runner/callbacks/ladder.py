@@ -1,4 +1,4 @@
-"""What a ladder of widths needs from a run: how far its activations move, and the prediction of a metric."""
+"""Measures for a ladder of widths how far a run's activations move, and records the prediction of a metric."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ class Coordinates(Callback):
     """Logs `coordinates/PART` after each step: how far activations have moved, as a root mean square.
 
     PART is `embeddings`, `layer1` and so on, and `logits`, on the first rows of the first batch (`data.layout=padded`).
-    Where rates and initial weights suit the width, models of all widths move alike (the coordinate check of muP).
+    If rates and initial weights suit the width, models of all widths move alike (the coordinate check of muP).
 
     Example: `tiryns callback=[default,coordinates] data.layout=padded`
     """
@@ -29,7 +29,7 @@ class Coordinates(Callback):
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Measures the initial weights."""
+        """Measures the activations of the initial weights."""
         if not self._rows:
             rows = batch["micro_batches"][0]
             self._rows = {
@@ -59,7 +59,7 @@ class Coordinates(Callback):
 
 
 class Prediction(Callback):
-    """Records the prediction of a metric in config and manifest before the run; tells at the end how it came out.
+    """Records the prediction of a metric in config and manifest before the run; logs the measured value at the end.
 
     Example: `tiryns callback=[default,prediction] callback.prediction={figure:val/held_out/loss,value:4,low:3,high:5}`
     """
@@ -68,7 +68,7 @@ class Prediction(Callback):
         self.figure, self.value, self.low, self.high = figure, value, low, high
 
     def on_fit_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Logs both, main process only."""
+        """Logs the predicted and the measured value; main process only."""
         measured = pl_module.last_metrics.get(self.figure)
         if trainer.is_global_zero and measured is not None:
             log.info(

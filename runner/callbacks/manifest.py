@@ -1,4 +1,4 @@
-"""Keeps `manifest.json` while a run trains, digests of its weights every so many steps, and the order audit."""
+"""Keeps `manifest.json` while a run trains, digests of its weights at regular steps, and the order audit."""
 
 from pathlib import Path
 from typing import Any, TextIO
@@ -46,7 +46,7 @@ class Manifest(Callback):
         self._last_step, self._cpu_at_start = -1, cpu_seconds()
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Writes the manifest of a run that begins or goes on; cuts the digests at its step."""
+        """Writes the manifest of a run that begins or resumes; cuts the digests at its step."""
         step = trainer.global_step
         trained = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
         new = {"counted_from_step": step, "parameters": trained, "tokens": 0, "flops": 0.0}
@@ -79,7 +79,7 @@ class Manifest(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, *_: object
     ) -> None:
-        """Counts tokens and operations; takes a digest where one is due; collective."""
+        """Counts tokens and operations; takes a digest if one is due; collective."""
         found = outputs if isinstance(outputs, dict) else {}
         self.totals["tokens"] += int(found.get("tokens", 0))
         self.totals["flops"] += float(found.get("flops", 0.0))
@@ -124,8 +124,8 @@ class Manifest(Callback):
 def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
     """Returns fingerprints of data, order and tokenizer, digests of local data files, and what training begins with.
 
-    `data` is connected, `config` as in `config.yaml`. With `weights` pretrained ones count; `checkpoint` is that of
-    another run.
+    `data` is connected, `config` as in `config.yaml`. With `weights` pretrained weights are included; `checkpoint`
+    belongs to another run.
     """
     inputs: dict[str, object] = {**data.lineage()}
     settings, model, objective = map(config.get, GROUPS)
@@ -148,7 +148,7 @@ def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None
 def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
     """Returns the digests of weights and of each optimizer's state, shared by all ranks; of shards, one over all ranks.
 
-    Warns where the ranks do not agree. Collective.
+    Warns if the ranks do not agree. Collective.
     """
     states = [dict(module.named_parameters()), *(each.state_dict()["state"] for each in trainer.optimizers)]
     mine = [state_digest(state) for state in states]

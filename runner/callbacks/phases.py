@@ -17,7 +17,7 @@ from tiryns.runner.protocols import RunCallback, State
 from tiryns.runner.run.folder import Run
 
 RECORD = "phases"
-"""Their key in `status.json`, and in checkpoints that of their tokens."""
+"""Key of the phases in `status.json`, and of their counts of tokens in checkpoints."""
 
 
 class PhaseChanges(Callback, RunCallback):

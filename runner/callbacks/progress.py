@@ -72,7 +72,7 @@ class Bars:
 
 
 class Lines:
-    """Plain lines: at the first step, at each tenth of the run, and every so many seconds."""
+    """Plain lines: at the first step, at each tenth of the run, and every `seconds_per_line` seconds."""
 
     def __init__(self, seconds_per_line: float) -> None:
         self._seconds = seconds_per_line
@@ -185,7 +185,7 @@ class Progress(ProgressBar):
     on_test_batch_end: Any = on_validation_batch_end
 
     def on_validation_end(self, trainer: Trainer, pl_module: Any) -> None:
-        """Closes the bar of the validation, or of the test, and prints its figures."""
+        """Closes the bar of the validation, or of the test, and prints its metrics."""
         if self._display is None or not self._evaluating:
             return
         self._display.end(self._evaluating)

@@ -17,7 +17,7 @@ from tiryns.runner.run import signals
 KILLED_LOADER = (
     "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",
 )  # fmt: skip
-"""How errors begin that say that loader processes were killed; after the first the last step can be saved."""
+"""Starts of errors that report killed loader processes; after the first kind the last step can be saved."""
 
 
 class Preemption(Callback):
@@ -43,7 +43,7 @@ class Preemption(Callback):
             signals.defer(False)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
-        """Votes for stopping where this rank has received a signal."""
+        """Votes for stopping if this rank has received a signal."""
         pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
 
     def on_train_batch_end(
@@ -60,7 +60,7 @@ class Preemption(Callback):
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Saves the step that is done, where loader processes were killed; several ranks could not do it together."""
+        """Saves the last finished step if loader processes were killed; several ranks could not save together."""
         if trainer.world_size == 1 and str(exception).startswith(KILLED_LOADER[0]) and trainer.global_step:
             self.saver.save_and_stop(trainer)
 
@@ -76,7 +76,7 @@ class Heartbeat(Callback):
         self.file, self._last = file, 0.0
 
     def beat(self, *_: object, **__: object) -> None:
-        """Tells that this rank is at work."""
+        """Signals that this rank makes progress."""
         if (now := time.monotonic()) - self._last >= 1.0:
             self.file.touch()
             self._last = now
@@ -92,7 +92,7 @@ class EarlyStopping(Callback):
     """Stops the run after `patience` validations without an improvement of more than `min_delta`.
 
     `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`. All ranks see
-    the same figures and stop together.
+    the same metrics and stop together.
 
     Example:
         >>> EarlyStopping(monitor="val/books/loss", mode="min", patience=3, min_delta=0.0).state_dict()
@@ -132,7 +132,7 @@ class EarlyStopping(Callback):
 
 
 class StopAfter(Callback):
-    """Ends a run after so many steps of its schedule, whose rates and order stay those of the whole run.
+    """Ends a run after `steps` steps of its schedule; learning rates and order stay those of the whole run.
 
     Example: `tiryns callback=[default,stop_after] callback.stop_after.steps=100`
     """

@@ -54,7 +54,7 @@ Kind = TypeVar("Kind", bound=Callback)
 
 
 class SuiteEvaluation(Callback):
-    """Evaluates the weights every so many steps and at the end; logs `suite/<name>/<task>` at the step they are of.
+    """Evaluates the weights every `every` steps and at the end; logs `suite/<name>/<task>` at the step of the weights.
 
     The suite is a separate command, so that training does not change. A failed suite is a warning.
 
@@ -72,7 +72,7 @@ class SuiteEvaluation(Callback):
         _together(trainer, self._take_up(trainer, pl_module))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, *_: object) -> None:
-        """Evaluates the weights where a step is due; collective."""
+        """Evaluates the weights if a step is due; collective."""
         if trainer.global_step % self.every == 0:
             self._evaluate(trainer, pl_module)
 
@@ -118,7 +118,7 @@ class SuiteEvaluation(Callback):
                 self._log(trainer, module, folder)
 
     def _run(self, trainer: Trainer, folder: Path) -> Waits:
-        """Starts the suite where that can help; in the loop waits for its end."""
+        """Starts the suite if that can help; in the loop waits for its end."""
         if folder in self._given_up:
             return
         ended = self._started.get(folder)
@@ -202,7 +202,7 @@ def suite_results(trainer: Trainer) -> dict[str, float]:
 
 
 def figures_of(folder: Path) -> dict[str, float]:
-    """Returns the means and figures of a complete evaluation, by their names in the log."""
+    """Returns the means and metrics of a complete evaluation, by their names in the log."""
     content = read_suite_results(folder)
     cells = cells_of(content["models"][0])
     return {f"suite/{Path(content['suite']).stem}/{name}": cell["mean"] for name, cell in cells.items()}

@@ -47,12 +47,12 @@ class Throughput(Callback, RunCallback):
 
     @property
     def fill(self) -> float:
-        """Real tokens as a share of all, padding included; nan where padding is not counted."""
+        """Real tokens as a share of all tokens, including padding; nan if padding is not counted."""
         tokens, places, *_ = self._sums
         return tokens / places if places > 0 else math.nan
 
     def metrics(self) -> dict[str, float]:
-        """Returns the figures so far by their names in the log; `mfu` is the model's FLOPs as a share of the peak."""
+        """Returns the metrics so far by their names in the log; `mfu` is the model's FLOPs as a share of the peak."""
         *_, flops, seconds = self._sums
         figures = {"tokens_per_second": self.tokens_per_second, "fill": self.fill}
         if self._peak is not None and flops > 0 and seconds > 0:
@@ -99,7 +99,7 @@ class Throughput(Callback, RunCallback):
 
 
 class CpuTime(Callback):
-    """Logs what the run has cost so far with each validation, as `time/cpu_seconds`: CPU seconds of all ranks.
+    """Logs the cost of the run so far with each validation, as `time/cpu_seconds`: CPU seconds of all ranks.
 
     The start-up counts: the seconds of the process until its first run is built, for imports and reading the data.
     Several runs in one process, such as a sweep's, each count the same start-up and their own training, so they

@@ -1,12 +1,12 @@
-"""What a config may say.
+"""Checks, permissions and reading of configs.
 
 - `checks`: contradictions in a config, found before anything heavy is imported.
 - `targets`: classes and functions that a config may name, and whether all of its targets may run.
-- `permissions`: settings that only the user may change; `reach`: those among them that reach outside of a run.
-- `loading`: what transformers loads, without code of others.
+- `permissions`: settings that only the user may change; `reach`: settings that reach outside of a run.
+- `loading`: loads models of transformers, without code of others.
 - `calling`: calls of targets with values of a run, and options as objects.
-- `run_config`: the config of a run that goes on, complete and with paths from where the run was begun.
-- `skipped`: the global batches that a run leaves out.
+- `run_config`: the config of a resumed run, complete and with paths from the folder where the run was begun.
+- `skipped`: the global batches that a run skips.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Calls of targets: each gets those values known at run time that it takes, and a call that fails is one line.
+"""Calls targets: each gets the run-time values that it takes, and a failed call is a one-line error.
 
 `takes_settings` gives a constructor the settings of its option as one typed object.
 """
@@ -21,17 +21,17 @@ OTHER_NAMES: dict[str | None, dict[str, str]] = {
     "logger": {"save_dir": "folder"},
     "checkpoint": {"dirpath": "folder"},
 }
-"""Names of classes of torch, Lightning and transformers, with ours for the values that a group's targets are given."""
+"""Parameter names of torch, Lightning and transformers, with our names for the same run-time values, by group."""
 
 INSTEAD = {"total_steps": ("epochs", "steps_per_epoch"), "num_training_steps": ("num_stable_steps",)}
-"""Settings that replace a value known at run time: where the config has one of them, the value is not given."""
+"""Settings that replace a value known at run time: if the config has one of them, the value is not passed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Call:
     """The target of a config node with the node's values bound; it is called with values known at run time.
 
-    The target gets those of them that it takes and the node does not have.
+    The target gets the run-time values that it takes and that the node lacks.
 
     Example:
         >>> import torch
@@ -46,14 +46,14 @@ class Call:
     path: str
     """The key of the node, for messages."""
     group: str | None
-    """The group that the node is a component of; None inside of one."""
+    """The group that the node is a component of; None for a node inside of a component."""
     args: Sequence[Any]
     keywords: Mapping[str, Any]
     name: str
     """The target as the config names it."""
 
     def __call__(self, *args: object, **given: object) -> Any:
-        """Makes the target; raises ValueError where it takes no such setting, lacks one, or refuses these."""
+        """Calls the target; raises ValueError if it does not know a setting, lacks one, or refuses the values."""
         names, takes_any = parameters(self.func)
         for other, name in OTHER_NAMES.get(self.group, {}).items():
             if name in given and other in names and not {*INSTEAD.get(other, ())} & {*self.keywords}:
@@ -67,7 +67,7 @@ class Call:
         return replace(self, keywords=keywords)
 
     def made(self, *args: object, **values: object) -> Any:
-        """Makes the target of the node's values and these, all of which it must take; raises as a call does."""
+        """Calls the target with the node's values and `values`, all of which it must take; raises as a call does."""
         keywords = {**self.keywords, **values}
         try:
             _signature(self.func).bind(*self.args, *args, **keywords)
@@ -109,8 +109,8 @@ _signature = lru_cache(256)(inspect.signature)
 def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
     """Returns the named parameters of a target, and whether it takes any other name as well.
 
-    `**settings` of a class are the parameters of its base class; of a library's class they count as none, as nothing
-    there knows the values of a run.
+    `**settings` of a class are the parameters of its base class; in a class of a library they count as none, as no
+    library knows the values of a run.
     """
     makers: list[Any] = [target]
     if is_class := isinstance(target, type):
@@ -130,10 +130,10 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
 
 
 def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Lets a constructor or function be called with the fields of an option by name, and gets them as one `settings`.
+    """Lets a constructor or function be called with an option's fields by name, and passes them as one `settings`.
 
-    Its signature names every field, all of them required: a misspelt or missing one is a TypeError. With `part` these are
-    the fields whose names begin with it, and where a caller leaves all of them out they have the option's defaults.
+    The signature names every field, and all are required: a misspelt or missing field is a TypeError. With `part` it has
+    only fields whose names begin with `part`, and if a caller leaves out all of them they get the option's defaults.
 
     Example:
         >>> from dataclasses import dataclass

@@ -35,27 +35,27 @@ from tiryns.runner.run.recording import config_hash
 from tiryns.runner.run.yaml_files import leaves, settings_in
 
 RESOLVED = ("trainer", "scheduler", "model")
-"""Groups that are resolved whole; in others only single settings are, which is quicker."""
+"""Groups that are resolved as a whole; in other groups only single settings are, which is faster."""
 
 EVALUATED = ("validation_mlm_probability", "evaluation_copies")
 """Settings of objectives that count in validation alone."""
 
 BROUGHT = ("source", "mixture")
-"""Settings of `data` that a plan does without; of images and text also `train`."""
+"""Settings of `data` that a plan may lack; for images and text also `train`."""
 
 
 class EarlyChecks(Callback):
     """Checks a run before Hydra makes its folder."""
 
     def on_run_start(self, config: DictConfig, **_: object) -> None:
-        """Ends the program with one message where the config is wrong, or the folder holds files of somebody else."""
+        """Ends the program with one message if the config is wrong, or the folder holds files of somebody else."""
         with refusing():
             check_config(config)
             check_run_dir(config)
 
 
 def check_run_dir(config: DictConfig) -> None:
-    """Raises ValueError where a run would write into a folder with files of somebody else."""
+    """Raises ValueError if a run would write into a folder with files of somebody else."""
     if OmegaConf.to_container(config.hydra.run, resolve=False) != HYDRA["run"]:  # whose own names are new
         check_free(folder := Path(str(config.hydra.run.dir)))
         check_links(folder)
@@ -65,7 +65,7 @@ def check_run_dir(config: DictConfig) -> None:
 
 
 def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
-    """What to say where the command chooses the optimizer and a recipe the rate, which may be for another one."""
+    """Returns a warning if the command sets the optimizer and a recipe the rate, which may not fit; else None."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
     if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:
@@ -78,7 +78,7 @@ def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """A context whose errors end the program; Hydra would make warnings of exceptions in a callback."""
+    """Ends the program on an error in the block; Hydra would turn exceptions in a callback into warnings."""
     try:
         yield
     except Exception as error:
@@ -89,7 +89,7 @@ def refusing() -> Iterator[None]:
 
 
 def check_config(config: DictConfig) -> None:
-    """Raises ValueError for the first thing that is wrong."""
+    """Raises ValueError for the first error in a config."""
     allow_code(config)
     values: Settings = {}
     for name in (str(name) for name in config if name != "hydra"):
@@ -115,7 +115,7 @@ def check_config(config: DictConfig) -> None:
 
 
 def lacks_data(config: DictConfig) -> bool:
-    """Whether no data is given, as in a published recipe whose data everyone brings."""
+    """Whether the data is not set, as in a published recipe for which every user brings the data."""
     return any(OmegaConf.is_missing(config.data, name) for name in _brought(config.data))
 
 
@@ -124,7 +124,7 @@ def _brought(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:
-    """Returns each registered option that is chosen with its settings, once the rules of its fields hold for them."""
+    """Checks the fields of each chosen registered option; returns the options with their settings."""
     chosen: list[tuple[type, Settings]] = [(Config, _resolve_values(config, "", values))]
     check_fields(Config, "", chosen[0][1])
     groups = [name for name in OPTIONS if "/" not in name and name != "model"]
@@ -178,7 +178,7 @@ def _check_schedule(scheduler: Settings, config: Settings) -> None:
 @check_of(Taught, "teacher")
 @check_of(Contrastive, "teacher")
 def _check_teacher(objective: Settings, config: Settings) -> None:
-    """Checks that a teacher is a trained model, where it is a run of ours, and that something is learnt."""
+    """Checks that a teacher that is a run has a trained model, and that a loss weight is not 0."""
     try:
         model_folder(str(objective["teacher"]))
     except ValueError as error:
@@ -190,7 +190,7 @@ def _check_teacher(objective: Settings, config: Settings) -> None:
 
 
 def _check_task(values: Settings) -> None:
-    """Checks that objective, data and module are of one task, where they train."""
+    """Checks that objective, data and module of a training have one task."""
     if values["mode"] == "probe":
         return
     data, objective = values["data"], option_of("objective", values["objective"])
@@ -214,7 +214,7 @@ def _check_task(values: Settings) -> None:
 
 @check_of(Config, "phases")
 def _check_phases(settings: Settings, config: Settings) -> None:
-    """Checks phases beside the groups of a config; the trainer has the length of the run from here on."""
+    """Checks phases against the groups of a config, and gives the trainer the length of the run."""
     trainer, phases, optimizer = config["trainer"], phases_of(config["phases"]), config["optimizer"]
     lengths = lengths_of(phases, trainer)
     if config["data"].get("mixture") != MISSING:  # as in a plan without data

@@ -1,8 +1,8 @@
-"""Loads configs, tokenizers, processors and models of transformers, and tells its errors in one line.
+"""Loads configs, tokenizers, processors and models of transformers, and reports its errors in one line.
 
-Code of a model's own runs only where `trust_remote_code` allows it; transformers would ask on the terminal. A model whose
-code transformers has as well is loaded with that. What the files of a model choose is held to the same rule: no kernel of
-the hub, which is code, and no tokenizer that makes a long text of a short one.
+A model's own code runs only if `trust_remote_code` allows it; transformers would ask on the terminal. If transformers
+has the code of the model too, that code is used. The files of a model are held to the same rule: they may choose no
+kernel of the hub, which is code, and no tokenizer that makes a short text long.
 """
 
 import base64
@@ -22,7 +22,7 @@ PLAIN = ("eager", "sdpa", "flex_attention", "grouped_mm", "batched_mm")
 """Implementations of attention and experts that transformers has itself; it looks for others on the hub."""
 
 MOST_GROWTH = 32
-"""How many times longer a tokenizer's own rules may make a text; those of published tokenizers stay below 10."""
+"""Largest factor by which a tokenizer's rules may lengthen a text; published tokenizers stay below 10."""
 
 GROWING = {"ByteLevel": 4, "Metaspace": 2}
 """Steps of a tokenizer that make a text longer whatever their settings are, and by how much at most."""
@@ -38,7 +38,7 @@ _TAKES_A_CHARACTER = re.compile(
 """An expression without groups and alternatives that matches no empty text, so once for each character at most."""
 
 MOST_READ = 200
-"""Characters of an expression that are looked at."""
+"""Longest expression that is analysed, in characters."""
 
 MOST_PADDED = 1 << 20
 """Tokens that a tokenizer's own padding may reach."""
@@ -46,7 +46,7 @@ MOST_PADDED = 1 << 20
 _allowed = False
 
 own_architectures: dict[str, Callable[[], None]] = {}
-"""What makes an architecture of this project known to transformers, by its `model_type`."""
+"""Functions that register an architecture of this project with transformers, by its `model_type`."""
 
 
 def allow_custom_code(allowed: bool) -> None:
@@ -86,13 +86,13 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
 
 
 class CustomCodeRefused(ValueError):
-    """A model needs code that its author has put beside it or on the hub, or grows texts without bound."""
+    """A model needs code from its own folder or from the hub, or its tokenizer lengthens texts without bound."""
 
 
 def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
     """Yields the files of a model, here or on the hub, that choose what transformers does with it.
 
-    `options` get the commit of the first as the revision to load, so that none is changed, or asked for, after the check.
+    `options` get the commit of the first file as the revision, so that no file is changed or requested after the check.
     """
     if (folder := Path(name_or_path)).is_dir():
         for pattern in ("config*.json", "tokenizer*.json", "*/tokenizer*.json"):
@@ -121,7 +121,7 @@ def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
 
 @cache
 def check_files(file: Path, changed: int) -> None:
-    """Raises CustomCodeRefused for a file of a model, `changed` then, that would load code or fill the memory."""
+    """Raises CustomCodeRefused for a file, `changed` at that time, of a model that would load code or fill the memory."""
     values = read_json(file, {})
     if file.name.startswith("config"):
         for key, value in (choice for node in mappings_in(values) for choice in node.items()):
@@ -137,7 +137,7 @@ def check_files(file: Path, changed: int) -> None:
 
 
 def mappings_in(values: object) -> Iterator[Mapping[str, Any]]:
-    """Each mapping in a value of JSON, at any depth, in their order."""
+    """Yields each mapping in a value of JSON, at any depth, in their order."""
     left = [values]
     while left:
         node = left.pop()
@@ -148,7 +148,7 @@ def mappings_in(values: object) -> Iterator[Mapping[str, Any]]:
 
 
 def kernel_problem(key: str, value: object) -> str | None:
-    """Why a setting of a model is refused: it would run code from the hub. None for one that does not.
+    """Returns why a setting of a model is refused, if it would run code from the hub; else None.
 
     Example:
         >>> kernel_problem("attn_implementation", "owner/kernel")
@@ -167,7 +167,7 @@ def kernel_problem(key: str, value: object) -> str | None:
 
 
 def growth_of(tokenizer: Mapping[str, Any]) -> float:
-    """How many times longer the rules of a `tokenizer.json` may make a text, at most.
+    """Returns the largest factor by which the rules of a `tokenizer.json` may lengthen a text.
 
     Example:
         >>> growth_of({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "    "}})
@@ -184,7 +184,7 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
 
 
 def _growth_of_steps(parts: object) -> float:
-    """How many times longer steps make a text: a replacement what those before it write of its characters alone."""
+    """Returns the growth of a text in steps; a replacement multiplies the growth of the characters that it replaces."""
     floor = most = 1.0
     of_written: dict[str, float] = {}
     for step in (node for node in mappings_in(parts) if "type" in node):
@@ -208,7 +208,7 @@ def _growth_of_steps(parts: object) -> float:
 
 
 def _growth_of_step(step: Mapping[str, Any]) -> float:
-    """How many times longer a step that replaces nothing may make a text."""
+    """Returns the largest factor by which a step that replaces nothing may lengthen a text."""
     if step.get("type") == "Prepend":
         return max(1.0, len(str(step.get("prepend"))) / 4)
     if step.get("type") == "Precompiled":
@@ -250,14 +250,14 @@ def cannot_load(name_or_path: str, error: Exception) -> ValueError:
 
 
 def cannot_build(architecture: str, config: Mapping[str, Any], error: Exception) -> ValueError:
-    """Returns the error for a config that transformers builds no model of: one line, with the field where it is known."""
+    """Returns the error for a config that transformers cannot build: one line, with the unknown field if it is found."""
     field = field_of(config, error) if isinstance(error, KeyError) else None
     reason = f"model.config.{field} is not known to it" if field else _reason(error)
     return ValueError(f"transformers builds no {architecture} of this config: {reason}")
 
 
 def _reason(error: Exception) -> str:
-    """Returns the first line of an error, with the next one where it ends with a colon."""
+    """Returns the first line of an error, with the next line if the first ends with a colon."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
 

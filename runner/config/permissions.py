@@ -1,7 +1,7 @@
-"""Settings that only the user may allow: those that let code of others run, and those that reach outside of a run.
+"""Settings that only the user may allow: settings that let code of others run, or reach outside of a run.
 
-Recipes, suites and runs may come from anyone. So such a setting counts only where it is the user's own: typed on the
-command line or noted by a run that the user has begun, in a folder that `TIRYNS_CONF` names, or in an installed package.
+Recipes, suites and runs may come from anyone. So such a setting counts only if it is the user's own: typed on the
+command line, recorded by a run that the user has begun, in a folder of `TIRYNS_CONF`, or in an installed package.
 `runner.config.reach` says what reaches outside of a run. Imports no torch.
 """
 
@@ -33,7 +33,7 @@ from tiryns.runner.run.redaction import redacted
 from tiryns.runner.run.yaml_files import leaves, read_config
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
-"""Nodes that Hydra makes objects of."""
+"""Nodes that Hydra instantiates."""
 
 NAMING = {
     "class": (
@@ -53,7 +53,7 @@ _typed: list[str] | None = None
 
 @contextmanager
 def on_command_line(words: Sequence[str]) -> Iterator[None]:
-    """Within it a config may only use the permissions that these words give, with those of a run of one's own resumed.
+    """Limits configs in the block to the permissions of these words, and of the user's own run that they resume.
 
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
@@ -76,9 +76,9 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
 
 
 def trusted_words(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command, behind those of the run or sweep of this user's that it resumes.
+    """Returns the words of a command, preceded by the words of the user's own run or sweep that it resumes.
 
-    Raises ValueError for one from elsewhere that would be written through links.
+    Raises ValueError for a run or sweep of somebody else that would be written through links.
     """
     named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
     noted: list[str] = []
@@ -93,7 +93,7 @@ def trusted_words(words: Sequence[str]) -> list[str]:
 
 
 def allow_code(config: DictConfig) -> None:
-    """Allows the targets of the user's own, code of models and addresses, as the config says and the user permits."""
+    """Allows own targets, code of models, and addresses that the config asks for and the user permits."""
     check_permissions(config)
     allow_targets([*config.allowed_targets, *config.imports])
     allow_custom_code(bool(config.get("trust_remote_code", False)))
@@ -156,15 +156,15 @@ def _refusal(refused: Sequence[reach.Reached]) -> ValueError:
 
 
 def _typeable(value: object) -> str:
-    """A value as an override has it, without quotation marks where it needs none."""
+    """Returns a value as an override has it, without quotation marks if it needs none."""
     plain_text = isinstance(value, str) and re.fullmatch(r"[A-Za-z_/~][\w./:@~%-]*|\$\{[\w.:]+\}", value)
     return str(value) if plain_text else re.sub(r"'([A-Za-z_/~][\w./-]*)'", r"\1", literal(value))
 
 
 def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[str]:
-    """Returns the words of a command, by default this one, that reach further: to resume without a seal needs them again.
+    """Returns the words of a command, by default this one, that need permission: resumes without a seal need them again.
 
-    Of two for one setting the later counts.
+    Of two words for one setting the later counts.
     """
     if is_sealed(folder):
         return []
@@ -203,7 +203,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
 
 
 def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
-    """Yields the checked targets of Hydra's nodes; `values` are as they stand, and none refers to a node elsewhere."""
+    """Yields the checked targets of Hydra's nodes; `values` are unresolved, and none may refer to another node."""
     is_mapping = isinstance(values, dict)
     for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"
@@ -259,7 +259,7 @@ def _is_own(key: str, value: object, words: Sequence[str]) -> bool:
 
 
 def _own_contents() -> Iterator[Settings]:
-    """What all files say in the folders of the user's own: those of `TIRYNS_CONF`, and of installed packages."""
+    """Yields the contents of all configs in the user's own folders: those of `TIRYNS_CONF`, and of installed packages."""
     named = filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep))
     packages = map(find_spec, ("tiryns.conf", *(place.removeprefix("pkg://") for place in SEARCHED)))
     places = chain(named, *((found and found.submodule_search_locations) or () for found in packages))
@@ -270,7 +270,7 @@ def _own_contents() -> Iterator[Settings]:
 
 @cache
 def _content(file: Path, changed: int) -> Settings:
-    """What a file says, as it stood when it was `changed`; nothing where it is no config."""
+    """Returns the content of a file as of the time `changed`; empty if it is no config."""
     try:
         return reach.plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):

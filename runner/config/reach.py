@@ -1,4 +1,4 @@
-"""What a config reaches outside of its run: places that are written to, addresses, and jobs that are submitted.
+"""Finds what a config reaches outside of its run: paths that it writes to, addresses, and jobs that it submits.
 
 Reading is free: a config may name any file of this machine, and any name on the Hugging Face hub. `permissions` says
 which of these settings are the user's own. Imports no torch.
@@ -35,7 +35,7 @@ _WRITTEN = re.compile(r".*(?:dir|dirpath|directory|folder|storage|uri|location)|
 """Names of settings of Hydra and of components that say where something is written."""
 
 _KNOWN_WRITTEN = re.compile(r"(?:.*_)?(?:cache|output|save|log|offload)_(?:dir|folder)|outputs|resume")
-"""Those of other settings: their other folders are read."""
+"""Names of other settings that say where something is written; their other folders are only read."""
 
 _COMPONENTS = ("callback", "checkpoint", "logger", "trainer")
 """Groups whose components write files of their own, all below the run's folder."""
@@ -48,7 +48,7 @@ _VARIABLE = re.compile(r"\benv\s*:\s*([^,}]*)")
 """The name in a lookup of the environment."""
 
 _MADE = re.compile(r"\$\{[^{}:]*\$\{|\benv\s*:[^}]*\$\{")
-"""A lookup whose own name, or whose variable's, is looked up."""
+"""A lookup whose name, or the name of whose variable, is looked up itself."""
 
 RUNS, FETCHES = "lets code of others run", "fetches from an address"
 LOOKS_UP = "looks up a variable of the environment"
@@ -59,7 +59,7 @@ _addresses: tuple[str, ...] = ()
 
 
 class Reached(NamedTuple):
-    """A setting that reaches outside of its run, with its value as it stands and as it is used."""
+    """A setting that reaches outside of its run, with its value unresolved (`value`) and resolved (`used`)."""
 
     key: str
     value: Any
@@ -73,13 +73,13 @@ def allow_place(folder: Path) -> None:
 
 
 def allow_addresses(starts: Iterable[str]) -> None:
-    """Sets the starts of addresses that data may lead to from now on."""
+    """Sets the prefixes of the addresses that data may lead to from now on."""
     global _addresses
     _addresses = tuple(starts)
 
 
 def check_address(address: str, file: str) -> None:
-    """Raises ValueError for an address in a file of data that `allowed_addresses` does not have."""
+    """Raises ValueError for an address in a file of data that `allowed_addresses` does not cover."""
     if not covers(_addresses, address):
         raise ValueError(
             f"{file} leads to {address}, which a file of data may not do by itself: to allow it, give "
@@ -88,7 +88,7 @@ def check_address(address: str, file: str) -> None:
 
 
 def covers(starts: Iterable[str], address: str) -> bool:
-    """Tells whether each part of an address, such as those around `::`, begins with one of these starts; `..` does not.
+    """Returns whether each part of an address, split at `::`, begins with one of `starts`; False for a `..` in it.
 
     Example:
         >>> covers(["s3://mine"], "s3://mine/x"), covers(["s3://mine"], "zip://x::s3://mine.evil/x")
@@ -143,7 +143,7 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
 def _reached(
     parent: object, name: object, value: object, key: str, library: bool = False
 ) -> Iterator[Reached]:
-    """What a value reaches, given as it stands, and each value in it."""
+    """Yields what an unresolved value, and each value in it, reaches."""
     if isinstance(value, DictConfig | ListConfig):
         inside, is_mapping = noted(value), isinstance(value, DictConfig)
         target = canonical(str(inside.get("_target_"))) if is_mapping else ""
@@ -169,7 +169,7 @@ def _reached(
 
 
 def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:
-    """A value, as it is `used`, that names a place outside of the run; components have theirs below the run's folder."""
+    """Yields a value that, as `used`, is a path outside of the run; components must stay below the run's folder."""
     is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
     in_component = key.startswith(_COMPONENTS)
     by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
@@ -184,7 +184,7 @@ def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = 
 
 
 def _used(parent: Any, name: Any, value: Any) -> Any:
-    """A value of a node as it is used, with what it refers to looked up; as it stands where that is not there."""
+    """Returns a value of a node with its interpolations resolved; the value itself if that fails."""
     if isinstance(value, str) and "${" not in value:
         return value
     try:
@@ -224,14 +224,14 @@ def reaches(word: str) -> bool:
 
 
 def is_swept(word: str, typed: Sequence[str]) -> bool:
-    """Whether a word of a job gives a value of a sweep that is typed."""
+    """Whether a word of a job gives one of the values of a typed sweep."""
     sweeps = (other for other in typed if other.partition("=")[0] == word.partition("=")[0] and "," in other)
     return any(one == value for other in sweeps for one in given_by(other) for value in given_by(word))
 
 
 @lru_cache(4096)  # each job of a sweep is compared with all values of the sweep
 def given_by(word: str) -> tuple[DictConfig, ...]:
-    """What an override gives: one config, of a sweep one for each of its values, and nothing of what is no override."""
+    """Returns the configs that an override gives: one, for a sweep one per value, and none if it is no override."""
     name, parser, values = word.partition("=")[0].lstrip("+"), OverridesParser.create(), []
     with suppress(HydraException):
         override = parser.parse_override(word)
@@ -247,7 +247,7 @@ def given_by(word: str) -> tuple[DictConfig, ...]:
 
 
 def value_at(config: object, key: str) -> Any:
-    """Returns the value at a key as it stands, interpolations unresolved; None where there is none."""
+    """Returns the value at a key, with interpolations unresolved; None if it is missing."""
     value: Any = config
     for part in re.findall(r"[^.\[\]]+", key):
         value = noted(value) if OmegaConf.is_config(value) else value
@@ -258,5 +258,5 @@ def value_at(config: object, key: str) -> Any:
 
 
 def plain(value: object) -> Any:
-    """A part of a config as it stands, interpolations unresolved."""
+    """Returns a part of a config as plain values, with interpolations unresolved."""
     return OmegaConf.to_container(value, resolve=False) if OmegaConf.is_config(value) else value

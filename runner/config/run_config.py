@@ -1,7 +1,7 @@
-"""The config of a run that is read or goes on: complete, and wherever it goes on.
+"""The config of a run that is read or resumed: complete, and usable from any folder.
 
-A class of Lightning, or nothing, in the place of a group leaves out settings that are asked for. Relative paths lead from
-where a run was begun, and the same data may lie anywhere.
+A group that is a class of Lightning, or empty, lacks settings that the program reads. Relative paths lead from the
+folder where a run was begun, and the same data may lie anywhere.
 """
 
 import os
@@ -40,9 +40,9 @@ EMPTY = ("callback", "logger")
 
 
 def completed(config: DictConfig) -> DictConfig:
-    """A copy of a config that can be changed, with every setting of our trainer.
+    """Returns a copy of a config that can be changed, with every setting of our trainer.
 
-    Settings that a class of Lightning has under another name have its values; the rest are as in `trainer=auto`.
+    A setting that a class of Lightning has under another name gets its value; the rest are as in `trainer=auto`.
     """
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
@@ -62,9 +62,9 @@ def completed(config: DictConfig) -> DictConfig:
 
 
 def begun_in(folder: Path) -> list[Path]:
-    """Returns the folders that relative paths of a run lead from, as far as they are here, and of its parents.
+    """Returns the other existing folders that relative paths of a run, and of its parents, lead from.
 
-    First those where a new place of its data was typed, the last one before others, then the one it was begun in.
+    First come the folders where a new path of its data was typed, newest first, then the folder where it was begun.
     """
     found: dict[Path, None] = {}
     seen: set[Path] = set()
@@ -81,7 +81,7 @@ def begun_in(folder: Path) -> list[Path]:
 
 
 def from_begin(config: DictConfig, folder: Path) -> DictConfig:
-    """A config in which relative paths that are not here are those of the folder that the run was begun in."""
+    """Returns a config in which relative paths that are missing here lead from the folder where the run was begun."""
     places = begun_in(folder)
     if not places:
         return config
@@ -97,7 +97,7 @@ def from_begin(config: DictConfig, folder: Path) -> DictConfig:
 def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
     """Returns the completed config of a run, whose relative paths lead from where it was begun.
 
-    `allowed` are settings that let code of others run, beside those that the user has begun the run with.
+    `allowed` are words that let code of others run, in addition to those that the user has begun the run with.
     """
     config = read_config(folder / "config.yaml")
     check_permissions(config, [*own_words(folder), *allowed])
@@ -105,7 +105,7 @@ def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
 
 
 def with_data(config: DictConfig, folder: Path) -> DictConfig:
-    """Returns the same, of a run that reads its data; raises FileNotFoundError for files of data that are gone."""
+    """Returns the same for a run that reads its data; raises FileNotFoundError if files of the data are gone."""
     found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
     if not had or (noted := config_of(Run(folder))) is None:
         return found
@@ -123,7 +123,7 @@ def with_data(config: DictConfig, folder: Path) -> DictConfig:
 
 
 def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
-    """Each text of a config that names a file: its node, its key, and the text."""
+    """Yields each text of a config that names a file: its node, its key, and the text."""
     for key in list(node) if isinstance(node, DictConfig) else range(len(node)):
         if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key):
             continue
@@ -148,7 +148,7 @@ def path_settings() -> frozenset[str]:
 
 
 def found_from(text: str, places: list[Path]) -> str:
-    """A path, pattern or `PATH@SPLIT` as it is where it is here or absolute, else from the first place that has it."""
+    """Returns a path, pattern or `PATH@SPLIT` unchanged if it is here or absolute, else below the first place with it."""
     kind = "store:" if text.startswith("store:") else ""
     path = text.removeprefix(kind)
     if not path or "://" in path or path.startswith("~") or os.path.isabs(path) or _exists(Path(path)):
@@ -161,7 +161,7 @@ def _exists(path: Path) -> bool:
 
 
 def config_of(run: Run) -> DictConfig | None:
-    """Returns the config that a run's folder holds, without what every `auto` came to; None where it cannot be read."""
+    """Returns the config that a run's folder holds, with every `auto` unresolved; None if it cannot be read."""
     try:
         return run.config
     except ValueError:
@@ -169,9 +169,9 @@ def config_of(run: Run) -> DictConfig | None:
 
 
 def is_moved(run: Run, config: DictConfig) -> bool:
-    """Whether a config has the values of a run's `config.yaml`, but for data that is the same at another place.
+    """Whether a config has the values of a run's `config.yaml`, except that the same data is at another path.
 
-    Data is the same where its files have the digests of the run's manifest.
+    Data is the same if its files have the digests of the run's manifest.
     """
     if (noted := config_of(run)) is None:
         return False

@@ -1,4 +1,4 @@
-"""The global batches that a run leaves out: those of its config, and those that rewinds have added."""
+"""The global batches that a run skips: those of its config, and those that rewinds have added."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from tiryns.runner.order.timeline import Pairs, merged
 from tiryns.runner.run.folder import Run
 
 NOTED = "skipped"
-"""Key of a run's rewinds in `status.json` and `manifest.json`: the `batches` [first, last] that were left out, the `step`
-where it was found, the `checkpoint` (its step) that the run went back to; `inherited` where a branch took it over."""
+"""Key of a run's rewinds in `status.json` and `manifest.json`: the skipped `batches` [first, last], the `step` that
+raised the alarm, the `checkpoint` (its step) that the run went back to; `inherited` if a branch copied the rewind."""
 
 
 def skipped_batches(folder: Path) -> Pairs:
-    """Every global batch that the run in `folder` leaves out: pairs for `skip_batches`, in order, none that overlap.
+    """Returns the global batches that the run in `folder` skips: pairs for `skip_batches`, sorted and without overlap.
 
     A fresh run with `skip_batches` set to them trains on the same batches in the same order.
 
@@ -29,18 +29,18 @@ def skipped_batches(folder: Path) -> Pairs:
 
 
 def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, Any]]) -> Pairs:
-    """Returns the global batches that a config and the notes of rewinds leave out together."""
+    """Returns the global batches that a config and the recorded rewinds skip together."""
     return merged([*(given or []), *(note["batches"] for note in notes)])
 
 
 def leave_out_rewinds(config: DictConfig, folder: Path) -> None:
-    """Adds to `skip_batches` of a config what the rewinds of the run in `folder` have left out."""
+    """Adds the batches that the rewinds of the run in `folder` have skipped to `skip_batches` of a config."""
     if notes := noted_rewinds(folder):
         config.skip_batches = left_out(config.get("skip_batches"), notes)
 
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
-    """Returns the rewinds of a run by `status.json`, or by `manifest.json` where that is lost; without damaged ones."""
+    """Returns the undamaged rewinds of a run from `status.json`, or from `manifest.json` if they are lost there."""
     found = Run(folder).status.get(NOTED) or read_manifest(folder).get(NOTED)
     return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
 
@@ -52,18 +52,18 @@ def _is_whole(note: object) -> bool:
 
 
 def own_rewinds(folder: Path) -> list[dict[str, Any]]:
-    """Returns the rewinds of a run, without those of the run that it has branched from."""
+    """Returns the rewinds of a run, without rewinds inherited from its parent run."""
     return [note for note in noted_rewinds(folder) if not note.get("inherited")]
 
 
 def rewinds_in_words(folder: Path) -> str | None:
-    """How often a run was taken back, and what was left out the last time; None for a run that never was."""
+    """Returns how often a run was rewound, and its last rewind in words; None without rewinds."""
     noted = noted_rewinds(folder)
     return f"{len(noted)}, the last: {described_rewind(noted[-1])}" if noted else None
 
 
 def described_rewind(note: dict[str, Any]) -> str:
-    """A rewind in words."""
+    """Returns a rewind in words."""
     first, last = note["batches"]
     start = (
         f"step {note['checkpoint']}" if note["checkpoint"] else "step 0, as no checkpoint lies before them"

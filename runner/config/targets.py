@@ -1,7 +1,7 @@
-"""Which targets a config may name, wherever the config is from: a recipe, a command, or a run that is resumed.
+"""Checks the targets that a config may name, whether it comes from a recipe, a command, or a resumed run.
 
-Allowed are targets that are registered as options, that the user has listed, that are in an installed plugin, and classes
-of the kind of their group. Functions of libraries are not, but for `SCHEDULES`: many run a command or load a file.
+Allowed are targets that are registered as options, listed by the user or in an installed plugin, and classes of the
+kind of their group. Functions of libraries are refused, except `SCHEDULES`: many run a command or load a file.
 """
 
 import sys
@@ -28,7 +28,7 @@ OURS = ("tiryns", "runner")
 LIBRARIES = (
     *OURS, "torch", "transformers", "lightning", "torchmetrics", "pytorch_optimizer", "hydra", "hydra_plugins",
 )  # fmt: skip
-"""Packages in which a target is looked up to see its kind; a name in another one is not even imported."""
+"""Packages in which a target is looked up to see its kind; a name in any other package is not imported."""
 
 _NOT_THE_USERS = {*LIBRARIES, *sys.stdlib_module_names}
 
@@ -84,7 +84,7 @@ def allow_targets(names: Iterable[str]) -> None:
 
 
 def group_of(path: str) -> str | None:
-    """Returns the group that the node at a key is a component of; None inside of one, and elsewhere."""
+    """Returns the group that the node at a key is a component of; None inside of a component, and elsewhere."""
     head, _, name = path.rpartition(".")
     for group in KINDS:
         if name and group.replace("/", ".") == (head if group in COLLECTIONS else path):
@@ -106,9 +106,9 @@ def check_targets(config: Node) -> None:
 
 
 def check_target(target: str, path: str) -> None:
-    """Raises ValueError where the node at this key of a config, such as `callback.mine`, may not name a target.
+    """Raises ValueError if the node at this key of a config, such as `callback.mine`, may not name a target.
 
-    A name that is neither registered nor listed is looked up, in the libraries alone: an ImportError if it is not there.
+    A name that is neither registered nor listed is looked up in the libraries only; ImportError if it is missing there.
     """
     group, target = group_of(path), canonical(target)
     if is_registered(target, group) or _is_listed(target):
@@ -134,7 +134,7 @@ def locate(target: str, path: str) -> Callable[..., Any]:
 
 
 def is_registered(target: str, group: str | None) -> bool:
-    """Whether an option of a group has a target, itself or inside; without a group, an option of any group."""
+    """Whether an option of a group has a target, itself or in a value; without a group, an option of any group."""
     if group == "hydra/callbacks":
         return target in _targets_in(HYDRA["callbacks"])
     if group == "scheduler" and target in SCHEDULES:
@@ -161,13 +161,13 @@ def _targets_in(values: object) -> frozenset[str]:
 
 
 def _is_listed(name: str) -> bool:
-    """Whether a name is one that the user lists, in a package of such a name, or in an installed plugin."""
+    """Whether the user lists a name or its package, or an installed plugin has the name."""
     return any(name == listed or name.startswith(listed + ".") for listed in (*_listed, *_plugins()))
 
 
 @cache
 def built_in_targets() -> frozenset[str]:
-    """Returns the targets of Hydra's own launcher and sweeper, of which it has an option `basic` each."""
+    """Returns the targets of Hydra's own launcher and sweeper, each its option `basic`."""
     plugins()  # which register them
     store = ConfigStore.instance()
     return frozenset(
@@ -203,7 +203,7 @@ def _find(target: str) -> Any:
 
 
 def dotted(found: object) -> Any:
-    """Returns the object of a dotted name that code, not a config, has given; anything but a string stays as it is."""
+    """Returns the object of a dotted name that code, not a config, has given; returns other values than strings as is."""
     try:
         return _attribute(found) if isinstance(found, str) else found
     except (AttributeError, ImportError) as error:

@@ -22,16 +22,16 @@ BINS = 15
 """Bins of confidence, as in Guo and others (arXiv 1706.04599)."""
 
 LEVEL = 0.9
-"""The share of examples whose true class is to be in their set."""
+"""The share of examples whose set is meant to hold their true class."""
 
 SMALLEST = 1e-12
-"""The least probability that a logarithm is taken of."""
+"""Lower bound of probabilities before a logarithm."""
 
 PROBABILITIES = "probabilities"
 
 
 def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | None = None) -> Numbers:
-    """Returns the expected calibration error of each row of `weights` [R, D]; without them of the examples alone [1].
+    """Returns the expected calibration error per row of `weights` [R, D]; without weights one error for all examples [1].
 
     Examples are put into 15 bins by the probability of the predicted class. The error is the mean over the examples of
     |accuracy - mean confidence| of their bin (arXiv 1706.04599, equation 3).
@@ -45,7 +45,7 @@ def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | 
 
 
 def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
-    """Returns the softmax of the logits divided by a temperature: above 1 it is less sure.
+    """Returns the softmax of the logits divided by a temperature, which makes it less sure if above 1.
 
     Example:
         >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
@@ -77,7 +77,7 @@ def set_threshold(probabilities: Numbers, true: Classes) -> float:
     """Returns the least probability of a class in a set, from examples that the model was not trained on.
 
     With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
-    conformal prediction, arXiv 2107.07511, section 1). It is 0, all classes, where there are too few examples.
+    conformal prediction, arXiv 2107.07511, section 1). It is 0 (all classes) if there are too few examples.
 
     Example:
         >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int)), 3)
@@ -99,7 +99,7 @@ def in_set(probabilities: Numbers, threshold: float) -> NDArray[np.bool_]:
 
 
 class Fitted(NamedTuple):
-    """What a validation set has fitted."""
+    """The calibration that is fitted on a validation set."""
 
     set: str
     examples: int
@@ -109,7 +109,7 @@ class Fitted(NamedTuple):
 
 
 def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
-    """Probabilities and true classes, where these are known; ValueError for predictions that are not one of classes."""
+    """Returns probabilities and true classes of the examples with a known class; ValueError for another kind."""
     if PROBABILITIES not in predictions.values:
         raise ValueError(
             f"calibration is for one label of several, and this model predicts {predictions.kind}"
@@ -127,7 +127,7 @@ def fitted(name: str, predictions: Predictions) -> Fitted:
 
 
 def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> Entry:
-    """Returns the `calibration` of a set in `evaluation.json`: figures, each with its interval where there are resamples.
+    """Returns the `calibration` of a set in `evaluation.json`: metrics, and with resamples their intervals.
 
     Resamples are of examples: the words of a sentence are drawn together.
     """
@@ -157,7 +157,7 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
 
 
 def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], PredictionRow]:
-    """Returns what the row of each place has: its set of labels, and the calibrated probability of its predicted one.
+    """Returns a function from a place to its set of labels and the calibrated probability of its predicted label.
 
     A word that was cut off has no set, and the probability 0.
     """

@@ -13,19 +13,19 @@ from torch.nn import functional
 from tiryns.runner.evaluation.ranks import AT_ONCE, unit
 
 PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
-"""Factors of the L2 penalty to choose from, the strongest first; each fit begins at the one before."""
+"""Factors of the L2 penalty to choose from, the strongest first; each fit starts from the weights of the fit before."""
 
 SMALLEST_GRADIENT = 1e-5
-"""A fit has ended where no derivative of the loss is larger."""
+"""A fit ends when no derivative of the loss is larger."""
 
 
 class LinearProbe(NamedTuple):
     """A fitted probe."""
 
     mean: Tensor
-    """[H], of the training examples, as is `scale`."""
+    """[H], the mean of the training examples."""
     scale: Tensor
-    """[H], the standard deviation, and 1 where a feature is constant."""
+    """[H], the standard deviation of the training examples; 1 if a feature is constant."""
     weights: Tensor
     """[H + 1, C], the bias last."""
     penalty: float
@@ -39,10 +39,10 @@ class LinearProbe(NamedTuple):
 def fit_probe(
     features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[LinearProbe], float]
 ) -> LinearProbe:
-    """Returns the probe of the penalty with the best `accuracy`, on validation examples; if equal the strongest penalty.
+    """Returns the probe of the penalty with the best `accuracy`, on validation examples; on ties the strongest penalty.
 
-    A probe minimises the mean cross-entropy of its training examples plus penalty / 2 times the squared weights, those of
-    the bias left out, by full-batch L-BFGS in float64. In terms of scikit-learn's `LogisticRegression` it is
+    A probe minimises the mean cross-entropy of its training examples plus penalty / 2 times the squared weights, except
+    for the bias, by full-batch L-BFGS in float64. In terms of scikit-learn's `LogisticRegression` it is
     C = 1 / (penalty * D).
 
     Example:
@@ -110,7 +110,7 @@ class Neighbours(NamedTuple):
 def fit_neighbours(
     features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[Neighbours], float]
 ) -> Neighbours:
-    """Returns the neighbours in the number with the best `accuracy`, on validation examples; if equal the smallest.
+    """Returns the neighbours with the number of the best `accuracy`, on validation examples; on ties the smallest number.
 
     Each votes with weight 1, as in scikit-learn's `KNeighborsClassifier(metric="cosine")`.
 

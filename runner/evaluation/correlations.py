@@ -1,4 +1,4 @@
-"""Metrics of numbers. They alone need all of torchmetrics, so they are imported where numbers are measured."""
+"""Metrics of numbers. Only they need all of torchmetrics, so they are imported only when numbers are measured."""
 
 import warnings
 
@@ -9,7 +9,7 @@ from torchmetrics.utilities.data import dim_zero_cat
 
 
 class LinearCorrelation(PearsonCorrCoef):
-    """Pearson's correlation; 0 where one side does not vary."""
+    """Pearson's correlation; 0 if one side is constant."""
 
     def compute(self) -> Tensor:
         """Returns the correlation, float64."""
@@ -18,7 +18,7 @@ class LinearCorrelation(PearsonCorrCoef):
 
 
 class RankCorrelation(SpearmanCorrCoef):
-    """Spearman's correlation without the term that torchmetrics adds below the line; 0 where one side does not vary.
+    """Spearman's correlation without the term that torchmetrics adds to the denominator; 0 if one side is constant.
 
     Example:
         >>> metric = RankCorrelation().set_dtype(torch.float64)
@@ -35,7 +35,7 @@ class RankCorrelation(SpearmanCorrCoef):
 
 
 def _centred_ranks(values: Tensor) -> Tensor:
-    """Returns the ranks [D] less their mean; equal values share theirs."""
+    """Returns the ranks [D] minus their mean; equal values share the mean of their ranks."""
     _, group, counts = torch.unique(values, return_inverse=True, return_counts=True)
     ranks: Tensor = counts.cumsum(0).double() - (counts - 1) / 2
     return ranks[group] - (len(values) + 1) / 2

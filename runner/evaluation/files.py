@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # pages of runs are drawn without torch
 EVALUATION, PREDICTIONS = "evaluation.json", "predictions.jsonl"
 
 Entry = dict[str, Any]
-"""All that `evaluation.json` holds, or its figures and tables of a set."""
+"""The content of `evaluation.json`, or its metrics and tables of one set."""
 
 PredictionRow = dict[str, Any]
 """A line of `predictions.jsonl`."""
@@ -31,7 +31,7 @@ def write_predictions(
 
 
 def entry_of(predictions: "Predictions", metrics: Mapping[str, float]) -> Entry:
-    """What `evaluation.json` has of a set: `kind`, the number of `examples`, `metrics`, and the tables of the task."""
+    """Returns a set's entry in `evaluation.json`: `kind`, number of `examples`, `metrics`, and the tables of the task."""
     examples = sum(1 for _ in predictions.rows())
     return {"kind": predictions.kind, "examples": examples, "metrics": dict(metrics), **predictions.tables()}
 
@@ -40,7 +40,7 @@ def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapp
     """Writes an evaluation and the predictions for its sets, by name.
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
-    - `evaluation.json`: `evaluation`, which has for each name under `sets` an entry.
+    - `evaluation.json`: `evaluation`, which has an entry for each name under `sets`.
     - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
     """
     for name, predictions in sets.items():

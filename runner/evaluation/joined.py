@@ -1,4 +1,4 @@
-"""Figures of predictions that several runs have made for parts of one data set, from the rows of their files."""
+"""Metrics of the predictions of several runs for parts of one data set, from the rows of their files."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -17,13 +17,13 @@ Rows = Sequence[PredictionRow]
 """Lines of `predictions.jsonl`."""
 
 Parts = Callable[[Rows, Sequence[str]], list[Compared]]
-"""What metrics are computed of, given the names of the labels."""
+"""A function from rows and the names of labels to the parts that metrics compare."""
 
 
 def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str, float]:
-    """Returns the metrics of a kind of predictions for rows with labels, as in a run's test; none for an unknown kind.
+    """Returns the metrics of a kind of predictions for rows with labels, as in a run's test; empty for an unknown kind.
 
-    `names` are the labels there are; without them those of the rows.
+    `names` are all labels; by default the labels that occur in the rows.
 
     Example:
         >>> rows = [{"gold": "a", "predicted": "a"}, {"gold": "b", "predicted": "a"}]
@@ -98,4 +98,4 @@ PARTS: dict[str, Parts] = {
     "question_answering": _answers,
     "ranking": _lists,
 }
-"""What the metrics of each kind are computed of."""
+"""Makers of the compared parts of each kind."""

@@ -1,4 +1,4 @@
-"""Task metrics, as torchmetrics, whose states add up over ranks to those of one process over the whole set."""
+"""Task metrics, as torchmetrics, whose states add up over ranks to the states of one process over the whole set."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -14,10 +14,10 @@ from tiryns.runner.evaluation.ranks import TiedRanks
 from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
-"""Figures of whole entities, over all types, where labels are tags of entities."""
+"""Metrics of whole entities, over all types, if labels are tags of entities."""
 
 IOB = (OUTSIDE, "B-X", "I-X")
-"""Tags that tell the scheme of entities whose labels are not named."""
+"""The default labels of entities, from which their tagging scheme is known."""
 
 
 def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
@@ -48,12 +48,12 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
 
 
 def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> dict[str, Metric]:
-    """Returns the metrics of a kind of prediction by name, each between 0 and 1 (but squared error and correlations).
+    """Returns the metrics of a kind of prediction by name, each between 0 and 1 (except squared error and correlations).
 
     `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
     `regression` with numbers [D], entities with tags of sentences, question answering with texts, and ranking with lists
     of scores and grades: see `ClassScore`, `EntityScore`, `AnswerOverlap` and `RankScore`. `options` go to every metric.
-    Counts are integers, figures float64. An unknown task is a ValueError with the known ones.
+    Counts are integers, metrics float64. Raises ValueError with the known tasks for an unknown task.
 
     Example:
         >>> metrics = get_metrics_for_task("classification", num_labels=3)
@@ -70,11 +70,11 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> d
 
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A function of the times that each of C classes was predicted rightly, predicted, and true: float64 [C] each."""
+"""A function of how often each of C classes was rightly predicted, predicted, and true: float64 [C] each."""
 
 
 Marks = tuple[Tensor, ...]
-"""Items [N] and the classes that they are of [N]: of an item none, one or several."""
+"""Items [N] and their classes [N]; an item may have no class, one or several."""
 
 
 class CountedScore(Metric):
@@ -85,7 +85,7 @@ class CountedScore(Metric):
     true: Tensor
     correct: Tensor
     measures: ClassVar[dict[str, Score]]
-    """The scores there are, by name."""
+    """The available scores, by name."""
 
     def __init__(self, measure: str, num_classes: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
@@ -108,7 +108,7 @@ class CountedScore(Metric):
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:
-    """`part / whole`, and 0 where `whole` is 0; float64."""
+    """Returns `part / whole`, and 0 where `whole` is 0; float64."""
     return torch.where(whole > 0, part / whole.clamp(min=1), 0.0)
 
 
@@ -117,11 +117,11 @@ OF_CLASSES: dict[str, Score] = {
     "recall": lambda correct, predicted, true: ratio(correct, true),
     "f1": lambda correct, predicted, true: ratio(2 * correct, predicted + true),
 }
-"""The figures of each class; F1 is the harmonic mean of the other two."""
+"""The metrics of each class; F1 is the harmonic mean of the other two."""
 
 
 def micro(score: Score) -> Score:
-    """A score over all classes together."""
+    """Returns a score over all classes together."""
     return lambda correct, predicted, true: score(correct.sum(), predicted.sum(), true.sum())
 
 
@@ -136,7 +136,7 @@ def macro(score: Score) -> Score:
 
 
 def matthews(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
-    """Matthews' correlation for any number of classes (Gorodkin 2004); 0 where one of the sides has one class alone."""
+    """Returns Matthews' correlation for any number of classes (Gorodkin 2004); 0 if one side has only one class."""
     total = true.sum()
     shared = correct.sum() * total - (predicted * true).sum()
     spread = (total**2 - predicted.square().sum()) * (total**2 - true.square().sum())
@@ -155,7 +155,7 @@ class ClassScore(CountedScore):
     }
 
     def marks(self, predicted: Tensor, true: Tensor) -> tuple[Marks, ...]:
-        """Of one class number per item [D], predicted and true."""
+        """Returns the marks of one class index per item [D], predicted and true."""
         items, right = torch.arange(len(true), device=true.device), predicted == true
         return (items[right], true[right]), (items, predicted), (items, true)
 
@@ -176,7 +176,7 @@ class LabelScore(CountedScore):
         super().__init__(measure, 1 if self.whole else num_labels, **kwargs)
 
     def marks(self, predicted: Tensor, true: Tensor) -> tuple[Marks, ...]:
-        """Of any number of labels per item: booleans [D, C], predicted and true."""
+        """Returns the marks of any number of labels per item: booleans [D, C], predicted and true."""
         if self.whole:
             predicted, true = (predicted == true).all(1, keepdim=True), torch.ones_like(true[:, :1])
         return tuple(held.nonzero().unbind(1) for held in (predicted & true, predicted, true))
@@ -186,7 +186,7 @@ class EntityScore(CountedScore):
     """`f1`, `precision` or `recall` of whole entities, over all types together: right if begin, end and type agree.
 
     As in CoNLL's `conlleval` (2000) and seqeval, an entity begins at `B-X`, and at an `I-X` that follows no `X`; it
-    continues through `I-X`. Tags of another scheme (see `tags`) are told by `labels`, the names of all of them.
+    continues through `I-X`. For another scheme (see `tags`) `labels` names all tags.
 
     Example:
         >>> metric = EntityScore("f1", labels=["O", "B-X", "E-X", "S-X"])
@@ -204,9 +204,9 @@ class EntityScore(CountedScore):
         self.tagging, self.labels = tagging, None if labels is IOB else labels
 
     def marks(self, predicted: Any, true: Any, types: Sequence[str] = ()) -> tuple[Marks, ...]:
-        """Of the entities of sentences, by their tags, predicted and true: of `types`, or all of one class.
+        """Returns the marks of entities from the predicted and true tags of sentences, by `types`, or all of one class.
 
-        Raises ValueError for a tag that is of no label.
+        Raises ValueError for a tag that is not a label.
         """
         marks: list[list[tuple[int, int]]] = [[], [], []]
         for item, pair in enumerate(zip(predicted, true, strict=True)):
@@ -221,13 +221,13 @@ class EntityScore(CountedScore):
 
 
 def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:
-    """Returns the types of entities of sentences by tags in IOB2, and of each type what is right, predicted and true."""
+    """Returns the types of entities in IOB2 tags of sentences, and marks of right, predicted and true ones by type."""
     types = sorted({kind for tags in (*predicted, *true) for _, _, kind in entities(tags)})
     return types, EntityScore("f1").marks(predicted, true, types)
 
 
 class MeanOverQuestions(Metric):
-    """The mean over questions of a `score` of what was predicted for each, such as the text that answers it."""
+    """The mean over questions of the `score` of each prediction, such as the text of an answer."""
 
     full_state_update = False
     total: Tensor
@@ -239,11 +239,11 @@ class MeanOverQuestions(Metric):
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
     def score(self, predicted: Any, true: Any) -> float:
-        """Returns the score of an answer, between 0 and 1, by the accepted ones."""
+        """Returns the score of an answer, between 0 and 1, given the accepted answers."""
         raise NotImplementedError
 
     def update(self, predicted: Iterable[Any], true: Iterable[Any]) -> None:
-        """Adds questions: what is predicted for each, and the truth, such as a text and its accepted answers."""
+        """Adds questions: the prediction for each, and the truth, such as a text and its accepted answers."""
         scores = [self.score(one, other) for one, other in zip(predicted, true, strict=True)]
         self.total += sum(scores)
         self.count += len(scores)
@@ -263,7 +263,7 @@ class AnswerOverlap(MeanOverQuestions):
         self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
 
     def score(self, predicted: str, true: Sequence[str]) -> float:
-        """Returns the best over the accepted answers."""
+        """Returns the best score over the accepted answers."""
         wanted = [answer for answer in true if normalized(answer)] or [""]
         return max(self.measure(predicted, answer) for answer in wanted)
 
@@ -289,5 +289,5 @@ class RankScore(MeanOverQuestions):
         self.measure = self.measures[measure]
 
     def score(self, predicted: Sequence[float], true: Sequence[float]) -> float:
-        """Returns the figure of a list, given scores and grades."""
+        """Returns the metric of a list, given scores and grades."""
         return self.measure(TiedRanks.of(predicted, true))

@@ -1,4 +1,4 @@
-"""The figure that chooses the best checkpoint, known before the first step, and its values. Imports no torch."""
+"""The metric that chooses the best checkpoint, known before the first step, and its values. Imports no torch."""
 
 import math
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ MIXED_LOSS = f"val/{MIXTURE}/loss"
 
 
 def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None:
-    """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a figure that is not logged."""
+    """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a metric that is not logged."""
     sets = data.validation if config.trainer.get("validate_every", 1) else {}
     found = {name: module.figure_names(sequences) for name, sequences in sets.items()}
     figures = [MIXED_LOSS] if data.validation_shares else []
@@ -45,7 +45,7 @@ def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None
 
 
 def direction_of(config: DictConfig) -> str:
-    """`min` or `max` for the figure of a search, as far as the config of a trial tells before data is read."""
+    """Returns `min` or `max` for the metric of a search, from the config of a trial, before data is read."""
     mode, monitor = config.checkpoint.get("mode"), config.checkpoint.get("monitor")
     if mode or monitor:
         return str(mode or better_when(str(monitor)))
@@ -54,7 +54,7 @@ def direction_of(config: DictConfig) -> str:
 
 
 def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> tuple[str, float] | None:
-    """Name and value of a metric, or of the first validation loss if any; ValueError names those that are logged."""
+    """Returns name and value of `monitor` or of the first validation loss, else None; ValueError names what is logged."""
     metrics = trainer.callback_metrics
     losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
     name = monitor or next(losses, None)
@@ -66,6 +66,6 @@ def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> t
 
 
 def loss_beside(trainer: "Trainer", name: str) -> float:
-    """Returns the loss of the set of the metric `name`; infinity where it is not logged or not a number."""
+    """Returns the loss of the set of the metric `name`; infinity if it is not logged or not a number."""
     loss = float(trainer.callback_metrics.get(f"{name.rpartition('/')[0]}/loss", math.inf))
     return math.inf if math.isnan(loss) else loss

@@ -23,11 +23,11 @@ MakeMetric = Callable[[int], Metric]
 S = TypeVar("S", bound=Sized)
 
 MATRIX_LABELS = 2000
-"""Most labels that a table of labels by labels is made of: memory grows with their square."""
+"""Most labels of a confusion matrix, as its memory grows with their square."""
 
 
 class Compared(NamedTuple):
-    """Items that metrics of a kind are computed of: texts, words, tags of sentences, answers."""
+    """Items from which metrics of a kind are computed: texts, words, tags of sentences, answers."""
 
     kind: str
     predicted: Any
@@ -35,11 +35,11 @@ class Compared(NamedTuple):
     owners: NDArray[np.int64] | None = None
     """The index of each item's example [M]; None if unknown."""
     only: Sequence[str] | None = None
-    """The metrics of the kind that are meant; None for all."""
+    """The metrics of the kind to compute; None for all."""
     suffix: str = ""
-    """What their names end in."""
+    """The ending of the metrics' names."""
     num_labels: int | None = None
-    """The number of labels; None takes the number of labels that the predictions have."""
+    """The number of labels; None for the number that the predictions have."""
 
 
 class Predictions(ABC, Generic[S]):
@@ -53,13 +53,13 @@ class Predictions(ABC, Generic[S]):
     """The kind of prediction, for which metrics are registered."""
 
     keeps_all = False
-    """Whether what only some figures are made of is kept without them."""
+    """Whether values that only some metrics need are kept in any case."""
 
     label_sets: Callable[[int], PredictionRow] | None = None
-    """What a calibration on other examples has for the place of a text or a word, by the keys of its row."""
+    """Returns the entries of a row for the place of a text or a word, from a calibration on other examples."""
 
     monitor: str
-    """The figure that chooses the best checkpoint."""
+    """The metric that chooses the best checkpoint."""
 
     def __init__(self, sequences: S) -> None:
         self.sequences = sequences
@@ -69,22 +69,22 @@ class Predictions(ABC, Generic[S]):
 
     @abstractmethod
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """`places` [M], -1 for what must not count, and values [M, ...] predicted for them."""
+        """Returns `places` [M], -1 for items that must not count, and the values [M, ...] predicted for them."""
 
     def size(self) -> int:
         """Returns the number of places of the set."""
         return len(self.sequences)
 
     def scored(self) -> tuple[Any, Any]:
-        """Predictions and the truth, where it is known, for registered metrics; ValueError if there can be none."""
+        """Returns predictions and known truths for registered metrics; ValueError for a kind that takes none."""
         raise ValueError(f"{type(self).__name__} takes no registered metrics: it does not define `scored`")
 
     def compared(self) -> tuple[Any, Any]:
-        """Predictions and the truth, where it is known, for the task's own metrics."""
+        """Returns predictions and known truths for the task's own metrics."""
         return self.scored()
 
     def owners(self) -> NDArray[np.int64] | None:
-        """Returns the number of the example that each item of `compared` is of [M], for intervals; None if not known."""
+        """Returns the index of the example of each item of `compared` [M], for intervals; None if unknown."""
         return None
 
     def scored_owners(self) -> NDArray[np.int64] | None:
@@ -96,16 +96,16 @@ class Predictions(ABC, Generic[S]):
         return [Compared(self.kind, *self.compared(), self.owners())]
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Figures that are means of items' own scores [M], by name, with the example of each item [M], for intervals."""
+        """Returns the metrics that are means, by name: the scores of items [M] and their examples [M], for intervals."""
         return {}
 
     def measure(self) -> dict[str, float]:
-        """Returns the task's own metrics; none where the set has no labels."""
+        """Returns the task's own metrics; empty if the set has no labels."""
         found = measured(self.parts(), self.num_labels())
         return found | self.combined(found)
 
     def measured_names(self) -> list[str]:
-        """Returns the names of the metrics of `measure`, before any prediction; of your own kind `monitor` alone."""
+        """Returns the names of the metrics of `measure`, before any prediction; for a kind of your own only `monitor`."""
         return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def figure_names(self) -> list[str]:
@@ -118,7 +118,7 @@ class Predictions(ABC, Generic[S]):
         return [*dict.fromkeys((self.monitor, *names, *self.registered))] if names else []
 
     def metrics(self) -> dict[str, float]:
-        """Returns the task's metrics, and those registered for it; none where the set has no labels."""
+        """Returns the task's metrics, and those registered for it; empty if the set has no labels."""
         found = self.measure()
         if found and self.registered:
             values = [as_tensor(one) for one in self.scored()]
@@ -127,7 +127,7 @@ class Predictions(ABC, Generic[S]):
         return found
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """Returns the losses of a set where they are more than the mean per unit of weight, from its sums; else none."""
+        """Returns the losses of a set from its sums, if they are more than the mean per unit of weight; else empty."""
         return {}
 
     def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,19 +138,19 @@ class Predictions(ABC, Generic[S]):
         """Chooses decision rules, such as thresholds, from these predictions, joined and of the validation set."""
 
     def num_labels(self) -> int:
-        """How many labels there are; 1 for a task without."""
+        """Returns the number of labels; 1 for a task without labels."""
         return len(getattr(self.sequences, "names", ())) or 1
 
     @abstractmethod
     def rows(self) -> Iterator[PredictionRow]:
-        """A line of `predictions.jsonl` for each example."""
+        """Yields a line of `predictions.jsonl` for each example."""
 
     def tables(self) -> Entry:
-        """Further entries of `evaluation.json`; the report shows a list of rows as a table of that name."""
+        """Returns further entries of `evaluation.json`; the report shows a list of rows as a table of that name."""
         return {}
 
     def files(self) -> dict[str, str]:
-        """Further files of the run folder for this set: JSON by the stems of their names."""
+        """Returns further files of the run folder for this set: JSON by the stem of the file's name."""
         return {}
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
@@ -160,7 +160,7 @@ class Predictions(ABC, Generic[S]):
         self._parts.append({name: value[counts] for name, value in found.items()})
 
     def join(self, gather: Gather) -> None:
-        """Joins the predictions of all ranks in `values`; `seen` marks the places that have one."""
+        """Joins the predictions of all ranks in `values`; `seen` marks the places with a prediction."""
         mine = {n: np.concatenate([part[n] for part in self._parts]) for n in (self._parts or [{}])[0]}
         self._parts = []
         self.seen = np.zeros(self.size(), dtype=bool)
@@ -196,14 +196,14 @@ def computed(name: str, metric: Metric, values: Sequence[object]) -> float:
 
 
 def as_tensor(values: object) -> Any:
-    """An array as a tensor; lists of words stay as they are."""
+    """Returns an array as a tensor, and a list of words unchanged."""
     return torch.from_numpy(np.ascontiguousarray(values)) if isinstance(values, np.ndarray) else values
 
 
 def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: NDArray[np.int64]) -> Entry:
-    """`labels`, `per_class` figures, and `confusion` (a row per true label, a column per predicted one).
+    """Returns `labels`, `per_class` metrics, and `confusion` (a row per true label, a column per predicted label).
 
-    Of more than `MATRIX_LABELS` labels there are `confusions` instead, the 50 most frequent ones.
+    With more than `MATRIX_LABELS` labels, the 50 most frequent `confusions` replace `confusion`.
     """
     size = len(names)
     counts = [np.bincount(some, minlength=size) for some in (true[true == predicted], predicted, true)]
@@ -223,7 +223,7 @@ def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: N
 
 
 def class_rows(names: Sequence[str], *counts: NDArray[np.int64]) -> list[dict[str, str | float]]:
-    """Precision, recall and F1 of labels that are rightly predicted, predicted, and true so often, their `support`."""
+    """Returns precision, recall, F1 and `support` of labels, from `counts` of right, all predicted and true ones."""
     numbers = [torch.tensor(count, dtype=torch.float64) for count in counts]
     figures = [score(*numbers).tolist() for score in OF_CLASSES.values()]
     rows = zip(names, *figures, counts[-1].tolist(), strict=True)

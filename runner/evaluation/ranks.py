@@ -1,7 +1,7 @@
-"""How far up the relevant candidates of a list stand, and the passages that belong to a query among all passages.
+"""The ranks of the relevant candidates of a list, and of the passages that belong to a query among all passages.
 
-Figures of a list are means over all orders of candidates with equal scores, so a model that tells nothing has the figures
-of guessing (McSherry and Najork, ECIR 2008).
+Metrics of a list are means over all orders of candidates with equal scores, so a model with equal scores for all gets the
+metrics of guessing (McSherry and Najork, ECIR 2008).
 
 Letters in shapes: C candidates, R ranks, D pairs, H features, Q queries, P passages.
 """
@@ -30,9 +30,9 @@ Scores = Sequence[float] | NDArray[np.floating]
 
 
 def ndcg(gains: Numbers, grades: Numbers) -> float:
-    """Returns the discounted cumulative gain of the first 10 by that of the best order (Jarvelin and Kekalainen 2002).
+    """Returns the discounted cumulative gain of the first 10, divided by the best order's (Jarvelin and Kekalainen 2002).
 
-    `gains` are the grades at each rank [R], `grades` those of all candidates, the largest first. The discount is
+    `gains` are the grades at each rank [R], `grades` the grades of all candidates, the largest first. The discount is
     log2(rank + 1), and gains are linear, as in trec_eval and BEIR.
     """
     own, ideal = (
@@ -43,7 +43,7 @@ def ndcg(gains: Numbers, grades: Numbers) -> float:
 
 
 class TiedRanks(NamedTuple):
-    """A list of C candidates in the order of their scores, of which those with equal scores share what they are.
+    """A list of C candidates in the order of their scores; metrics are means over the orders of equal scores.
 
     Example:
         >>> guessed = TiedRanks.of([0.0, 0.0], [1.0, 0.0])
@@ -56,13 +56,13 @@ class TiedRanks(NamedTuple):
     gains: Numbers
     """[C], the mean grade at each rank."""
     before: NDArray[np.int64]
-    """[C], the candidates with a higher score than that at each rank."""
+    """[C], the number of candidates with a higher score than the candidate at each rank."""
     equal: NDArray[np.int64]
-    """[C], those with its score."""
+    """[C], the number of candidates with the same score."""
     relevant_before: NDArray[np.int64]
-    """[C], the relevant ones with a higher score, whose grades are above 0."""
+    """[C], the number of relevant candidates (grade above 0) with a higher score."""
     relevant: NDArray[np.int64]
-    """[C], those with its score."""
+    """[C], the number of relevant candidates with the same score."""
 
     @classmethod
     def of(cls, scores: Scores, grades: Scores) -> "TiedRanks":
@@ -79,7 +79,7 @@ class TiedRanks(NamedTuple):
         return ndcg(self.gains, self.grades)
 
     def reciprocal_rank(self) -> float:
-        """1 by the rank of the first relevant candidate, 0 if that is below 10."""
+        """Returns 1 / rank of the first relevant candidate, 0 if that rank is beyond 10."""
         first = int(np.argmax(self.relevant > 0))
         before, equal, relevant = self.before[first], self.equal[first], self.relevant[first]
         places = np.arange(equal - relevant + 1 if relevant else 0)
@@ -89,7 +89,7 @@ class TiedRanks(NamedTuple):
         return float((chances / ranks)[ranks <= DEPTH].sum())
 
     def average_precision(self) -> float:
-        """Returns the mean over relevant candidates of the share of relevant ones up to each."""
+        """Returns the mean over relevant candidates of the share of relevant candidates up to their rank."""
         ranks = np.arange(1, len(self.gains) + 1)
         others = (ranks - 1 - self.before) * (self.relevant - 1) / np.maximum(self.equal - 1, 1)
         precision = (self.relevant_before + 1 + others) / ranks
@@ -98,7 +98,7 @@ class TiedRanks(NamedTuple):
 
 
 def unit(features: Tensor) -> Tensor:
-    """Features [..., H] divided by their length, float64."""
+    """Returns features [..., H] divided by their length, float64."""
     return COSINE.prepared(features.double())
 
 
@@ -115,7 +115,7 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
 def score_blocks(
     queries: Tensor, passages: Tensor, similarity: DotProduct = COSINE
 ) -> Iterator[tuple[int, Tensor]]:
-    """Yields the scores [some, P] of some queries at a time, with the number of the first one."""
+    """Yields the scores [some, P] of some queries at a time, after the index of the first of these queries."""
     asked, known = (similarity.prepared(vectors.double()) for vectors in (queries, passages))
     first = 0
     for block in asked.split(max(1, AT_ONCE // (len(passages) * similarity.products(known)))):
@@ -124,7 +124,7 @@ def score_blocks(
 
 
 def largest(scores: Tensor, count: int) -> Tensor:
-    """Returns the columns [Q, count] of the largest scores [Q, P] of each row, in their order; of equal ones the first.
+    """Returns the columns [Q, count] of each row's largest scores [Q, P], the largest first; of equal scores the first.
 
     Example:
         >>> largest(torch.tensor([[0.5, 0.1, 0.9, 0.5, 0.5]]), 3).tolist()
@@ -144,12 +144,12 @@ class Ranking(NamedTuple):
     """The first passages for each query."""
 
     first: NDArray[np.int64]
-    """[Q, up to 10 or 100], numbers of passages; -1 where there is no further one."""
+    """[Q, up to 10 or 100], indices of passages; -1 after the last passage."""
     figures: dict[str, Numbers]
     """By name, each [Q]: `ndcg_at_10`, `mrr_at_10`, `recall_at_10`; of 100 ranks also `map_at_100`, `recall_at_100`."""
 
     def means(self, weights: Numbers) -> dict[str, Numbers]:
-        """Returns the mean of each figure [R] over queries with weights [R, Q]."""
+        """Returns the mean of each metric [R] over queries with weights [R, Q]."""
         return {name: weights @ values / weights.sum(1) for name, values in self.figures.items()}
 
 
@@ -164,10 +164,10 @@ def rank(
 ) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].
 
-    `ndcg` with the `grades` of relevant passages, 1 if unset, the reciprocal rank of the first relevant passage, and the
-    share of the relevant passages, each among the first 10. With a `depth` of 100 also that share among 100, and the mean
-    over the relevant passages of the precision at their ranks, 0 below rank 100. Of equal cosines the first passage is
-    ahead. `excluded` is the number of a passage that is not ranked for a query, -1 for none.
+    Computes `ndcg` with the `grades` of relevant passages (default 1), the reciprocal rank of the first relevant passage,
+    and the share of relevant passages, each among the first 10. A `depth` of 100 adds that share among 100, and the mean
+    over the relevant passages of the precision at their ranks, 0 beyond rank 100. Of equal scores the first passage ranks
+    higher. `excluded` is the index of a passage that is not ranked for a query, -1 for none.
 
     Example:
         >>> queries, passages = torch.eye(2), torch.tensor([[1.0, 0.2], [1.0, 0.1], [0.0, 1.0]])

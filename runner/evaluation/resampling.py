@@ -1,7 +1,7 @@
-"""Intervals of the figures of predictions, by a bootstrap over examples: texts, sentences or questions.
+"""Intervals of the metrics of predictions, by a bootstrap over examples: texts, sentences or questions.
 
-A metric is computed of items (texts, words, tags of sentences, answers) that weigh as often as their example was drawn; a
-registered metric, which knows no weights, of the items that were drawn, one resample after another.
+A metric is computed from items (texts, words, tags of sentences, answers), each weighted by how often its example was
+drawn. A registered metric, which takes no weights, is computed from the drawn items, one resample after another.
 Letters in shapes: R resamples, D examples, M items, C classes.
 """
 
@@ -21,17 +21,17 @@ from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bo
 
 Numbers = NDArray[np.float64]
 Owners = NDArray[np.int64]
-"""The example that each item is of [M]."""
+"""The index of the example of each item [M]."""
 
 Weighted = Callable[[Weights], Numbers]
-"""A figure [R] of examples with weights [R, D], or [R, C] of each class."""
+"""A function from the weights of examples [R, D] to a metric [R], or to that of each class [R, C]."""
 
 TABLE = 1 << 24
-"""The largest table of examples and classes that is made."""
+"""Most entries of a table of examples by classes."""
 
 
 def counts(marks: metrics.Marks, weights: Weights, owners: Owners, num_classes: int) -> Numbers:
-    """How often each class occurs in each resample [R, C]."""
+    """Returns how often each class occurs in each resample [R, C]."""
     items, classes = (part.numpy() for part in marks)
     places, (resamples, examples) = owners[items], weights.shape
     if examples * num_classes <= TABLE:
@@ -44,19 +44,19 @@ def counts(marks: metrics.Marks, weights: Weights, owners: Owners, num_classes: 
 def intervals(
     predictions: Predictions, sums: Mapping[str, Numbers], resamples: int, seed: int
 ) -> dict[str, Numbers]:
-    """Returns the interval of each figure by name [2], and of each figure of classes by table and figure [C, 2].
+    """Returns the interval of each metric by name [2], and of each metric of classes by table and metric [C, 2].
 
-    Nothing where `weighted_figures` are not known.
+    Returns an empty dict if `weighted_figures` returns None.
     """
     found = weighted_figures(predictions, sums)
     return bootstrap(*found, resamples, seed) if found else {}
 
 
 def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> tuple[Statistic, int] | None:
-    """Returns the figures of examples by their weights, and the number of these examples.
+    """Returns a function from the weights of examples to metrics, and the number of these examples.
 
-    `sums` are the `loss`, `weight` and `correct` of each example, if known, and those of parts of the loss: examples with
-    a weight count. None for predictions that do not tell which example an item is of.
+    `sums` are the `loss`, `weight` and `correct` of each example, if known, and those of parts of the loss; examples with
+    a weight count. Returns None if no example is known, or if predictions do not state the example of an item.
     """
     parts, means = predictions.parts(), predictions.means()
     told = [part.owners for part in parts if part.owners is not None]
@@ -96,7 +96,7 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
 
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
-    """Returns the metrics of a part, and the figures of its classes, for weighted examples."""
+    """Returns the metrics of a part, and the metrics of its classes, for weighted examples."""
     size = part.num_labels or predictions.num_labels()
     known = metrics.get_metrics_for_task(part.kind, size, sync_on_compute=False)
     figures: dict[str, Weighted] = {
@@ -121,7 +121,7 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
 def _by_counts(
     score: metrics.Score, counted: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
 ) -> Numbers:
-    """Returns a score of the counts of classes [R, C] in each resample: [R], or [R, C] of one of each class."""
+    """Returns a score of the counts of classes [R, C] in each resample: [R], or [R, C] if each class has a score."""
     return score(
         *(torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted)
     ).numpy()
@@ -129,7 +129,7 @@ def _by_counts(
 
 @singledispatch
 def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """Returns the metric as a function of the examples' weights; of one that is not known here, of the drawn items."""
+    """Returns the metric as a function of the examples' weights; an unknown metric is computed from the drawn items."""
 
     def drawn(weights: NDArray[np.float64]) -> dict[str, float]:
         places = np.repeat(np.arange(len(owners)), weights[owners].astype(np.int64))
@@ -175,7 +175,7 @@ def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners
 
 @weighted.register
 def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """Pearson's of the ranks in each resample; equal numbers share theirs."""
+    """Returns Pearson's correlation of the ranks in each resample; equal numbers share the mean of their ranks."""
 
     def figure(weights: Weights) -> Numbers:
         of_items = weights[:, owners]
@@ -185,12 +185,12 @@ def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owner
 
 
 def _per_weight(sums: Numbers, weight: Numbers, weights: Weights) -> Numbers:
-    """Returns the sums of examples over their weights."""
+    """Returns the weighted sum of `sums`, divided by that of `weight` [R]."""
     return (weights @ sums) / np.maximum(weights @ weight, 1e-12)
 
 
 def mean_of(values: Numbers, owners: Owners) -> Weighted:
-    """Returns the weighted mean; no number where no item was drawn."""
+    """Returns the weighted mean of the items; NaN if no item was drawn."""
 
     def figure(weights: Weights) -> Numbers:
         sums = np.bincount(owners, values, weights.shape[1])

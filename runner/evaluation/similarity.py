@@ -1,4 +1,4 @@
-"""How texts of two sets are scored against each other, by their vectors.
+"""Scores of the texts of two sets against each other, by their vectors.
 
 Letters in shapes: Q queries, P passages, D pairs, H width of a vector.
 """
@@ -29,7 +29,7 @@ class DotProduct:
         return queries @ passages.T
 
     def transposed(self, passages: Tensor, queries: Tensor) -> Tensor:
-        """Returns the scores [P, Q] of the same; a score that has a direction overrides it."""
+        """Returns the scores [P, Q] of the same vectors; a score that is not symmetric overrides it."""
         return self.matrix(passages, queries)
 
     def pairwise(self, queries: Tensor, passages: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class DotProduct:
         return (queries * passages).sum(-1)
 
     def margins(self, queries: Tensor, passages: Tensor, negatives: Tensor) -> Tensor:
-        """Returns how far each passage's score is above that of the negative [D]; vectors are not prepared."""
+        """Returns the score of each passage minus the negative's [D]; vectors are not prepared."""
         return (queries * (passages - negatives)).sum(-1)
 
     def products(self, vectors: Tensor) -> int:

@@ -8,18 +8,18 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalized(answer: str) -> str:
-    """An answer as SQuAD compares it."""
+    """Returns an answer in the form in which SQuAD compares it."""
     text = answer.lower().translate(PUNCTUATION)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
 
 
 def exact_match(predicted: str, answer: str) -> float:
-    """1 where both are the same once normalised."""
+    """Returns 1 if both are equal once normalised, else 0."""
     return float(normalized(predicted) == normalized(answer))
 
 
 def token_f1(predicted: str, answer: str) -> float:
-    """F1 of the bags of words; where one has no word, 1 if neither has."""
+    """Returns the F1 of the bags of words; if one is empty, 1 if both are, else 0."""
     ours, theirs = normalized(predicted).split(), normalized(answer).split()
     if not ours or not theirs:
         return float(ours == theirs)

@@ -1,4 +1,4 @@
-"""Sums over an evaluated set, and its figures: the same in training, in prediction and in evaluation."""
+"""Sums over an evaluated set, and its metrics: the same in training, in prediction and in evaluation."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ class LabelledSet:
     """Adds up a model's output for the micro-batches of a labelled set: sums for the loss, and the predictions.
 
     `part_losses` of an output are sums over the micro-batch, each with the denominator of its name. With `calibrating`
-    the task chooses by the set what decides in others, such as thresholds.
+    the task chooses its decision rules for other sets, such as thresholds, by this set.
     """
 
     def __init__(self, predictions: Predictions, calibrating: bool = False) -> None:
@@ -41,7 +41,7 @@ class LabelledSet:
         sum_over_ranks: Callable[[Totals], Totals],
         of_sums: Callable[[Totals], Totals] | None = None,
     ) -> Totals:
-        """Joins the predictions of all ranks; the figures `of_sums` and the metrics, none where there are no labels."""
+        """Joins the predictions of all ranks; returns the values `of_sums` and the metrics, empty without labels."""
         self.predictions.join(gather)
         if self.calibrating:
             self.predictions.calibrate()
@@ -56,19 +56,19 @@ def mean_loss(totals: Mapping[str, float]) -> Totals:
 
 
 def loss_and_accuracy(totals: Mapping[str, float]) -> Totals:
-    """Returns the `loss` per unit of weight, and the share of the targets that are guessed right as `token_accuracy`."""
+    """Returns the `loss` per unit of weight, and as `token_accuracy` the share of right targets."""
     return {**mean_loss(totals), "token_accuracy": totals["correct"] / max(totals["weight"], 1e-12)}
 
 
 def bits_per_byte(loss: float, tokens_per_byte: float) -> float:
-    """A loss in nats per token in bits per byte of the text."""
+    """Converts a loss in nats per token to bits per byte of the text."""
     return loss / math.log(2) * tokens_per_byte
 
 
 def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: Mapping[str, Any]) -> None:
     """Adds a micro-batch's `weight`, `denominators` and the model's output for it to the sums over an evaluated set.
 
-    They are added up in float64.
+    The sums are in float64.
     """
     divisors = {**micro_batch.get("denominators", {}), "weight": micro_batch["weight"]}
     _add(sums, {**output, **divisors}, output["loss"].device)

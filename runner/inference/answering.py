@@ -34,14 +34,14 @@ AT_ONCE = 16
 """Questions in one batch."""
 
 _NOTHING = "?"
-"""Stands for the answer to be generated; a prompt ends before it."""
+"""Placeholder of the answer to generate; a prompt ends before it."""
 
 
 class ImageFiles:
     """Images by their paths, relative to the working directory."""
 
     def check(self, reference: str, where: str) -> None:
-        """Raises FileNotFoundError where there is no such file."""
+        """Raises FileNotFoundError for a missing file."""
         if not Path(reference).is_file():
             raise FileNotFoundError(f"there is no image {reference!r}")
 
@@ -59,7 +59,7 @@ def sees_images(config: PretrainedConfig) -> bool:
 class Answers(Kind):
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
-    It reads texts as long as it can; `text_column` and settings of files are the `changes` there are.
+    It reads texts up to the model's longest; `changes` may be `text_column` and settings of files.
     """
 
     name, at_once, line_formats = "vision_language", 256, ()
@@ -95,7 +95,7 @@ class Answers(Kind):
         return {self.text_column: text, self.reader.columns["image"]: list(options.image)}
 
     def columns(self) -> tuple[str, ...]:
-        """None: conversations have others than questions."""
+        """Returns no columns, as conversations have other columns than questions."""
         return ()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
@@ -105,7 +105,7 @@ class Answers(Kind):
         return Kept(rows.rows, list(self.answers(self.questions(rows.rows), files, options.max_new_tokens)))
 
     def questions(self, rows: Sequence[Row]) -> list[Conversation]:
-        """Returns the questions of rows, without their answers; raises ValueError for a row that is no question."""
+        """Returns the questions of rows, without their answers; raises ValueError for a row without a question."""
         return [self.reader(_without_answer(row, self.reader.columns), i) for i, row in enumerate(rows)]
 
     @torch.no_grad()
@@ -131,9 +131,9 @@ class Answers(Kind):
 
 
 class AnswersAsTested(Answers, Tested):
-    """The same as its run tested it: with the run's settings of `data` but for the `changes`, and its precision.
+    """The model as its run tested it: with the run's precision and its settings of `data`, except for the `changes`.
 
-    `writer` writes as many and as long answers as the run's.
+    `writer` writes as many answers as the run's, up to the same length.
     """
 
     of_sums = staticmethod(loss_and_accuracy)
@@ -160,13 +160,13 @@ class AnswersAsTested(Answers, Tested):
         return encode_conversations(found.conversations, found.images, self.encoder, most, name)
 
     def output(self, sequences: Any) -> Model:
-        """Returns what gives the model's output, and the answers that it writes."""
+        """Returns a function from a micro-batch to the model's output and the answers that it writes."""
         writer, size = self.writer, len(sequences)
         return lambda batch: {**self.model(batch), **writer.write(self.model, batch, size)}
 
 
 def _exported_settings(run: str) -> Settings:
-    """Returns the settings of `data` that were exported with a model, over the defaults."""
+    """Returns the settings of `data` that were exported with a model, else their defaults."""
     return {**option_defaults("data", "image_text"), **(saved_task(run) or {"data": {}})["data"]}
 
 

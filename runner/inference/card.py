@@ -1,4 +1,4 @@
-"""The model card: what the hub reads of a model as far as it is known, what it is, how it is loaded, and an example."""
+"""The model card: the known metadata for the hub, a description of the model, how to load it, and an example."""
 
 import json
 import re
@@ -35,7 +35,7 @@ HEADS = {
     "LMHeadModel": ("text-generation", "continues texts"),
     "ForConditionalGeneration": ("image-text-to-text", "answers questions about images"),
 }
-"""The hub's task for each head of transformers, and what a model with it does."""
+"""The hub's task for each head of transformers, and what a model with this head does."""
 
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 """A model or a data set of the hub, with its owner."""
@@ -76,7 +76,7 @@ ASKED = {
     "token-classification": '"a text"',
     "fill-mask": 'f"a {tokenizer.mask_token} text", tokenizer_kwargs={"truncation": True}',
 }
-"""What a pipeline is asked for an example; it truncates where it is told to."""
+"""The arguments of a pipeline for an example; it truncates if the arguments say so."""
 
 PREDICTION = """
 from transformers import pipeline
@@ -102,7 +102,7 @@ vectors = model.encode(["a text", "another one"])
 
 
 def task_of_head(model: Any) -> tuple[str, str]:
-    """Returns the hub's task of a model, and what it does; empty for a head of one's own."""
+    """Returns the hub's task of a model, and what it does; empty for a custom head."""
     config = model.pretrained.config
     if getattr(model, "embedding", None) is not None:
         return "sentence-similarity", "makes vectors of texts"
@@ -118,9 +118,9 @@ def task_of_head(model: Any) -> tuple[str, str]:
 
 
 def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -> dict[str, object]:
-    """Returns what the hub reads of a card, as far as it is known: nothing is guessed.
+    """Returns the metadata that the hub reads of a card, only as far as it is known.
 
-    License and language are those of the model that it began with; a model index needs a task and a data set.
+    License and language are those of the base model; a model index needs a task and a data set.
     """
     task, _ = task_of_head(model)
     kinds = {
@@ -153,7 +153,7 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
 
 
 def _metadata_of(base: str) -> dict[str, object]:
-    """What the card of a model says, that of a folder or of one that was downloaded; empty without a card."""
+    """Returns the metadata in the card of a model in a folder or in the cache of the hub; empty without a card."""
     found: object = None
     with suppress(NoModel, ValueError, yaml.YAMLError, OSError):  # of a run whose model is gone by now, too
         card = Path(model_folder(base), "README.md") if base else Path()
@@ -165,7 +165,7 @@ def _metadata_of(base: str) -> dict[str, object]:
 
 
 def sources_of(data: Settings) -> Iterator[object]:
-    """What a config's data is read from: names, and nodes of sources."""
+    """Yields the sources of a config's data: names, and nodes of sources."""
     given = [data.get(name) for name in ("source", "train", "validation", "test")]
     given += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
     for value in given:
@@ -183,7 +183,7 @@ def hub_data_sets(data: Settings) -> Iterator[str]:
 def model_card(
     model: Any, preprocessor: Any, run: Run, results: dict[str, float], step: int, with_manifest: bool = False
 ) -> str:
-    """Returns the README of a model: metadata of the hub, what it is, figures, an example, usage, command and config."""
+    """Returns the README of a model: metadata of the hub, description, metrics, an example, usage, command and config."""
     name = type(model.pretrained).__name__
     command = (run.path / "command.txt").read_text().strip()
     shown = sorted(
@@ -236,7 +236,7 @@ Losses are per target (a token, an example, a question); cross-entropies are in 
 
 
 def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
-    """Returns what the model is, in a sentence."""
+    """Returns a sentence that describes the model."""
     _, does = task_of_head(model)
     size = sum(weight.numel() for weight in model.pretrained.parameters())
     began = f" from {metadata['base_model']}" if "base_model" in metadata else ""
@@ -253,9 +253,9 @@ def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
 
 
 def example(run: Run, data: Settings) -> str:
-    """Returns an example of what the model says of held-out data; empty without one.
+    """Returns an example of a prediction for held-out data; empty without one.
 
-    A card goes where its model goes, so only data that everybody has is quoted: of the hub, or made by this project.
+    A card is published with its model, so it quotes only public data: data of the hub, or made by this project.
     """
     sources = [*sources_of(data)]
     made_here = (
@@ -286,7 +286,7 @@ def example(run: Run, data: Settings) -> str:
 
 
 def _usage(model: Any, preprocessor: object, loader: str, trust: str) -> tuple[str, str]:
-    """Returns the code that loads a model and shows a prediction, and what is said of long texts."""
+    """Returns the code that loads a model and shows a prediction, and a note on long texts."""
     pretrained = model.pretrained
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
     apart = is_separate(pretrained)

@@ -1,4 +1,4 @@
-"""Evaluates any trained model on data that comes later: labelled examples, or documents for a language model."""
+"""Evaluates any trained model on new data: labelled examples, or documents for a language model."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,54 +30,54 @@ from tiryns.runner.run.command.json_output import plain
 from tiryns.runner.tasks import get_task
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
-"""Settings of `data` that say how samples are computed."""
+"""Settings of `data` that decide how samples are computed."""
 
 BAD_ROW = "on_bad_row"
-"""Setting of `data` that says what becomes of rows that cannot be used."""
+"""Setting of `data` that decides whether unusable rows are an error or skipped."""
 
 KNOWN_SETTINGS = tuple(dict.fromkeys((*CHANGEABLE, *SETTINGS, *ANSWERED, *COMPUTED, BAD_ROW)))
 """Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
 
 DOCUMENTS = "documents.jsonl"
-"""Of text: a line for each document."""
+"""File of a language model's evaluation with a line for each document."""
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
-"""Precisions that can be asked for, as Lightning names them."""
+"""Available precisions, as Lightning names them."""
 
 Ends = NDArray[np.float64]
 
 
 class Asked(NamedTuple):
-    """What a user may choose of an evaluation."""
+    """Options of an evaluation."""
 
     settings: Mapping[str, Any] = {}
-    """Settings of `data` in the place of the run's, of `KNOWN_SETTINGS`."""
+    """Settings of `data`, from `KNOWN_SETTINGS`, that replace the run's."""
     precision: str | None = None
-    """In the place of the run's."""
+    """Replaces the run's precision."""
     objective: str | None = None
-    """Of a language model, in the place of the run's: `mlm`, `clm` or `diffusion`."""
+    """Replaces the objective of a language model's run: `mlm`, `clm` or `diffusion`."""
     resamples: int = RESAMPLES
-    """Of each interval; 0 for none."""
+    """Resamples of each interval; 0 for no intervals."""
     seed: int = 0
     """Seed of the resamples, and of the choice of documents."""
     pseudo_documents: int | None = 0
     """Documents of each set whose tokens are masked one by one; None for all."""
     generated_samples: int | None = None
-    """Questions about images of each set that an answer is written for, 0 for all; in the place of the run's."""
+    """Questions about images of each set for which to write an answer, 0 for all; None for the run's number."""
     max_new_tokens: int | None = None
-    """Longest such answer in tokens, in the place of the run's."""
+    """Longest such answer in tokens; None for the run's."""
     skipping: str = "data.on_bad_row=skip"
-    """What leaves out labelled rows that cannot be used, as messages name it."""
+    """The option that skips unusable labelled rows, as messages name it."""
     calibration: str | None = None
-    """The set, one of the sources, that the calibration of the others is fitted on."""
+    """Name of the source on which the calibration of the other sources is fitted."""
 
 
 AS_TRAINED = Asked()
-"""Everything as the run has it."""
+"""All options as the run has them."""
 
 
 class Evaluation(NamedTuple):
-    """The content of `evaluation.json`, and what is written beside it."""
+    """The content of `evaluation.json`, and of the files beside it."""
 
     content: Entry
     predictions: dict[str, Predictions]
@@ -105,13 +105,13 @@ def evaluate(
 ) -> Evaluation:
     """Evaluates the model of a run, a folder or a name of the hub on each source, by name.
 
-    The figures are those of the run's test, or of its validation where the model is a language model: to the last digit
-    on a machine of the same kind, if one process computed them. `report` gives what is told of the progress on a set.
+    The metrics are those of the run's test, or of its validation for a language model: equal to the last digit on a
+    machine of the same kind, if one process computed them. `report` makes the function that reports progress on a set.
 
     Raises:
-        ValueError: no such model, or one that this cannot measure; a source without labels, with others than the model's,
-            without a column that the model reads, or without text; a setting that is not known.
-        FileNotFoundError: no such file.
+        ValueError: a missing model, or one that cannot be measured; a source without labels, with other labels than the
+            model's, without a column that the model reads, or without text; an unknown setting.
+        FileNotFoundError: a missing file.
     """
     check_settings(asked.settings, KNOWN_SETTINGS)
     if asked.resamples < 0:
@@ -165,7 +165,7 @@ def evaluate(
 
 
 def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
-    """Loads the model of a run with what is asked of it; raises ValueError for what does not apply to it."""
+    """Loads the model of a run with the asked options; raises ValueError for an option that does not apply to it."""
     opened = open_model(run)
     changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}
     answers = sees_images(opened.config)
@@ -189,7 +189,7 @@ def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
-    """How a model is computed, with what was asked in its place; raises ValueError for an unknown precision."""
+    """Returns how to compute a model, with the asked settings; raises ValueError for an unknown precision."""
     given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
     if asked.precision is not None:
         if asked.precision not in PRECISIONS:
@@ -224,7 +224,7 @@ def entry_with_intervals(
 def _entry_of_text(
     found: Measured[list[Entry]], sequences: DocumentSequences, resamples: int, seed: int
 ) -> Entry:
-    """Returns the entry of a measured set of documents, with `intervals` of its figures."""
+    """Returns the entry of a measured set of documents, with `intervals` of its metrics."""
     sizes, weighted = sequences.num_bytes, found.weighted() if resamples else None
     ends = bootstrap(*weighted, resamples, seed) if weighted else {}
     counts = {"sequences": len(sequences), "tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
@@ -233,6 +233,6 @@ def _entry_of_text(
 
 
 def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:
-    """What `evaluation.json` tells of the model, how it was computed, and of the intervals."""
+    """Returns the entries of `evaluation.json` on the model, its computation and the intervals."""
     interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
     return {"model": run, **kind, **computation._asdict(), "interval": interval}

@@ -34,9 +34,9 @@ def export_model(
 ) -> Path | None:
     """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
-    Of a plain LightningModule, the model of transformers in it is written, if there is one. `preprocessor` is a tokenizer
-    or processor; `weights` are given where the model's own are in shards; `task` holds the settings for `tiryns predict`.
-    Raises OSError where the folder cannot be written or is full.
+    Writes the model of transformers in a plain LightningModule, if it has one. `preprocessor` is a tokenizer or
+    processor; `weights` replace the model's own if those are in shards; `task` has the settings for `tiryns predict`.
+    Raises OSError if the folder cannot be written or is full.
     """
     model = getattr(module, "model", None)
     if not hasattr(model, "pretrained"):
@@ -51,10 +51,10 @@ def export_model(
 
 
 def check_export(module: nn.Module, preprocessor: object, folder: Run, task: Settings) -> None:
-    """Tries before training what the export does beside the weights.
+    """Tries before training to export everything but the weights.
 
-    Raises ValueError for a tokenizer, a config of the model or settings of the task that cannot be written, OSError for a
-    folder that cannot be.
+    Raises ValueError if the tokenizer, the model's config or the settings of the task cannot be written, OSError if the
+    folder cannot be written.
     """
     model = getattr(getattr(module, "model", None), "pretrained", None) or exported_model(module)
     if model is None:
@@ -79,7 +79,7 @@ def check_export(module: nn.Module, preprocessor: object, folder: Run, task: Set
 
 
 def exported_model(module: nn.Module) -> PreTrainedModel | None:
-    """Returns the outermost model of transformers in a module; None where there is none."""
+    """Returns the outermost model of transformers in a module; None without one."""
     return next((part for part in module.modules() if isinstance(part, PreTrainedModel)), None)
 
 
@@ -109,7 +109,7 @@ def write_model(
 
 
 def open_to_readers(folder: Path) -> None:
-    """Gives all files the mode of the model card: libraries write weights that only their owner can read."""
+    """Gives all files the mode of the model card, as libraries write weights that only their owner can read."""
     with suppress(PermissionError):  # of a file system without modes, such as FAT
         for file in filter(Path.is_file, folder.rglob("*")):
             file.chmod((folder / "README.md").stat().st_mode)

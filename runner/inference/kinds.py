@@ -1,4 +1,4 @@
-"""The kinds of trained models: what turns rows into predictions, and those that read one text of each row."""
+"""The kinds of trained models, which turn rows into predictions, and the kinds that read one text of each row."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from tiryns.runner.tasks import Task
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """What predictions are asked for with; each kind of model reads its own.
+    """Options of predictions; each kind of model reads its own.
 
     Example:
         >>> PredictOptions(steps=8, seed=1).order
@@ -33,11 +33,11 @@ class PredictOptions:
     """
 
     tokens: int | None = None
-    """Labelled tasks and vectors: tokens of a micro-batch; none takes those of the run."""
+    """Labelled tasks and vectors: tokens of a micro-batch; None for the run's."""
     second: str | None = None
-    """Labelled tasks: the other text of each text, for pairs and questions."""
+    """Labelled tasks: the second text that goes with each text, for pairs and questions."""
     images: str | Path | None = None
-    """Vision-language models: the folder of the images; none takes paths as they are."""
+    """Vision-language models: the folder of the images; None leaves paths unchanged."""
     image: Sequence[str] = ()
     """Vision-language models: the images of each text."""
     max_new_tokens: int = 32
@@ -45,25 +45,25 @@ class PredictOptions:
     steps: int = 1000
     """Language models: sampling steps from all masked to none."""
     temperature: float = 1.0
-    """Language models: of the sampling; 0 takes the most likely token."""
+    """Language models: the temperature of the sampling; 0 takes the most likely token."""
     order: str = "random"
     """Language models: `random`, or `confidence`, which fills in the most likely tokens first."""
     seed: int = 0
-    """Language models: of the sampling."""
+    """Language models: the seed of the sampling."""
     top_k: int | None = None
-    """Language models: the k likeliest tokens of each mask with their probabilities in the place of a text."""
+    """Language models: the k likeliest tokens of each mask with their probabilities instead of a text."""
     prompt: str | None = None
-    """Vectors: the name of the prompt, such as `query` or `passage`; none takes the model's default, if it has one."""
+    """Vectors: the name of the prompt, such as `query` or `passage`; None for the model's default, if it has one."""
     dimensions: int | None = None
-    """Vectors: how many of the first numbers to keep; none keeps all."""
+    """Vectors: how many of the first dimensions to keep; None for all."""
 
 
 PLAIN = PredictOptions()
-"""All as it is by default."""
+"""The default options."""
 
 
 class Kept(NamedTuple):
-    """Rows that could be used, with the prediction for each, and their figures where they have labels."""
+    """Usable rows, with the prediction for each, and their metrics if they have labels."""
 
     rows: Sequence[Row]
     predictions: list[PredictionRow]
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
 
 
 class Kind(ABC):
-    """A trained model with the reading of its rows; `changes` are settings of data in the place of its own."""
+    """A trained model with the reading of its rows; `changes` are settings of data that replace its own."""
 
     name: str
     at_once: int
@@ -79,9 +79,9 @@ class Kind(ABC):
     text_column: str
     changes: Settings
     separator: str | None = None
-    """What stands between several labels of a row in a table."""
+    """Separator of several labels of a row in a table."""
     rule = LabelRule.AS_NAMED
-    """Which class names of files count."""
+    """The rule by which class names of files count."""
     line_formats: tuple[str | None, ...] = ("txt", "md")
     """Endings of files that are read line by line."""
     model: Any
@@ -92,7 +92,7 @@ class Kind(ABC):
 
     @abstractmethod
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """Returns the predictions for the rows of batch `number`, with `figures` where rows are `labelled`."""
+        """Returns the predictions for the rows of batch `number`, with `figures` if rows are `labelled`."""
 
     def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """Returns the columns of a mapping that is given in Python."""
@@ -103,32 +103,32 @@ class Kind(ABC):
         return (self.text_column,)
 
     def reading_for(self, source: object) -> Reading:
-        """Returns how the settings say that a source is read."""
+        """Returns how to read a source, by the settings."""
         return AS_FOUND._replace(**{n: self.changes[n] for n in Reading._fields if n in self.changes})
 
     def reading(self, path: str) -> Reading:
-        """Returns how a file is read: by the settings, else its ending; line by line where neither names a format."""
+        """Returns how to read a file: by the settings, else its ending; line by line if neither names a format."""
         ending, found = ending_format(Path(path)), self.reading_for(path)
         unnamed = found.format == "auto" and not ending and not is_saved(Path(path))
         return found._replace(format="txt") if unnamed or ending in self.line_formats else found
 
     def labelled(self, rows: Sequence[Row]) -> bool:
-        """Whether rows have labels to compute figures with."""
+        """Whether rows have labels to compute metrics with."""
         return False
 
 
 class Tested(Kind):
-    """A model with the task, the objective and the computation of its run, measured as that was tested."""
+    """A model with the task, the objective and the computation of its run, measured as in the run's test."""
 
     task: Task
     collator: Any
     computation: Computation
     keeps_all = False
     of_sums = staticmethod(mean_loss)
-    """Makes the figures of a set that follow from its sums."""
+    """Computes the metrics of a set that follow from its sums."""
 
     def output(self, sequences: Any) -> Model:
-        """Returns what gives the output for a micro-batch of a set."""
+        """Returns a function from a micro-batch of a set to the output."""
         return cast(Model, self.model)
 
     def measure(
@@ -139,9 +139,9 @@ class Tested(Kind):
         tokens: int | None = None,
         calibrating: bool = False,
     ) -> Measured[Predictions]:
-        """Predicts for the samples of a set, and measures it; `output` takes the place of the model's own.
+        """Predicts for the samples of a set, and measures it; `output` replaces the model's own.
 
-        With `calibrating` the task chooses by this set what decides in others, such as thresholds.
+        With `calibrating` the task chooses its decision rules for other sets, such as thresholds, by this set.
         """
         predictions = self.task.predictions(sequences, self.collator)
         predictions.keeps_all, self.model.by_row = self.keeps_all, True
@@ -168,7 +168,7 @@ class OfTexts(Kind):
 
     @abstractmethod
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """Returns what is predicted for each text of batch `number`, which may be empty."""
+        """Returns the prediction for each text of batch `number`, which may be empty."""
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns the prediction for each row that has a text."""
@@ -189,7 +189,7 @@ def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:
 
 
 def option_defaults(group: str, option: str) -> Settings:
-    """Returns the defaults of an option without its target; empty where there is no such option."""
+    """Returns the defaults of an option without its target; empty for an unknown option."""
     if option not in OPTIONS[group]:
         return {}
     values = settings_in(OmegaConf.structured(OPTIONS[group][option]))

@@ -54,8 +54,8 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
 class Labels(Tested):
     """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`.
 
-    `settings` are those of `data` in its training, but for the `changes`; `reader`, `collator` and `computation` are
-    those of its run.
+    `settings` are those of `data` in its training, except for the `changes`; `reader`, `collator` and `computation`
+    are those of its run.
     """
 
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
@@ -86,7 +86,7 @@ class Labels(Tested):
         self.computation = as_trained(run).set_up(self.collator, self.model)
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """Returns the text, and the second one; raises ValueError unless it is given for pairs and questions alone."""
+        """Returns the text, and the second for pairs and questions; ValueError if these lack it or others have it."""
         column = self.settings[self.task.second] if self.task.second else None
         if (options.second is None) != (column is None):
             what = (
@@ -96,7 +96,7 @@ class Labels(Tested):
         return {self.text_column: self.task.typed(text), **({column: options.second} if column else {})}
 
     def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
-        """A text alone becomes what the column of text holds."""
+        """Returns the columns with a plain text converted to the type of the text column."""
         if isinstance(text := values.get(self.text_column), str):
             return {**values, self.text_column: self.task.typed(text)}
         return values
@@ -106,9 +106,9 @@ class Labels(Tested):
         return tuple(name for name in self.reader.columns() if name not in labels)
 
     def reading_for(self, source: object) -> Reading:
-        """In the format that is given, else by an ending that is known, else as the training data.
+        """Returns how to read a source: in the given format, else by a known ending, else as the training data.
 
-        It is in the encoding of the training data where it is not UTF-8.
+        A source that is not UTF-8 is read in the encoding of the training data.
         """
         reading = Reading(*(self.settings[name] for name in Reading._fields))
         known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
@@ -121,13 +121,13 @@ class Labels(Tested):
         return self.arranged(read_rows(given, self.reading_for(source), split, how=how))
 
     def arranged(self, rows: Rows) -> Rows:
-        """Rows as the reader takes them, without hidden labels (see `without_hidden`)."""
+        """Returns rows as the reader takes them, without hidden labels (see `without_hidden`)."""
         learnt = self.reader.state_dict()
         names = None if learnt.get("problem_type") == REGRESSION else learnt.get("labels") or []
         return self.reader.arranged(without_hidden(rows, self.reader.label_names(), names))
 
     def samples(self, rows: Rows, usable: bool = False) -> TaskSequences | tuple[()]:
-        """Returns the samples of arranged rows, but for those that `rows.bad` leaves out; () if no row is left.
+        """Returns the samples of arranged rows, except for those that `rows.bad` leaves out; () if no row is left.
 
         `usable` also leaves out rows that the reader cannot measure. Raises ValueError for a label that the model does
         not know.
@@ -142,7 +142,7 @@ class Labels(Tested):
         return any(has_label(row, name) for row in rows for name in self.reader.label_names())
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """Predictions; with `figures` also those of a run's test, where the model knows the labels."""
+        """Returns predictions; with `figures` also the metrics of a run's test, if the model knows the labels."""
         given = self.arranged(rows) if self.reader.joins_rows else rows
         read = given if figures else self.unlabelled(given)
         try:
@@ -152,7 +152,7 @@ class Labels(Tested):
                 kept = without_left_out(read)._replace(bad=RAISED)
                 # raises if the labels are right
                 sequences = self.samples(self.arranged(self.unlabelled(kept)))
-                log.warning("the labels are left out, and no figures computed: %s", error)
+                log.warning("the labels are left out, and no metrics computed: %s", error)
         except MissingColumn as error:
             labels = self.reader.state_dict().get("labels") or ()
             columns = (self.text_column, self.settings["label_column"], labels, self.reader)
@@ -164,7 +164,7 @@ class Labels(Tested):
         return Kept(without_left_out(given).rows, predicted, found.figures)
 
     def unlabelled(self, rows: Rows) -> Rows:
-        """Removes the columns of labels from rows."""
+        """Returns rows without the columns of labels."""
         names = set(self.reader.label_names())
         kept = [{n: v for n, v in row.values.items() if n not in names} for row in rows.rows]
         return rows._replace(
@@ -203,13 +203,13 @@ def has_label(row: Row, column: str) -> bool:
 
 
 def without_left_out(rows: Rows) -> Rows:
-    """Returns the rows but those that were left out, after their examples were made."""
+    """Returns the rows without those that were left out when their examples were made."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
 def _default_settings(task: Task, opened: Opened) -> Settings:
-    """Returns the settings of a task by a model's config, else the defaults; with texts as long as it reads."""
+    """Returns the settings of a task by a model's config, else the defaults; texts may be as long as the model reads."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
     longest = getattr(opened.config, "max_position_embeddings", None) or data["max_length"]

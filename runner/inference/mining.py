@@ -33,7 +33,7 @@ _STREAM = 0x6D696E65
 
 
 class Mining(NamedTuple):
-    """Which passages become negatives: the first ones by cosine, of those that do not belong to the query.
+    """Options of mining: negatives are the first passages by cosine that do not belong to the query.
 
     Likely false negatives are left out by their scores. `relative_margin=0.05` is TopK-PercPos of NV-Retriever at 95 %
     (arXiv 2407.15831, section 3.2), the best of its methods. `random` gives more varied negatives.
@@ -44,24 +44,24 @@ class Mining(NamedTuple):
     """
 
     negatives: int = 3
-    """How many of each row."""
+    """Negatives of each row."""
     skip: int = 0
-    """How many are passed over, of those that are not left out."""
+    """How many of the passages that are not left out are skipped before the first negative."""
     last: int | None = None
-    """The lowest rank that is looked at, the query's own passages not counted; None looks at all."""
+    """The last rank that may be a negative, the query's own passages not counted; None for all ranks."""
     max_score: float | None = None
-    """The highest cosine."""
+    """The highest cosine of a negative."""
     margin: float | None = None
-    """How far the cosine is at least below that of the query's own passage, the farthest one of several."""
+    """The least distance of the cosine below that of the query's own passage (of several, the farthest from it)."""
     relative_margin: float | None = None
-    """The same as a share of the own passage's cosine."""
+    """`margin` as a share of the own passage's cosine."""
     random: bool = False
-    """Takes any of the range in the place of the first."""
+    """Draws negatives from the range instead of taking the first."""
     seed: int = 0
-    """Of `random`."""
+    """Seed of `random`."""
 
     def check(self) -> None:
-        """Raises ValueError for options that cannot be."""
+        """Raises ValueError for invalid options."""
         if self.negatives < 1 or self.skip < 0:
             raise ValueError("mining takes 1 negative or more, and passes over 0 passages or more")
         if self.last is not None and self.last - self.skip < self.negatives:
@@ -83,13 +83,13 @@ class Negatives(NamedTuple):
     """The negatives of a query."""
 
     passages: list[int]
-    """Their numbers, the nearest first."""
+    """Indices of the passages, the nearest first."""
     scores: list[float]
     """The cosine of each."""
     own_scores: dict[int, float]
-    """The cosines of the query's own passages, by number."""
+    """The cosines of the query's own passages, by index."""
     reason: str
-    """Why there are fewer than asked for: `scores`, or too few `passages`; empty where there are not."""
+    """Why there are fewer than requested: `scores`, or too few `passages`; empty if there are enough."""
 
 
 def hard_negatives(
@@ -101,8 +101,8 @@ def hard_negatives(
 ) -> list[Negatives]:
     """Mines the passages [P, H] for each of the queries [Q, H]; some queries at a time are compared with all passages.
 
-    `positives` [Q] are the numbers of a query's own passages, `barred` [Q] those that are no negatives of it, the own
-    ones among them. Of equal cosines the first passage is taken.
+    `positives` [Q] are the indices of a query's own passages, `barred` [Q] the indices of passages that must not be its
+    negatives, with its own. Of equal cosines the first passage is taken.
 
     Example:
         >>> texts = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
@@ -140,9 +140,9 @@ def numbered(texts: Iterable[str]) -> dict[str, int]:
 def own_passages(
     pairs: Sequence[Pair], queries: Mapping[str, int], passages: Mapping[str, int]
 ) -> tuple[list[dict[int, None]], list[set[int]]]:
-    """Returns `positives` and `barred` of `hard_negatives` by the numbers of the distinct texts of pairs.
+    """Returns `positives` and `barred` of `hard_negatives` by the indices of the distinct texts of pairs.
 
-    Passages of rows with the same match id are barred too, and the one that is the query's own text.
+    Passages of rows with the same match id are barred too, and a passage that equals the query's text.
     """
     positives: list[dict[int, None]] = [{} for _ in queries]
     matching: dict[str | None, set[int]] = {}
@@ -168,12 +168,12 @@ def mine(
 ) -> dict[str, Any]:
     """Writes the rows of `pairs` with a column `negative`, a list of texts, as `data.negative_columns` names it.
 
-    `pairs` is what `data.train` may be, read by `settings` of data. The ending of `out` tells the format. With scores, a
+    `pairs` is a value of `data.train`, read by `settings` of data. The ending of `out` decides the format. With scores, a
     column `scores` has the cosines of the own passage and of the negatives. Returns what `tiryns mine --json` prints.
 
     Raises:
-        ValueError: options that cannot be, a model without vectors of texts, a missing column, or one or a file that is
-            there already.
+        ValueError: invalid options, a model without vectors of texts, a missing column, or a column or a file that
+            exists already.
     """
     mining.check()
     form = ENDINGS.get(out.suffix.lower())

@@ -26,10 +26,10 @@ from tiryns.runner.run.yaml_files import read_config
 from tiryns.runner.samplers import Sequential
 
 Report = Callable[[int, int], None]
-"""Told how many samples of how many are done."""
+"""A function that receives the number of finished samples and of all samples."""
 
 Model = Callable[[MicroBatch], Mapping[str, Any]]
-"""Gives the output for a micro-batch."""
+"""A function from a micro-batch to the output."""
 
 P_co = TypeVar("P_co", covariant=True)
 
@@ -43,7 +43,7 @@ class Computation(NamedTuple):
     micro_batch_size: int | None = None
 
     def set_up(self, collator: Collator, model: TaskModel) -> "Computation":
-        """This, with a layout that the model can be given; the model is on its device and set up for it then."""
+        """Returns this with a layout that the model supports; moves the model to its device and sets it up."""
         if self.layout == "packed":
             layout = choose_layout("auto", collator, model)
         else:
@@ -55,7 +55,7 @@ class Computation(NamedTuple):
         return self._replace(layout=layout)
 
     def bounded(self, tokens: int | None) -> "Computation":
-        """Returns this with micro-batches of so many tokens; unchanged for None."""
+        """Returns this with micro-batches of up to `tokens` tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -66,12 +66,12 @@ class Computation(NamedTuple):
 
 
 def device_here() -> torch.device:
-    """Returns the GPU where there is one."""
+    """Returns the GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def as_trained(run: str) -> Computation:
-    """That of a run's evaluations, in fp32 where it was fp16 and there is no GPU; padded fp32 rows for other models."""
+    """Returns the computation of a run's evaluations, fp32 for fp16 without a GPU; padded fp32 rows for other models."""
     noted = Run(Path(model_folder(run)).parent).status.get("resolved") or {}
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
@@ -82,13 +82,13 @@ def as_trained(run: str) -> Computation:
 
 
 def run_config(run: str) -> DictConfig | None:
-    """Returns the config of the run that a model is of; None for a model of others."""
+    """Returns the config of a model's run; None for a model without its run."""
     file = Path(model_folder(run)).parent / "config.yaml"
     return read_config(file) if file.is_file() else None
 
 
 class Passed(NamedTuple):
-    """A micro-batch, the model's output for it, and the number of the sample in each of its rows [D]."""
+    """A micro-batch, the model's output for it, and the index of the sample in each of its rows [D]."""
 
     micro_batch: MicroBatch
     output: Mapping[str, Any]
@@ -136,7 +136,7 @@ class RowSums:
     def __init__(self, owners: NDArray[np.int64], num_owners: int) -> None:
         self.owners, self.num_owners = owners, num_owners
         self.sums: dict[str, NDArray[np.float64]] = {}
-        """By name [E]; empty where the model does not know those of rows."""
+        """Sums by name [E]; empty if the model gives no sums of rows."""
 
     def add(self, passed: Passed) -> None:
         """Adds a micro-batch."""
@@ -147,13 +147,13 @@ class RowSums:
 
 
 class Measured(NamedTuple, Generic[P_co]):
-    """Predictions for a set, and its figures."""
+    """Predictions for a set, and its metrics."""
 
     predictions: P_co
-    """Of labelled sets filled `Predictions`, of text a line for each document."""
+    """Filled `Predictions` for a labelled set, a line for each document for text."""
     figures: dict[str, float]
-    """The loss and the metrics, as of a run's test; none without labels."""
+    """The loss and the metrics, as in a run's test; empty without labels."""
     sums: dict[str, NDArray[np.float64]]
-    """The `loss`, the `weight` and the `correct` targets of each example [E], where the model tells them apart."""
+    """The `loss`, the `weight` and the `correct` targets of each example [E], if the model gives them by row."""
     weighted: Callable[[], tuple[Statistic, int] | None]
-    """Makes the figures a function of the weights of the examples, and counts these; None if they are not told apart."""
+    """Returns a function from examples' weights to metrics, and the number of examples; None without sums by example."""

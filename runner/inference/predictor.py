@@ -22,8 +22,8 @@ class Predictor:
     """The model of a run or a Hugging Face folder: labels, labels of words, vectors, answers, masks filled in, or texts
     continued.
 
-    `settings` of data take the place of those of the training, such as `text_column` for rows that call it otherwise.
-    Raises ValueError where there is no such model, or for a setting that it does not read.
+    `settings` of data replace those of the training, such as `text_column` for rows with another column name.
+    Raises ValueError for a missing model, or for a setting that it does not read.
 
     Example:
         >>> predictor = Predictor("outputs/2026-11-03/12-30-11-ab12")  # doctest: +SKIP
@@ -37,7 +37,7 @@ class Predictor:
         config, _ = opened = infill.open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
-        """What makes predictions."""
+        """The kind of model, which makes the predictions."""
         if sees_images(config):
             self.kind = Answers(str(run), changes)
         elif infill.generates(config):
@@ -54,7 +54,7 @@ class Predictor:
 
     @property
     def task(self) -> str:
-        """`classification` or another labelled task, `vectors`, `vision_language`, `infill`, or `generation`."""
+        """Returns `classification` or another labelled task, `vectors`, `vision_language`, `infill`, or `generation`."""
         return self.kind.name
 
     def predict(
@@ -72,7 +72,7 @@ class Predictor:
             yield from kept.predictions
 
     def batches(self, rows: Rows, options: PredictOptions = PLAIN) -> Iterator[Kept]:
-        """Rows with their predictions, some at a time; their labels are not read."""
+        """Yields rows with their predictions, some at a time; their labels are not read."""
         source = iter(rows.rows)
         parts = iter(lambda: list(islice(source, self.kind.at_once)), [])
         for number, some in enumerate(parts):
@@ -80,7 +80,7 @@ class Predictor:
             yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
-        """Yields the predictions for rows of `rows_of_file`; with figures all at once, if the first have labels."""
+        """Yields the predictions for rows of `rows_of_file`; with `figures` all at once, if the first have labels."""
         source = iter(rows.rows)
         first = list(islice(source, self.kind.at_once))
         if not first:
@@ -105,7 +105,7 @@ class Predictor:
         bad: BadRows | None = None,
         file_format: str | None = None,
     ) -> Rows:
-        """Returns the rows of a file, of which txt has one in each line; they are an iterator, to be read once.
+        """Returns the rows of a file, of txt one per line, as an iterator that can be read once.
 
         Empty lines of txt are no rows; `bad` counts them.
         """

@@ -1,4 +1,4 @@
-"""Vectors of texts and of words, by an encoder whose weights stay as they are, and the kinds of models that make them.
+"""Vectors of texts and of words, by an encoder with frozen weights, and the kinds of models that make them.
 
 Letters in shapes: D samples, T tokens, W words, H features.
 """
@@ -37,17 +37,17 @@ from tiryns.runner.widening import widened
 
 
 class FeatureCollator(FlatCollator):
-    """Lays out samples without targets; of sentences also the places of their words' first pieces."""
+    """Lays out samples without targets; for sentences also the positions of their words' first pieces."""
 
     packs = True
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """No token is a target."""
+        """Returns labels in which no token is a target."""
         ids = tokenized["input_ids"]
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples` [D], `token_type_ids` [D, T] of pairs; of sentences `word_positions` and `words` [W]."""
+        """Returns `samples` [D], `token_type_ids` [D, T] of pairs; of sentences `word_positions` and `words` [W]."""
         fields: MicroBatch = {"samples": sample_numbers(labelled), **token_types(labelled, places, shape)}
         if "first_pieces" in labelled:
             first = np.flatnonzero(labelled["first_pieces"])
@@ -66,7 +66,7 @@ class PooledEncoder(WrappedModel):
         self.features = embedding
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Returns the `features` [D, H] of texts as `embedding` says, or [W, H] of words, at least fp32."""
+        """Returns the `features` [D, H] of texts by `embedding`, or [W, H] of words, at least fp32."""
         hidden = widened(self.pretrained.base_model(**self.arguments(micro_batch))[0])
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
@@ -94,7 +94,7 @@ class FrozenEncoder:
         self.computation = computation.set_up(self.collator, self.model)
 
     def facts(self) -> dict[str, object]:
-        """How features are computed."""
+        """Returns how features are computed."""
         return {"pooling": self.embedding.pooling, **self.computation._asdict()}
 
     def features(self, sequences: TaskSequences, name: str = "") -> Tensor:
@@ -109,7 +109,7 @@ class FrozenEncoder:
         return made
 
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
-        """Returns the features [D, H] of texts behind the prompt of that name; raises ValueError where there is none."""
+        """Returns the features [D, H] of texts after the prompt of that name; raises ValueError for an unknown prompt."""
         given = [self.embedding.prompt(prompt) + text for text in texts]
         cut = {"truncation": True, "max_length": self.embedding.max_length}
         ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
@@ -143,14 +143,14 @@ class Vectors(OfTexts):
 
 
 def encoding_task(run: str) -> Contrastive | None:
-    """Returns the task that a run has learnt other vectors than single ones for; None for other models."""
+    """Returns the task of a run that makes other vectors than one per text; None for other models."""
     saved = saved_task(run)
     task = get_task(saved["data"]["task"]) if saved and saved["data"]["task"] in TASKS else None
     return task if isinstance(task, Contrastive) and not task.single else None
 
 
 class Encoded(OfTexts):
-    """What the task of a run says of the vectors of each text, as a query or as a passage."""
+    """A model that makes other vectors than one per text, of each text as a query or as a passage."""
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
@@ -160,7 +160,7 @@ class Encoded(OfTexts):
         self.model = self.trained.model
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """Returns the `embedding` of each text. Raises ValueError for a prompt of neither, and for fewer dimensions."""
+        """Returns the `embedding` of each text; ValueError for a prompt of neither query nor passage, or `dimensions`."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")
         if options.dimensions is not None:

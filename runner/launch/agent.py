@@ -47,23 +47,23 @@ class NoLogFiles(LogsSpecs):
     """The ranks print where this process prints."""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """No file for any of the streams."""
+        """Returns destinations without files: the ranks keep the streams of this process."""
         none = dict.fromkeys(envs, "")
         return LogsDest(stdouts=none, stderrs=none, error_files=none)
 
     @property
     def root_log_dir(self) -> str:
-        """There is none."""
+        """Empty: there is no log folder."""
         return ""
 
 
 class RankAgent(LocalElasticAgent):
-    """Restarts ranks that crash, are killed or hang; an error that the user has to mend, or a signal, ends them all."""
+    """Restarts ranks that crash, are killed or hang; an error that the user must fix, or a signal, ends all ranks."""
 
     def __init__(
         self, spec: WorkerSpec, folder: Run, nodes: Nodes, timeout: float, lead: Callable[[], bool]
     ) -> None:
-        """Takes seconds without progress after which a rank counts as hanging, and `lead` as `supervise` does."""
+        """Takes the seconds without progress after which a rank counts as hung, and the `lead` of `supervise`."""
         super().__init__(spec, NoLogFiles())
         self.folder, self.nodes, self.timeout, self.lead = folder, nodes, timeout, lead
         self.round = Round()
@@ -73,7 +73,7 @@ class RankAgent(LocalElasticAgent):
 
     @property
     def leaves(self) -> bool:
-        """Whether the run goes on without this node."""
+        """Whether the run continues without this node."""
         return self.nodes.elastic and signals.noted() is not None
 
     def _rendezvous(self, worker_group: WorkerGroup) -> None:
@@ -184,14 +184,14 @@ class RankAgent(LocalElasticAgent):
         return time.monotonic() - self.beats[rank][1] > self.timeout
 
     def _beat(self, rank: int) -> float | None:
-        """When a rank last made progress, or answered a signal; None where it does not train yet, or no more."""
+        """Returns the time of a rank's last progress or answer to a signal; None before and after its training."""
         try:
             return heartbeat_of(self.folder.path, rank).stat().st_mtime
         except FileNotFoundError:
             return None
 
     def failure(self) -> str:
-        """Why the ranks have failed for good, and how to go on."""
+        """Returns why the ranks have failed for good, and how to resume the run if it has a checkpoint."""
         if message := left_error(self.folder.path):
             return f"{self.round.cause()}: {message}"
         printed = any(status > 0 for status in self.round.ends.values() if status != LOST_PEER)
@@ -203,7 +203,7 @@ class RankAgent(LocalElasticAgent):
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
     def _decide(self) -> None:
-        """Leaves no restart where another one would not help; rewinds, and what another node has done, do not count."""
+        """Sets the remaining restarts: 0 if another one cannot help; rewinds and ends on other nodes use up none."""
         if signals.noted() is not None or left_error(self.folder.path):
             self._remaining_restarts = 0
             return
@@ -229,9 +229,9 @@ def _signal(ranks: dict[int, "Popen[bytes]"], number: int) -> None:
 def supervise(config: DictConfig, folder: Run, nodes: Nodes, lead: Callable[[], bool]) -> str | None:
     """Runs the ranks of this node to their end; returns why they failed, or None.
 
-    `lead` takes over the run folder where its node is gone, and tells whether this node holds it. None of the ranks, nor
-    a process of theirs, is left when this returns or raises: Stopped where a signal has ended the ranks, TrainingFailure
-    where the agents of other nodes are gone, or too few came.
+    `lead` takes over the run folder if the node that held it is gone, and returns whether this node holds it. All ranks
+    and their child processes have ended when this returns or raises. Raises Stopped if a signal has ended the ranks,
+    TrainingFailure if the agents of other nodes are gone or too few have come.
     """
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # what matters is said here
     command = [*same_modules(), "-m", "tiryns.runner.train", "--rank", str(folder.path)]

@@ -1,7 +1,7 @@
-"""What ranks and nodes of one run agree on: a name for their launch, the run folder, and the word that it is prepared.
+"""Lets ranks and nodes of one run agree on a name for their launch, the run folder, and the end of its preparation.
 
 Each of torchrun's agents counts its own restarts: after one rank has died the ranks of two nodes have different counts,
-and nothing in their environment says which of them were started together.
+and no environment variable says which ranks were started together.
 """
 
 import json
@@ -20,17 +20,17 @@ from tiryns.runner.run.files import locked, read_json, write_atomically
 from tiryns.runner.run.folder import Run
 
 LAUNCH_FILE = ".launch"
-"""In the run folder: the launch for which rank 0 has prepared it."""
+"""File in the run folder with the launch that rank 0 has prepared the folder for."""
 
 KEY = "tiryns/launch"
-"""Start of the names in torchrun's store."""
+"""Prefix of this module's keys in torchrun's store."""
 
 
 def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """Returns the run folder that rank 0 has chosen, on every rank; a requeued job keeps the one it had.
+    """Returns, on every rank, the run folder that rank 0 has chosen; a requeued job keeps its folder.
 
-    Commands that start nodes of one run without a cluster's help meet in the outputs folder that they share. Raises
-    ValueError where the choice of rank 0 does not arrive, or the ranks cannot communicate.
+    Without a cluster, the commands that start the nodes of one run meet in their shared outputs folder. Raises
+    ValueError if the choice of rank 0 does not arrive, or the ranks cannot communicate.
     """
     here, store = member(), None
     if here is None and slurm_job() is None:
@@ -61,7 +61,7 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
 
 
 def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) -> str:
-    """Returns the folder in which another node trains this config or is about to, else a new choice, noted for others."""
+    """Returns the folder in which another node trains this config or is about to; else chooses one and records it."""
     note = outputs / "nodes" / f"{identity}.json"
     note.parent.mkdir(parents=True, exist_ok=True)
     with locked(note.with_suffix(".lock")):
@@ -74,7 +74,7 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
 
 
 def agree_on_preparation(folder: Run, here: Member) -> None:
-    """Rank 0 tells the others of this launch that it has locked and prepared the run folder; they wait for that."""
+    """Announces, on rank 0, that the run folder is locked and prepared; the other ranks of this launch wait for this."""
     note = folder.path / LAUNCH_FILE
     if here.rank == 0:
         write_atomically(note, json.dumps({"launch": here.launch}))
@@ -103,10 +103,10 @@ def agree_on_launch() -> None:
 
 
 def name_launch(store: object, rank: int, world_size: int, patience: float = SECONDS_TO_AGREE) -> str:
-    """Returns the name that rank 0 gives this launch; passing over what earlier launches left in the store.
+    """Returns the name that rank 0 gives this launch; ignores the keys of earlier launches in the store.
 
-    Rank 0 answers each question with the name until every rank has taken it: a question may be that of a dead rank.
-    Raises ValueError where the other ranks have not come after `patience` seconds.
+    Rank 0 answers each request with the name until every rank has confirmed it: a request may come from a dead rank.
+    Raises ValueError if the other ranks have not come after `patience` seconds.
     """
     try:
         return _offered(store, world_size, patience) if rank == 0 else _taken(store, rank, patience)

@@ -33,18 +33,18 @@ from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
 
 SECONDS_FOR_THE_LAST_TO_END = 180.0
-"""How long a job that SLURM starts again waits for its former processes to let go of the run folder."""
+"""How long a job that is started again waits for its former processes to release the run folder."""
 
 KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-"""Variables with the number of compiled kernels that oneDNN and torch above it keep; 1024 where they are unset."""
+"""Environment variables with the number of compiled kernels that oneDNN, and torch on top of it, keep; 1024 if unset."""
 
 Figures = dict[str, float]
 
 
 def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) -> Figures:
-    """Trains, in processes of this job's own or as one of the ranks that srun or torchrun has started.
+    """Trains, in processes of this job or as one of the ranks of srun or torchrun; returns the final metrics.
 
-    A run that is finished is left as it is; its figures are those it ended with.
+    A finished run stays unchanged; its recorded metrics are returned.
     """
     if (status := folder.status).get("state") == "done":
         if here is None or here.rank == 0:
@@ -83,9 +83,9 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
 
 
 def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
-    """Returns the nodes whose agents this process has to meet as one of them; 1:1 where it is none.
+    """Returns the number of nodes whose agents meet, this process being one agent; 1:1 if it meets no other.
 
-    Raises ValueError where SLURM has started another number of nodes than the config asks for.
+    Raises ValueError if SLURM has started a number of nodes that the config does not allow.
     """
     asked = cluster.nodes_of(config.trainer)
     if here is None:
@@ -100,7 +100,7 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
 
 
 def _alone(config: DictConfig, folder: Run, here: Member | None, measure: Train) -> Figures:
-    """Measures a model in this process, whatever number of processes a training has; other ranks have nothing to do."""
+    """Measures a model in this process alone, whatever the number of training processes; other ranks return at once."""
     if here is not None and here.rank > 0:
         return {}
     if config.resume not in (None, "auto") and not folder.is_same(Path(str(config.resume))):
@@ -127,7 +127,7 @@ def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launc
 
 
 def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) -> Figures:
-    """Trains as the first rank, which has the last word on why a run failed: the message of the rank that began it."""
+    """Trains as the first rank, which reports why a run failed: with the message that a failed rank has left, if any."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
     agreement.agree_on_preparation(folder, here)
     try:
@@ -152,17 +152,17 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
 
 
 def bound_kernel_caches() -> None:
-    """Lets this process and its ranks keep fewer kernels for matrices of other sizes: they took hundreds of megabytes.
+    """Bounds the kernels that this process and its ranks keep, one per size of matrices: they took hundreds of megabytes.
 
-    128 are those of a few micro-batches, whose sizes seldom come back. Takes effect where torch has multiplied none yet;
-    what the user has set stays.
+    128 kernels serve a few micro-batches, whose sizes seldom recur. Takes effect if torch has multiplied no matrices yet;
+    variables that the user has set stay.
     """
     for name in KERNEL_CACHES:
         os.environ.setdefault(name, "128")
 
 
 def start_processes_as_usual() -> None:
-    """Has loader processes started as Python starts them, in a worker of joblib too, whose way suits no other library."""
+    """Restores Python's default start method for loader processes; in its workers joblib sets one of its own."""
     if multiprocessing.get_start_method() not in ("fork", "forkserver", "spawn"):
         multiprocessing.set_start_method(None, force=True)
 
@@ -173,7 +173,7 @@ def in_sweep() -> bool:
 
 
 def report_stop(folder: Run, why: str, requeued: str | None) -> None:
-    """Says that the run has stopped, how far it is saved, and how it goes on."""
+    """Prints that the run has stopped, its last saved step, and the command that resumes it."""
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
     step = folder.status.get("step")
     saved = f"saved at step {step}" if step else "nothing saved yet"
@@ -183,7 +183,7 @@ def report_stop(folder: Run, why: str, requeued: str | None) -> None:
 
 
 def report_failure(folder: Run) -> None:
-    """Notes why a run failed in its log, and draws its curves as far as it got, where there is room for that."""
+    """Writes the traceback of a failed run to its log, and its curves so far to its report; ignores disk errors."""
     with contextlib.suppress(OSError):  # or a full disk would hide why
         append_traceback(folder.path)
         if (folder.path / "metrics.csv").exists():
@@ -193,9 +193,9 @@ def report_failure(folder: Run) -> None:
 
 
 def report_job_failure(folder: Run, error: Exception) -> None:
-    """Says that a job of a sweep failed, and lets go of what its frames hold: the next job needs the memory.
+    """Prints that a job of a sweep failed, and frees the memory of its stack frames, which the next job needs.
 
-    The cause is told with that of all jobs at the end of the sweep, but where the run has not begun to record it.
+    The end of the sweep reports the causes of all failed jobs; a cause that the run has not recorded is printed here.
     """
     if wants_traceback():
         traceback.print_exc()

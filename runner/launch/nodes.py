@@ -1,4 +1,4 @@
-"""One run on several nodes: each has an agent, one of which holds the run folder; when it is gone another takes over."""
+"""Runs one run on several nodes: each has an agent, one agent holds the run folder; if it dies, another takes over."""
 
 import time
 from contextlib import ExitStack, suppress
@@ -14,13 +14,13 @@ from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import MEETING
 
 READY = "ready"
-"""In the meeting folder, once nothing of agents that are gone is left."""
+"""File in the meeting folder with the launch, written once the leftovers of dead agents are removed."""
 
 STATE = "state"
-"""In the meeting folder: who takes part, which each agent writes again and again while it lives."""
+"""File in the meeting folder with the participants; every living agent rewrites it regularly."""
 
 SECONDS_BETWEEN_HEARTBEATS = 2
-"""How often an agent does; three that are missed and it counts as lost."""
+"""Seconds between two heartbeats of an agent; after three missed heartbeats the agent counts as lost."""
 
 
 class Leadership(ExitStack):
@@ -38,7 +38,7 @@ class Leadership(ExitStack):
         self.leads, self._tried = False, float("-inf")
 
     def take(self) -> bool:
-        """Takes the folder where no other node holds it; whether this node holds it now."""
+        """Takes the folder unless another node holds it; returns whether this node holds it now."""
         if self.leads or time.monotonic() - self._tried < 1.0:
             return self.leads
         self._tried = time.monotonic()
@@ -53,7 +53,7 @@ class Leadership(ExitStack):
         return True
 
     def meet(self, launch: str) -> None:
-        """Gets the folder where the agents of a `launch` meet ready; ValueError where another node does not do it."""
+        """Prepares the folder where the agents of a `launch` meet, or waits until a node has; ValueError if none does."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         meeting = self.folder.path / MEETING
         deadline = time.monotonic() + SECONDS_TO_AGREE
@@ -83,7 +83,7 @@ class Leadership(ExitStack):
 
 
 def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS) -> bool:
-    """Whether agents meet in a folder; where there is a state, it is watched for so many seconds."""
+    """Returns whether living agents meet in a folder: whether its state, if any, changes within `seconds`."""
     deadline = time.monotonic() + seconds
     if not (before := state_of(meeting)):
         return False
@@ -95,7 +95,7 @@ def is_attended(meeting: Path, seconds: float = 2.5 * SECONDS_BETWEEN_HEARTBEATS
 
 
 def state_of(meeting: Path) -> bytes:
-    """Returns the state in the folder where agents meet; empty where there is none yet."""
+    """Returns the state in the folder where agents meet; empty before the first one."""
     with suppress(FileNotFoundError):
         return (meeting / STATE).read_bytes()
     return b""

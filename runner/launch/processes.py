@@ -1,9 +1,9 @@
-"""Where a run's ranks come from: this process for one device, else fresh processes under an agent of this node.
+"""Starts a run's ranks: this process for one device, else new processes under an agent of this node.
 
-The launching process composes the config and holds the run folder; it joins no process group. Its ranks end with it: a
-signal to it is passed on, so that they save; when it is killed, they end.
+The launching process composes the config and holds the run folder; it joins no process group. Its ranks end with it:
+it passes signals on to the ranks, so that they save; if it is killed, they end.
 
-Also what a process sets before libraries are imported or train: its threads, its memory, and the hub where there is none.
+Also sets up libraries before they are imported or train: their threads, their memory, and offline mode without a hub.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
 
 SPINS = "500"
-"""Turns of GNU's OpenMP that an idle thread waits before it sleeps, some microseconds (`docs/benchmarks.md`)."""
+"""Iterations that an idle thread of GNU's OpenMP spins before it sleeps, some microseconds (`docs/benchmarks.md`)."""
 
 NAMES_OF_HUB = ("name_or_path", "tokenizer", "source", "teacher")
 """Settings that may hold a name of the Hugging Face hub."""
@@ -38,11 +38,11 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 def launch(
     config: DictConfig, folder: Run, nodes: Nodes, train: Train, lead: Callable[[], bool] = lambda: True
 ) -> dict[str, float]:
-    """Trains in this process for one device, in fresh rank processes for several; returns the run's figures.
+    """Trains in this process for one device, in new rank processes for several; returns the run's metrics.
 
-    One device has a process of its own too where `trainer.max_restarts` says how often it is replaced, or the run may
-    have several nodes; then `lead` is called again and again, to take over the run folder when its node is gone.
-    Raises TrainingFailure with the message of a rank that failed, Stopped where a signal stopped the run.
+    One device gets a new process too if `trainer.max_restarts` is 1 or more, or if the run may have several nodes. Then
+    `lead` is called repeatedly, to take over the run folder if the node that holds it is gone.
+    Raises TrainingFailure with the message of a failed rank, Stopped if a signal has stopped the run.
     """
     quiet_threads()
     count = processes_per_node(config.trainer)
@@ -64,7 +64,7 @@ def launch(
 
 @contextlib.contextmanager
 def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
-    """This process's environment as its ranks are to inherit it; torch's agent adds each rank's own variables."""
+    """Sets, for the block, the environment that ranks inherit; torch's agent adds the variables of each rank."""
     before = dict(os.environ)
     for name in before:
         if tells_rank(name):
@@ -80,10 +80,10 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
 
 
 def quiet_threads() -> None:
-    """Lets idle OpenMP threads sleep soon: on a busy machine those that spin for long cost up to a factor of 8.
+    """Lets idle OpenMP threads sleep soon: on a busy machine threads that spin for long cost up to a factor of 8.
 
-    Those that never spin wake up late for each of a step's many small operations. Takes effect where torch is not
-    imported yet; what the user has set stays.
+    Threads that never spin wake up late for each of a step's many small operations. Takes effect if torch is not
+    imported yet; variables that the user has set stay.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "passive"
@@ -91,19 +91,19 @@ def quiet_threads() -> None:
 
 
 def threads_of_ranks(count: int) -> int:
-    """Threads of each of several ranks on this node, unless OMP_NUM_THREADS says it."""
+    """Returns the threads of each of `count` ranks on this node, for an unset OMP_NUM_THREADS."""
     return max(1, num_cores() // count)
 
 
 def num_cores() -> int:
-    """Cores that this process may use; a job often has a part of the machine."""
+    """Returns the number of cores that this process may use; a job often has only a part of the machine."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_freed_memory() -> None:
-    """Has glibc keep what is freed: tensors of a step's size come and go, and giving them back costs page faults.
+    """Lets glibc keep freed memory: each step allocates and frees tensors, and returning their memory costs page faults.
 
-    What the user has set in the environment stays; elsewhere nothing happens.
+    Does nothing without glibc, or if environment variables of the user configure malloc.
     """
     if "GLIBC_TUNABLES" in os.environ or any(name.startswith("MALLOC_") for name in os.environ):
         return
@@ -113,9 +113,9 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Gives what is freed back to the system, also below blocks in use; with another library than glibc does nothing.
+    """Returns freed memory to the system, also below blocks in use; does nothing without glibc.
 
-    Between two jobs nobody needs it: the largest model of a sweep would set the memory of all jobs after it.
+    Called between two jobs, where no freed memory is needed: else a sweep's largest model sets the memory of later jobs.
     """
     if malloc_trim := _of_glibc("malloc_trim"):
         malloc_trim(0)
@@ -126,10 +126,10 @@ def _of_glibc(name: str) -> Any:
 
 
 def spare_retries(config: DictConfig) -> None:
-    """Sets the hub's libraries offline where the config names hub models and the hub does not answer.
+    """Sets the hub's libraries offline if the config names hub models and the hub does not answer.
 
-    Otherwise each file they look for is asked for again and again, for the better part of a minute. To be called before
-    they are imported, which is when they read `HF_HUB_OFFLINE`.
+    Otherwise they retry each file that they look for, for the better part of a minute. Must be called before they are
+    imported: only then do they read `HF_HUB_OFFLINE`.
     """
     if "HF_HUB_OFFLINE" in os.environ or not any(_hub_names(config)):
         return
@@ -149,7 +149,7 @@ def spare_retries(config: DictConfig) -> None:
 
 
 def _hub_names(config: DictConfig) -> Iterator[str]:
-    """Names, of a source or of each in a list, that are no files here and may be on the hub."""
+    """Yields the names in settings, single or in a list, that may be on the hub and are not local files."""
     groups = ("model", "data", "objective")
     nodes: list[Any] = [OmegaConf.to_container(config[group], resolve=True) for group in groups]
     mixture = nodes[1].get("mixture")

@@ -1,4 +1,4 @@
-"""One rank, in a process of its own that the agent of its node has started, and how a set of ranks has ended."""
+"""Runs one rank in a process that the agent of its node has started, and records how a set of ranks has ended."""
 
 import base64
 import contextlib
@@ -39,7 +39,7 @@ OF_LOST_PEERS = (
     "Timed out",
     "has timed out",
 )
-"""What gloo and the store of a process group say when another rank has ended."""
+"""Messages of gloo and of a process group's store after another rank has ended."""
 
 Train = Callable[[DictConfig, Run], dict[str, float]]
 
@@ -50,12 +50,12 @@ def heartbeat_of(folder: Path, rank: int) -> Path:
 
 
 def packed(config: DictConfig) -> str:
-    """A config as text for an environment variable, which may hold 128 kB."""
+    """Returns a config as text for an environment variable, which may hold 128 kB."""
     return base64.b85encode(zlib.compress(OmegaConf.to_yaml(editable(config)).encode())).decode()
 
 
 def run_rank(folder: Path, train: Train) -> None:
-    """Trains as one rank; it leaves Ctrl-C to the agent and does not outlive it."""
+    """Trains as one rank, which leaves Ctrl-C to the agent and ends when the agent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     set_parent_death_signal(signal.SIGKILL)
     heartbeat = heartbeat_of(folder, int(os.environ["RANK"]))
@@ -95,13 +95,13 @@ def run_rank(folder: Path, train: Train) -> None:
 
 
 def lost_peer(error: BaseException) -> str | None:
-    """What torch says where a collective has failed because another rank has ended; None for any other error."""
+    """Returns torch's words for a collective that failed because another rank has ended; None for any other error."""
     text = str(error)
     return next((words for words in OF_LOST_PEERS if isinstance(error, RuntimeError) and words in text), None)
 
 
 def leave_error(folder: Path, message: str) -> None:
-    """Leaves a rank's message for the agent to show; the first rank to fail has the word."""
+    """Writes a rank's message for the agent to show; only the first rank to fail writes one."""
     with contextlib.suppress(FileExistsError), open(folder / RANK_ERROR, "x") as file:
         file.write(message)
 
@@ -125,13 +125,13 @@ class Round:
     hung: list[int] = field(default_factory=list)
     """Ranks that made no progress for too long."""
     deadline: float = float("inf")
-    """When ranks that are still there are killed."""
+    """When ranks that still run are killed."""
     told: bool = False
     """Whether a stopping signal was passed on to the ranks."""
     answer_by: float = float("inf")
     """When ranks that the signal has not reached are killed."""
     beats: dict[int, float | None] = field(default_factory=dict)
-    """When the ranks had made progress before the signal."""
+    """Last progress of each rank before the signal."""
 
     @property
     def stopped(self) -> bool:
@@ -141,16 +141,16 @@ class Round:
 
     @property
     def rewound(self) -> bool:
-        """Whether the run was taken back to a checkpoint, from which the ranks start anew."""
+        """Whether the run was rewound to a checkpoint, from which the ranks start anew."""
         return REWOUND in self.ends.values() and {*self.ends.values()} <= {REWOUND, LOST_PEER}
 
     @property
     def ended_elsewhere(self) -> bool:
-        """Whether ranks of another node have failed, and those of this one have lost them."""
+        """Whether ranks of another node have failed: all failed ranks of this node have lost a peer."""
         return bool(self.ends) and set(self.ends.values()) == {LOST_PEER}
 
     def cause(self) -> str:
-        """Returns the rank that failed first and how, in words; one that was killed rather than one that lost it."""
+        """Returns in words the rank that failed first and how; a killed rank comes before ranks that lost it."""
         if self.hung:
             ranks = " and ".join(map(str, self.hung))
             return f"rank {ranks} on {socket.gethostname()} made no progress"

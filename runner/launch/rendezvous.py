@@ -21,7 +21,7 @@ from tiryns.runner.run.files import locked, replacing
 from tiryns.runner.run.recording import MEETING
 
 SECONDS_FOR_MORE_NODES = 5
-"""How long agents that are enough wait for others before the ranks start."""
+"""How long the least number of agents waits for further agents before the ranks start."""
 
 
 class FolderBackend(RendezvousBackend):
@@ -38,16 +38,16 @@ class FolderBackend(RendezvousBackend):
 
     @property
     def name(self) -> str:
-        """What log messages call it."""
+        """Its name in log messages."""
         return "folder"
 
     def get_state(self) -> tuple[bytes, bytes] | None:
-        """Returns the state, which is its own token; None where there is none yet."""
+        """Returns the state, which is also its token; None before the first one."""
         state = state_of(self.folder)
         return (state, state) if state else None
 
     def set_state(self, state: bytes, token: bytes | None = None) -> tuple[bytes, bytes, bool] | None:
-        """Writes a state in place of the one that `token` names; else returns what is there."""
+        """Writes a state if the present one is `token`; returns what is there, if any, and whether it was written."""
         with locked(self.folder / "lock"):
             known = self.get_state()
             if (known and known[0]) != token:
@@ -58,7 +58,7 @@ class FolderBackend(RendezvousBackend):
 
 
 def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
-    """Where the agents of a run in `folder` meet."""
+    """Returns the handler through which the agents of a run in `folder` meet."""
     name_events_by_frames()
     make: Callable[..., DynamicRendezvousHandler] = DynamicRendezvousHandler.from_backend
     if nodes == (1, 1):
@@ -75,7 +75,7 @@ def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
 
 
 def own_address() -> str:
-    """An address by which other nodes reach this one: that of its way out, or loopback where there is none."""
+    """Returns an address at which other nodes reach this node: that of its default route, else loopback."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
         way_out.connect(("192.0.2.1", 9))  # a documentation address; nothing is sent
         return str(way_out.getsockname()[0])

@@ -23,7 +23,7 @@ from tiryns.runner.run.signals import STOPPING, Stopped, handler_before
 
 
 class InQueue(NamedTuple):
-    """What SLURM says of a job that is not over."""
+    """SLURM's record of a job that is not over."""
 
     state: str
     reason: str
@@ -32,12 +32,12 @@ class InQueue(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """Whether SLURM ends the job for good; one that it requeues counts as restarted."""
+        """Whether SLURM ends the job for good; a job that it requeues counts as restarted."""
         return self.state == "COMPLETING" and self.restarts == int(os.environ.get("SLURM_RESTART_COUNT", 0))
 
 
 def in_queue(job: str) -> InQueue | None:
-    """What SLURM says of a job; None where it does not answer, or the job waits or is over."""
+    """Returns SLURM's record of a job; None if SLURM does not answer, or the job waits or is over."""
     fields = ",".join(f"{name}:40" for name in ("state", "reason", "restartcnt", "starttime"))
     words = (output_of("squeue", "--noheader", "--jobs", job, f"--Format={fields}") or "").split()
     try:
@@ -49,7 +49,7 @@ def in_queue(job: str) -> InQueue | None:
 
 @contextlib.contextmanager
 def stops_explained() -> Iterator[None]:
-    """Has a `Stopped` say why SLURM ends the job: it was cancelled, it has a reason, or another task of it has ended."""
+    """Adds to a `Stopped` why SLURM ends the job: a cancel, SLURM's reason, or the end of another task of the job."""
     try:
         yield
     except Stopped as stopped:
@@ -66,11 +66,11 @@ def stops_explained() -> Iterator[None]:
 
 
 def requeue(stopped: Stopped, here: Member | None) -> str | None:
-    """Requeues the job of this process, from the first rank; returns its id, None where there is none to requeue.
+    """Requeues the job of this process, from the first rank; returns its id, None if it is not requeued.
 
-    Under submitit its own handler does it, which counts how often a job has run out of time; otherwise `scontrol
-    requeue` does. A job that SLURM no longer calls running is left alone, so `scancel` stays a cancel, and so is one
-    that a person stopped with Ctrl-C; one that has lost a task is left to its batch script. Ranks other than the first
+    Under submitit its handler requeues, which counts how often a job has run out of time; otherwise `scontrol requeue`
+    does. A job that SLURM no longer calls running is not requeued, so `scancel` stays a cancel; nor is a job that a
+    person stopped with Ctrl-C. A job that has lost a task is left to its batch script. Ranks other than the first
     wait, because a task that ends could end the job before it is requeued.
     """
     job = slurm_job()
@@ -90,7 +90,7 @@ def requeue(stopped: Stopped, here: Member | None) -> str | None:
 
 
 def _ignore_signals() -> None:
-    """A requeue ends its job, and with it the command that asks for it."""
+    """Ignores signals: a requeue ends its job, and with it the command that asks for the requeue."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
 
@@ -113,9 +113,9 @@ def _by_submitit(handler: Any, stopped: Stopped) -> bool:
 
 
 def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
-    """Records how a job of a sweep ended whose tasks have failed, and requeues it where one of them was killed.
+    """Records how a job of a sweep with failed tasks ended, and requeues the job if a task was killed.
 
-    A task that is killed records nothing itself. A job that is no longer running was cancelled or is requeued already.
+    A killed task records nothing itself. A job that is no longer running was cancelled or is requeued already.
     """
     job = slurm_job()
     found = in_queue(job) if job else None

@@ -1,8 +1,8 @@
-"""Which run a command continues: its folder, its overrides, its checkpoint. Imports no torch.
+"""Finds the run that a command continues: its folder, its overrides, its checkpoint. Imports no torch.
 
-`resume=auto` finds the newest run of the very same config, a finished one too. `resume=<run folder>` goes on in that
-folder; with further overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it
-branches: a new folder that starts from there and carries the curves so far.
+`resume=auto` finds the newest run of exactly this config, even a finished run. `resume=<run folder>` resumes in that
+folder. With overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it
+branches: a new folder starts from the checkpoint and carries the curves so far.
 """
 
 import re
@@ -32,7 +32,7 @@ from tiryns.runner.run.recording import config_hash, new_name
 from tiryns.runner.run.redaction import HIDDEN
 
 CARRIED = ("metrics.csv", "order.txt", "digests.txt")
-"""What a branch takes over from the run it starts from; each is cut at the checkpoint's step."""
+"""Files that a branch copies from its parent run; each is cut at the checkpoint's step."""
 
 STEPS = "trainer.max_steps"
 LENGTHS = (STEPS, *(f"trainer.{name}" for name in ("max_epochs", *BUDGETS)))
@@ -69,9 +69,9 @@ def _chosen_folder(_root_: DictConfig, identity: str) -> str:
 
 
 def newest_or_claimed(outputs: Path, identity: str) -> Path:
-    """Returns the newest run of this config hash, else a new folder, which other commands of the same instant find.
+    """Returns the newest run of this config hash, else a new folder, which simultaneous commands find too.
 
-    Raises ValueError where another process is training in it.
+    Raises ValueError if another process is training in the run.
     """
     outputs.mkdir(parents=True, exist_ok=True)
     with locked(outputs / ".resume-auto.lock"):
@@ -87,21 +87,21 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
 
 
 def newest_run(outputs: Path, identity: str) -> Path | None:
-    """Returns the run under `outputs` that was started last with this config hash, in whatever state it is."""
+    """Returns the run under `outputs` that was started last with this config hash, whatever its state."""
     marked = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
     runs = [run for run in map(Run, marked) if run.is_of(identity)]
     return max(runs, key=lambda run: (_started(run), run.path)).path if runs else None
 
 
 def _started(run: Run) -> str:
-    """When a run was started; where that is lost, when it was last resumed; empty for one that has not begun."""
+    """Returns when a run was started; if that is lost, when it was last resumed; empty if the run has not begun."""
     config = run.path / "config.yaml"
     last = datetime.fromtimestamp(config.stat().st_mtime).isoformat() if config.exists() else ""
     return str(run.status.get("started") or last)
 
 
 def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
-    """Whether a run is that of a config; one whose hash is lost, whether it was started with the same overrides."""
+    """Returns whether a run has this config, by its hash, or by its overrides if the hash is lost; True if both are."""
     if run.identity():
         return run.is_of(identity)
     try:
@@ -113,7 +113,7 @@ def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
 def named_run(resume: str, to_train: bool = True) -> Run:
     """Returns the run that `resume` names by its folder or by one of its checkpoints.
 
-    Raises ValueError where it is no run, or one that another process is training in.
+    Raises ValueError if it is no run, or if another process is training in it.
     """
     path = Path(resume)
     if path.suffix == ".ckpt":
@@ -130,12 +130,12 @@ def named_run(resume: str, to_train: bool = True) -> Run:
 def saved_overrides(
     arguments: list[str], words_of: Callable[[DictConfig], list[str]] | None = None
 ) -> list[str]:
-    """Command-line arguments with the overrides of the run named by `resume=<folder>` put before them.
+    """Returns the command-line arguments, preceded by the overrides of the run that `resume=<folder>` names.
 
-    So `resume=<folder>` alone means that run's own config, with the folder of configs that it was started with, and
-    further overrides change it; a new length takes the place of the old one. Where that folder is gone, `words_of` gives
-    the overrides that compose the run's `config.yaml`. A new `scheduler.cooldown_steps` without a length ends the run so
-    many steps after the checkpoint.
+    So `resume=<folder>` alone gives that run's config, with the folder of configs that it was started with. Further
+    overrides change it, and a new length replaces the old one. If the folder of configs is gone, `words_of` gives the
+    overrides that compose the run's `config.yaml`. A new `scheduler.cooldown_steps` without a length ends the run this
+    number of steps after the checkpoint.
     """
     if (resume := _value("resume", arguments)) in (None, "", "auto", "null"):
         return arguments
@@ -187,7 +187,7 @@ def _lengths(words: list[str]) -> list[str]:
 
 
 def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
-    """Returns the overrides of a run; none where they are lost and the command gives its own."""
+    """Returns the overrides of a run; empty if they are lost and the command has overrides."""
     try:
         return folder.overrides()
     except ValueError as lost:
@@ -200,7 +200,7 @@ def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
 
 
 def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> list[str]:
-    """Returns the command of a sweep, to be run again in its folder, with what else is on this command line."""
+    """Returns the command that runs a sweep again in its folder, with the other words of this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
     places, noted = list[str](), sweep.get("flags")
@@ -215,9 +215,9 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
 
 
 def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
-    """Overrides that a file notes, less those given again; the file may be a stranger's.
+    """Returns the overrides in a file, which may come from anyone, without secrets that `arguments` give again.
 
-    Raises ValueError where something else is among them, such as a flag, or the value of one was a secret.
+    Raises ValueError for an entry that is no override, such as a flag, and for a secret that is not given again.
     """
     given, kept = {_name(word) for word in arguments}, []
     for word in noted if isinstance(noted, list) else [noted]:
@@ -238,7 +238,7 @@ def _name(override: str) -> str:
 
 
 def inherit(folder: Run, resume: str) -> None:
-    """Gives a branch the curves of the run it starts from, and what that one left out, and notes that run."""
+    """Gives a branch the curves and the skipped batches of its parent run, and records the parent."""
     if resume == "auto":
         if not folder.checkpoint_dir.exists():
             log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")

@@ -1,8 +1,8 @@
 """Data modules for a plain `lightning.Trainer`: the readers, stores and collators of a run behind a `DataLoader`.
 
-- `pretraining`, `finetuning`: the data modules, which `runner.data` names; `base`: what they share.
+- `pretraining`, `finetuning`: the data modules, which `runner.data` names; `base`: their base class.
 - `passes`: batches of stored samples, or of documents as they are read.
-- `microbatches`: flat samples as a batch, and a batch cut into micro-batches, for a loop of one's own.
+- `microbatches`: flat samples as a batch, and a batch cut into micro-batches, for a user's own loop.
 - `multi_epoch`: the resampler; `split_modality`: the sampler of one modality a batch.
 """
 

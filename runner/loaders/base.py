@@ -26,7 +26,7 @@ EXPECTED_WARNINGS = (
     ".*Total length of `list` across ranks is zero.*",
     ".*your dataloader is not resumable.*",
 )
-"""Warnings of Lightning that do not apply: loaders have a length, there may be none, and the data module resumes."""
+"""Warnings of Lightning that do not apply: loaders have a length, a set may be missing, and the data module resumes."""
 
 SIZES = ("max_sequence_length", "train_batch_size", "val_batch_size", "test_batch_size", "num_workers")
 
@@ -67,13 +67,13 @@ class PassesDataModule(pl.LightningDataModule):
         return find_replica(None, self.trainer)
 
     def pass_arguments(self, training: bool, batch_size: int) -> dict[str, Any]:
-        """Arguments of this rank's `Passes` over data that is trained on, or evaluated."""
+        """Returns the arguments of this rank's `Passes` over training or evaluation data."""
         replica, stream = self.replica(), MASK_STREAM if training else VALIDATION_STREAM
         known = {"collator": self.collator, "batch_size": batch_size, "seed": self.seed, "stream": stream}
         return {**known, "rank": replica.rank, "num_ranks": replica.size}
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
-        """Passes from the position in a checkpoint, else from the trainer's epoch, else from the first."""
+        """Returns the passes from the position in a checkpoint on, else from the trainer's epoch, else from the first."""
         epoch, start = self._restored or (0 if self.trainer is None else self.trainer.current_epoch, 0)
         self._restored = None
         check = self.end_check(uneven)
@@ -81,7 +81,7 @@ class PassesDataModule(pl.LightningDataModule):
         return self._training
 
     def end_check(self, uneven: bool) -> Callable[[bool], bool] | None:
-        """Asks all ranks whether any has a batch left; None if there is one rank, or all have the same number."""
+        """Returns a function that asks all ranks whether any has a batch left; None for one rank or equal numbers."""
         replica = self.replica()
         if not uneven or replica.size == 1:
             return None
@@ -107,19 +107,19 @@ class PassesDataModule(pl.LightningDataModule):
         return {"pass": epoch, "batch": start, "order": self.order()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resumes after the batches that a checkpoint has consumed; ValueError if their order was another one."""
+        """Resumes after the batches that a checkpoint has consumed; ValueError if the order of the data has changed."""
         if "order" not in state_dict:
             return
         if changes := differences(state_dict["order"], self.order()):
             raise ValueError(
-                f"the checkpoint belongs to another order of the data: {changes}. Set it back, or load the weights alone "
-                "with load_from_checkpoint and begin anew"
+                f"the checkpoint belongs to another order of the data: {changes}. Restore these settings, or "
+                "load only the weights with load_from_checkpoint and start anew"
             )
         self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))
 
 
 def open_splits(paths: str | Path | Iterable[str], split: str | None, default: str, **reading: Any) -> Source:
-    """Returns the documents of one path, or of several one after the other, in a `split`; None takes the `default` one.
+    """Returns the documents of one path, or of several in sequence, in a `split`; None: the `default` split.
 
     `reading` goes to `open_source`. Raises FileNotFoundError for a missing file, and ValueError for no path or an
     unknown split, with the known ones.
@@ -140,16 +140,16 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
 
 
 def listed(names: str | Path | Iterable[str]) -> list[str]:
-    """One name or several as a list."""
+    """Returns one name or several as a list."""
     return [str(names)] if isinstance(names, str | Path) else [str(name) for name in names]
 
 
 def validation_sets(
     paths: str | list[str] | None, splits: str | list[str] | None
 ) -> dict[str, tuple[str, str | None]]:
-    """Path and split of each validation set, by its name.
+    """Returns path and split of each validation set, by its name.
 
-    One split is for all paths, one path may have several splits; else the lists must be equally long (ValueError).
+    One split serves all paths, one path may have several splits; else the lists must be equally long (ValueError).
     """
     if not paths:
         return {}

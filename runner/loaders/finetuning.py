@@ -24,7 +24,7 @@ from tiryns.runner.tasks import get_trainer_task
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 
 LONGEST_STRIDE = 128
-"""Tokens that neighbouring windows of a context share, unless they are short."""
+"""Tokens that neighbouring windows of a context share; short windows share a quarter of their length."""
 
 
 @dataclass(eq=False, repr=False)
@@ -74,7 +74,7 @@ class FinetuningDataModule(PassesDataModule):
     def set_datasets(
         self, train: RowSource | None = None, val: RowSource | None = None, test: RowSource | None = None
     ) -> None:
-        """Takes data made in code, any set alone: a `datasets.Dataset`, or a list of dicts."""
+        """Takes data made in code, any of the sets: each a `datasets.Dataset`, or a list of dicts."""
         given = {"train": train, "val": val, "test": test}
         self.given, self.sets = {name: rows for name, rows in given.items() if rows is not None}, {}
 
@@ -86,7 +86,7 @@ class FinetuningDataModule(PassesDataModule):
     def setup(self, stage: str | None = None) -> None:
         """Reads and tokenises all sets, for any stage.
 
-        Raises ValueError for no data, an unknown split, or rows that are not of the task, and names them.
+        Raises ValueError, with their names, for missing data, an unknown split, or rows that do not fit the task.
         """
         if self.sets:
             return
@@ -129,21 +129,21 @@ class FinetuningDataModule(PassesDataModule):
 
     @property
     def label_names(self) -> list[str]:
-        """The labels, in the order of their numbers; none to regress numbers or to answer questions."""
+        """The labels, in the order of their numbers; empty for regression and for question answering."""
         self.setup()
         return list(self.reader.collator_arguments().get("labels", []))
 
     def train_dataloader(self) -> PassLoader | list[PassLoader]:
-        """Batches of the training examples, each pass in another order; an empty list without any."""
+        """Returns batches of the training examples, each pass in a new order if shuffled; an empty list without a set."""
         self.setup("fit")
         return self.training_loader(self._passes("train"), uneven=False) if "train" in self.sets else []
 
     def val_dataloader(self) -> PassLoader | list[PassLoader]:
-        """Batches of the validation examples in their order; an empty list without any."""
+        """Returns batches of the validation examples in their order; an empty list without a set."""
         return self._evaluation("val")
 
     def test_dataloader(self) -> PassLoader | list[PassLoader]:
-        """Batches of the test examples in their order; an empty list without any."""
+        """Returns batches of the test examples in their order; an empty list without a set."""
         return self._evaluation("test")
 
     def order(self) -> dict[str, object]:
@@ -169,7 +169,7 @@ class FinetuningDataModule(PassesDataModule):
         return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **shared)
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """Returns the given column; the usual one of the task where a default column is missing."""
+        """Returns the given column; the usual column of the task if a default column is missing."""
         usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given
@@ -205,7 +205,7 @@ class FinetuningDataModule(PassesDataModule):
 
 
 def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool) -> list[str] | None:
-    """Names of labels that are integers, so that each keeps its number; None where they are something else."""
+    """Returns the names of integer labels, so that each label keeps its number; None for other labels."""
     if next(iter(rows.values())).class_names.get(label_column):
         return None
     labels: list[Any] = [row.values.get(label_column) for found in rows.values() for row in found.rows]

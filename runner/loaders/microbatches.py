@@ -19,9 +19,9 @@ from tiryns.runner.objectives.rows import IGNORED, lay_out
 def split_batch_into_microbatches(
     batch: Batch, num_microbatches: int, enforce_divisible: bool = True
 ) -> list[Batch]:
-    """A batch [N*m, ...] as N dicts with the same keys and [m, ...] values; tensors and arrays are views.
+    """Splits a batch [N*m, ...] into N dicts with the same keys and [m, ...] values; tensors and arrays are views.
 
-    The batch length is that of the first tensor or array, or else of the first list. Values of that length are split,
+    The batch length is the length of the first tensor or array, else of the first list. Values of this length are split,
     also inside mappings, tuples and lists; all else is shared, a tensor of length 1 too. With `enforce_divisible=False`
     parts may differ by one sample, the larger ones first; unlike with Megatron-Bridge's, lists keep in step with tensors.
     Raises ValueError for a count below 1, a batch that does not divide, one without any batched value, and a tensor that
@@ -53,9 +53,9 @@ def prepare_finetuning_batch(
     default_seq_length: int,
     seq_key: str = "tokens",
 ) -> tuple[Iterator[Batch] | None, int]:
-    """Takes a global batch; returns its micro-batches and their sequence length, tokens.
+    """Takes a global batch; returns its micro-batches and their sequence length in tokens.
 
-    The length is that of `batch[seq_key]` [N*m, T], or the default if there is none. A rank that loads no data has no
+    The length is T of `batch[seq_key]` [N*m, T], or the default if the key is missing. A rank that loads no data has no
     `data_iterator` and gets (None, the default). Raises StopIteration at the end of the data, and ValueError as
     `split_batch_into_microbatches` does and for sequences of different lengths.
 
@@ -84,7 +84,7 @@ def prepare_finetuning_batch(
 
 
 def _batch_length(batch: Mapping[str, object]) -> tuple[int, str]:
-    """Returns the batch length and the name of the value that says so."""
+    """Returns the batch length and the name of the value that has this length."""
     leaves = list(_leaves(batch, ""))
     for kinds in ((torch.Tensor, np.ndarray), (list, tuple)):
         for name, value in leaves:
@@ -94,7 +94,7 @@ def _batch_length(batch: Mapping[str, object]) -> tuple[int, str]:
 
 
 def _leaves(value: Mapping[str, object], name: str) -> Iterator[tuple[str, object]]:
-    """All values of a mapping and the mappings in it, with their dotted names."""
+    """Yields all values of a mapping and of the mappings in it, with their dotted names."""
     for key, member in value.items():
         if isinstance(member, Mapping):
             yield from _leaves(member, f"{name}{key}.")
@@ -137,7 +137,7 @@ def _holds_batches(value: object, length: int) -> bool:
 
 
 def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> Batch:
-    """`input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] if they are `packed`.
+    """Returns `input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] if they are `packed`.
 
     A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask; `row_tokens` pads it.
     """
@@ -154,7 +154,7 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
 
 
 def pad_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
-    """Flat samples, filled up to `num_tokens` with samples of padding, none of them longer than the longest."""
+    """Returns flat samples, filled up to `num_tokens` with samples of padding, at most as long as the longest sample."""
     missing = num_tokens - len(flat["input_ids"])
     if missing <= 0:
         return flat

@@ -31,9 +31,9 @@ WINDOW = 64
 class Passes(IterableDataset[Batch]):
     """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
 
-    Batch k comes from loader process k modulo their number, so that the order is the same with any number of them.
-    A batch has `batch_size` samples of each rank. With `row_tokens` it is one row of whole samples, at most so many
-    tokens; `pad_rows` fills it up.
+    Batch k comes from loader process k modulo the number of processes, so the order does not depend on that number.
+    A batch has `batch_size` samples of each rank. With `row_tokens` it is one row of whole samples, with at most
+    `row_tokens` tokens; `pad_rows` pads it to this length.
     """
 
     collator: Any
@@ -60,11 +60,11 @@ class Passes(IterableDataset[Batch]):
         return row_batch(flat, self.collator, self.row_tokens if self.pad_rows else None)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
-        """Returns the batches of this rank in pass `epoch` whose numbers are `mine`."""
+        """Returns the batches of this rank in pass `epoch` for whose numbers `mine` is true."""
         raise NotImplementedError
 
     def filler(self) -> Batch:
-        """A batch with weight 0, for a rank that has none left while others have."""
+        """Returns a batch with weight 0, for a rank that has no batch left while other ranks have one."""
         raise NotImplementedError
 
 
@@ -79,12 +79,12 @@ class StoredPasses(Passes):
         kind = Shuffled if self.shuffle else Sequential
         window = self.batch_size * self.num_ranks * (WINDOW if self.row_tokens else 1)
         self.order = kind(self.sequences, 1, None, min(window, len(self.sequences)), self.seed)
-        """The samples of all ranks: those of a batch, or of a window of packed rows."""
+        """The samples of all ranks, by batch or by window of packed rows."""
 
     def __len__(self) -> int:
-        """Batches of a pass. Raises TypeError for packed rows, whose number differs from pass to pass."""
+        """Returns the number of batches of a pass. Raises TypeError for packed rows, whose number differs by pass."""
         if self.row_tokens is not None:
-            raise TypeError("how many packed rows a pass has shows when it is packed")
+            raise TypeError("the number of packed rows of a pass is known only after packing")
         return len(self.order)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
@@ -105,10 +105,10 @@ class StoredPasses(Passes):
 
 
 class PassLoader(WorkerLoader):
-    """A `DataLoader` of which each iteration is the next pass, or the same pass if it `repeats`.
+    """A `DataLoader` whose iterations are successive passes, or the same pass if it `repeats`.
 
-    `epoch` is the present pass, `served` the number of its batches so far, those before a restored position included.
-    With several ranks `any_has_more` is called for each batch: ranks without one left get fillers until all have none.
+    `epoch` is the present pass, `served` the number of its batches so far, including batches before a restored position.
+    With several ranks `any_has_more` is called for each batch: ranks that have run out get fillers until all have.
     """
 
     dataset: Passes
@@ -139,7 +139,7 @@ class PassLoader(WorkerLoader):
         return super().begun_at(number)[0], number - passes.start
 
     def place(self, consumed: int) -> tuple[int, int]:
-        """Pass and batch to resume at after `consumed` batches of this pass."""
+        """Returns the pass and batch to resume at after `consumed` batches of this pass."""
         return (self.epoch + 1, 0) if self.ended and consumed >= self.served else (self.epoch, consumed)
 
     def _count(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -158,11 +158,11 @@ class PassLoader(WorkerLoader):
 class StreamedPasses(Passes):
     """Passes over a source of documents; nothing is kept on disk.
 
-    `buffer_size` documents are held back and drawn from; 0 keeps the order. With `num_shards` above 1 document n goes to
-    shard n modulo that number, and batches are of one shard each, in turn. Packed rows are made from a window of
-    documents, so which rows there are depends on the number of loader processes.
+    Documents are drawn from a buffer of `buffer_size`; 0 keeps the order. With several `num_shards`, document n goes to
+    shard n modulo their number, and each batch is of one shard, in turn. Packed rows are made from a window of
+    documents, so the rows depend on the number of loader processes.
 
-    Raises ValueError for no shard or a negative buffer.
+    Raises ValueError for fewer than 1 shard or a negative buffer.
     """
 
     source: Source
@@ -218,20 +218,20 @@ class StreamedPasses(Passes):
         }
 
     def filler(self) -> Batch:
-        """A batch of one token without a target."""
+        """Returns a batch of one token without a target."""
         nothing = np.zeros(1, dtype=np.int64)
         return self.collate({**self._flat(nothing, nothing, nothing.astype(np.int32) + 1), "filler": True})
 
     def _flat(
         self, numbers: NDArray[np.int64], ids: NDArray[np.int64], lengths: NDArray[np.int32]
     ) -> FlatSamples:
-        """Documents of those numbers, with their tokens end to end, as flat samples for a collator."""
+        """Returns the documents of these numbers, with concatenated tokens, as flat samples for a collator."""
         epochs, packed = np.full(len(numbers), self.epoch), self.row_tokens is not None
         flat = keyed_samples(ids, lengths, epochs, numbers, self.seed, self.stream, packed)
         return {**flat, "batch_places": np.arange(len(numbers)), "batch_size": len(numbers)}
 
     def _windows(self) -> Iterator[list[Numbered]]:
-        """Documents in lists of `window`, the last ones of each shard in shorter lists."""
+        """Yields lists of `window` documents of one shard; the last list of a shard may be shorter."""
         waiting: list[list[Numbered]] = [[] for _ in range(self.num_shards)]
         for number, document in enumerate(self.order.epoch(self.epoch)):
             shard = waiting[number % self.num_shards]

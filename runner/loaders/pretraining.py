@@ -94,7 +94,7 @@ class PretrainingDataModule(PassesDataModule):
         self.prepared: PreparedText | None = None
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless it has these settings' result; does nothing for a stream."""
+        """Tokenises into the cache, unless the cache has the result for these settings; does nothing for a stream."""
         self.setup()
 
     def setup(self, stage: str | None = None) -> None:
@@ -124,7 +124,7 @@ class PretrainingDataModule(PassesDataModule):
         return get_collator_cls(self.objective)(**{**known, **(self.collator_kwargs or {})})
 
     def _token_counts(self) -> NDArray[np.int64]:
-        """How often each token occurs in the training data; raises ValueError for a stream."""
+        """Returns how often each token occurs in the training data; raises ValueError for a stream."""
         if self.streaming:
             raise ValueError("favour=rare counts the tokens of the training data first: set streaming=False")
         self.setup()
@@ -136,12 +136,12 @@ class PretrainingDataModule(PassesDataModule):
         return list(self.validation_sources if self.prepared is None else self.prepared.validation)
 
     def train_dataloader(self) -> PassLoader:
-        """Batches of `train_batch_size` documents; a pass is every document once, in order unless shuffled."""
+        """Returns batches of `train_batch_size` documents; a pass is every document once, in order unless shuffled."""
         self.setup("fit")
         return self.training_loader(self._passes(None), uneven=self.streaming)
 
     def val_dataloader(self) -> list[PassLoader]:
-        """One loader for each validation set, with the same masks in every pass; none without a set."""
+        """Returns one loader for each validation set, with the same masks in every pass; empty without a set."""
         self.setup("validate")
         passes, check = map(self._passes, self.validation_names), self.end_check(self.streaming)
         return [PassLoader(one, self.num_workers, repeats=True, any_has_more=check) for one in passes]
@@ -160,7 +160,7 @@ class PretrainingDataModule(PassesDataModule):
         return {**order, **passes.settings(), **workers}
 
     def _passes(self, name: str | None) -> StoredPasses | StreamedPasses:
-        """Passes over the training data, or over the validation set of that name."""
+        """Returns passes over the validation set `name`, or over the training data for None."""
         training = name is None
         batch_size = self.train_batch_size if training else self.val_batch_size
         row_tokens = self.max_sequence_length * batch_size if self.packing else None

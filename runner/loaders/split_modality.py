@@ -27,7 +27,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     far, equally many to each. `num_repeated` examples of an epoch are repeats that fill up the last batch of a modality.
     The global batches are those of `SplitModality` with the same seed.
 
-    Unlike with Prismatic's, the length is what an iterator gives; one modality alone, fewer examples than a batch and
+    Unlike with Prismatic's, the length is what an iterator yields; a single modality, fewer examples than a batch and
     `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
 
     Example:
@@ -54,8 +54,8 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     ) -> None:
         """Takes (has an image, text tokens) of each example; an image counts `image_patches` tokens more.
 
-        By default the ranks are those of torch.distributed. Raises ValueError for lengths that are not those of the
-        dataset, an empty dataset, a batch below 1 or that the ranks do not divide, and a wrong rank.
+        By default the ranks are those of torch.distributed. Raises ValueError for more or fewer lengths than examples,
+        an empty dataset, a batch below 1 or that the ranks do not divide, and a wrong rank.
         """
         check_sizes(global_batch_size, len(dataset))
         present = find_replica(None, None)
@@ -96,9 +96,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     @staticmethod
     def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
-        """Deals indices to buckets of equal size: each, in the given order, to the one with the smallest sum so far.
+        """Deals indices to buckets of equal size: each, in the given order, to the bucket with the smallest sum so far.
 
-        Raises ValueError where the buckets do not divide the batch.
+        Raises ValueError if the number of buckets does not divide the batch.
 
         Example:
             >>> SplitModalitySampler.reindex_batch([4, 3, 2, 5], [0, 0, 20, 22, 91, 18], n_buckets=2)
@@ -112,9 +112,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return [np.array(batch_idxs)[owners == bucket].tolist() for bucket in range(n_buckets)]
 
     def get_modality_and_length_grouped_indices(self, generator: torch.Generator) -> list[int]:
-        """An epoch of all ranks, in an order that the generator alone decides; `total_size` indices.
+        """Returns an epoch of all ranks, `total_size` indices, in an order that depends on the generator alone.
 
-        Each slice of `global_batch_size` has one modality, and the ranks' examples one rank after the other.
+        Each slice of `global_batch_size` has one modality, and lists the ranks' examples one rank after the other.
         """
         seed = int(torch.randint(2**62, (), generator=generator))
         found: list[int] = []
@@ -129,7 +129,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return super().fingerprint() | {"image_patches": self.image_patches, "drop_last": self.drop_last}
 
     def state_dict(self, consumed: int | None = None) -> dict[str, Any]:
-        """Epoch, position in it and fingerprint, as plain values.
+        """Returns epoch, position in the epoch and fingerprint, as plain values.
 
         The position counts examples read. A loader with workers reads ahead: then `consumed` is the number of examples
         of this epoch that the rank was trained on.
@@ -142,16 +142,16 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resumes where `state` was saved, on another number of ranks too if that was between global batches.
+        """Resumes where `state` was saved; a state between global batches also resumes on another number of ranks.
 
-        Raises ValueError for a state of another order, and for one inside a batch dealt to other ranks.
+        Raises ValueError for a state of another order, and for a state inside a batch dealt to another number of ranks.
         """
         check_fingerprint(state["fingerprint"], self.fingerprint())
         position, num_replicas = state["position"], state["num_replicas"]
         if num_replicas != self.num_replicas:
             if position * num_replicas % self.global_batch_size:
                 raise ValueError(
-                    f"The saved place is inside a global batch dealt to {num_replicas} ranks, and there are "
+                    f"The saved position is inside a global batch dealt to {num_replicas} ranks, and there are "
                     f"{self.num_replicas}: save between global batches to change the number of ranks."
                 )
             position = position * num_replicas // self.num_replicas
@@ -159,7 +159,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         self.start_at(position)
 
     def __len__(self) -> int:
-        """Examples this rank gets in an epoch."""
+        """Returns the number of examples that this rank gets in an epoch."""
         return self.num_samples
 
     def items(self, start: int) -> Iterator[int]:
@@ -170,7 +170,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
             skipped = 0
 
     def _chunks(self, seed: int, first: int = 0) -> Iterator[NDArray[np.int64]]:
-        """Global batches from number `first` on, of at most `_CHUNK` examples at a time."""
+        """Yields global batches from number `first` on, at most `_CHUNK` examples at a time."""
         step, stop = max(1, _CHUNK // self.global_batch_size), self._batches.per_epoch
         for start in range(first, stop, step):
             yield self._batches.some(np.arange(start, min(start + step, stop)), seed)[0]

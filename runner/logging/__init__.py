@@ -1,9 +1,9 @@
 """Loggers of a run's metrics.
 
-- `loggers`: `metrics.csv`, lines of `train.log`, TensorBoard, and what makes the logger of Weights & Biases, with the
-  run's id there.
-- `log_file`: `train.log`, to read.
-- `resumable`: what those share that drop and repeat rows of a run that was stopped.
+- `loggers`: `metrics.csv`, lines of `train.log`, TensorBoard, and a function that makes the logger of Weights & Biases
+  with the run's id there.
+- `log_file`: `train.log`, the readable log.
+- `resumable`: the base of loggers that drop and repeat rows of a stopped run.
 - `wandb`, `mlflow`, `trackio`: Weights & Biases, MLflow and Trackio, for runs that stop and resume.
 """
 

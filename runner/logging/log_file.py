@@ -1,4 +1,4 @@
-"""`train.log`: what a run says, its metrics step by step, and why it failed."""
+"""`train.log`: the messages of a run, its metrics step by step, and why it failed."""
 
 import tempfile
 import traceback
@@ -31,9 +31,9 @@ def append_traceback(folder: Path) -> None:
 
 
 def message_of(error: Exception, folder: Path | None = None) -> str:
-    """Returns the one line that a command ends with; it names the file with the traceback of an unforeseen error.
+    """Returns the one line that a command ends with; for an unforeseen error it names the file with the traceback.
 
-    That is the log of the run in `folder`, or where no run has begun a new file among the temporary ones.
+    This file is the log of the run in `folder`, or a new temporary file if no run has begun.
 
     Example:
         >>> message_of(ValueError("optimizer.lr=-1: it must be a number, 0 or more"))

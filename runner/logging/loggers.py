@@ -29,7 +29,7 @@ METRICS = "the metrics to "
 
 
 class RowLogger(Resumable):
-    """A logger that is written here: rows go into the run folder `folder`; main process only."""
+    """A logger of this project for the run in `folder`; main process only."""
 
     def __init__(self, folder: str | Path) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class LogFile(RowLogger):
     name = version = None
 
     def write(self, metrics: Mapping[str, float], step: int | None) -> None:
-        """Adds a line; raises OSError, naming the file, where it cannot be written."""
+        """Adds a line; raises OSError with the file's name if it cannot be written."""
         figures = ", ".join(f"{name} {float(value):.5g}" for name, value in metrics.items())
         with naming(self.folder / log_file.NAME, "the log to "):
             log_file.append(self.folder, [f"step {step}: {figures}"])
@@ -128,10 +128,10 @@ class LogFile(RowLogger):
 def wandb_logger(
     project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
 ) -> ResumableWandbLogger:
-    """A Weights & Biases logger with the config; files and run id lie in the run folder, so a resumed run keeps its id.
+    """Returns a Weights & Biases logger with the config; the run folder has files and run id, so a resume keeps the id.
 
     Raises:
-        ValueError: `offline` is none of auto, true, false, or `false` while no key is known.
+        ValueError: `offline` is not auto, true or false, or it is `false` without a key.
     """
     import wandb
 
@@ -167,7 +167,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
     """TensorBoard's event files, with config and samples; a resumed run replaces the steps after its checkpoint."""
 
     def resume(self, step: int) -> None:
-        """Tells readers to drop what comes after `step`."""
+        """Makes readers drop the values after `step`."""
         self.keep(earlier_rows(Path(self.root_dir).parent, step), step)
         if step:
             self._kwargs["purge_step"] = step + 1
@@ -190,7 +190,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
 
 
 def tensorboard_logger(folder: str | Path) -> TensorBoardLogger:
-    """A TensorBoard logger that writes to the folder `tensorboard` of the run; raises ImportError without TensorBoard."""
+    """Returns a TensorBoard logger for the folder `tensorboard` of the run; raises ImportError without TensorBoard."""
     check_packages("tensorboard")
     return TensorBoard(save_dir=str(folder), name="tensorboard", version="")
 

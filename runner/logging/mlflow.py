@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 PER_CALL = 500
-"""Metrics of a call; a server takes 1,000."""
+"""Metrics per call; a server accepts 1,000."""
 
 
 def mlflow_logger(
     experiment_name: str, tracking_uri: str | None, group: str | None, tags: list[str], folder: str | Path
 ) -> Logger:
-    """An MLflow logger with the config; only the main process has one.
+    """Returns an MLflow logger with the config; processes other than the main one get a dummy.
 
     Raises:
         ImportError: MLflow is not installed.
-        ValueError: there is no such place, or it does not answer.
+        ValueError: the tracking URI is wrong, or the server does not answer.
     """
     check_packages("mlflow")
     if rank_zero_only.rank:  # type: ignore[attr-defined]
@@ -65,8 +65,8 @@ def mlflow_logger(
 class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
     """Lightning's logger for a run that may be stopped at any step and resumed.
 
-    MLflow deletes no rows. Where a killed run has logged other rows than those up to its checkpoint, a new run gets these
-    and takes the place of the old one, which MLflow keeps among the deleted runs.
+    MLflow deletes no rows. If the rows of a killed run are not exactly those up to its checkpoint, a new run gets the
+    right rows and replaces the old run, which MLflow keeps among the deleted runs.
     """
 
     service = "MLflow"
@@ -78,7 +78,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
 
     @rank_zero_only
     def resume(self, step: int) -> None:
-        """Goes on with the run where it has the rows up to `step` and no others, else begins a new one with them."""
+        """Resumes the run if it has exactly the rows up to `step`, else begins a new run with these rows."""
         rows = resumable.earlier_rows(self.folder, step)
         self.keep(rows, step)
         client = self._mlflow_client
@@ -105,7 +105,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
             raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error}") from error
 
     def write(self, metrics: Mapping[str, float], step: int | None) -> None:
-        """Logs a row, of numbers that MLflow takes."""
+        """Logs a row, with its values as floats."""
         super().write({name: float(value) for name, value in metrics.items()}, step)
 
     def ends_service(self) -> tuple[type[Exception], ...]:
@@ -119,7 +119,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         self._status = "KILLED"
 
     def finalize(self, status: str = "success") -> None:
-        """Does nothing: a run goes on after its training, and `finish` ends it."""
+        """Does nothing: a run continues after its training, and `finish` ends it."""
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
@@ -146,7 +146,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         return found if found and found.info.lifecycle_stage == "active" else None
 
     def _replace(self, before: "MlflowRun | None", rows: list[resumable.Row]) -> None:
-        """Begins a run with these rows; what the user has noted at the one before is kept."""
+        """Begins a run with these rows and with the tags of the run before, such as the user's notes."""
         from mlflow.entities import Metric
         from mlflow.tracking.context.registry import resolve_tags
 

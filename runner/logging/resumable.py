@@ -1,4 +1,4 @@
-"""What loggers of runs that stop and resume share: the rows up to a checkpoint, ids at services, files to attach."""
+"""Shared parts of loggers for runs that stop and resume: rows up to a checkpoint, ids at services, attached files."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Resumable(Logger, RunLogger):
-    """Before Lightning's class among the bases of a logger: rows that a resumed run has already are not logged again.
+    """Base of a logger, listed before Lightning's class: keeps a resumed run from logging rows again that it has already.
 
     Example:
         >>> class Mine(Resumable, TensorBoardLogger): ...  # doctest: +SKIP
@@ -42,11 +42,11 @@ class Resumable(Logger, RunLogger):
     _kept: frozenset[tuple[int | None, frozenset[str]]] = frozenset()
 
     def finish(self, exit_code: int) -> None:
-        """Ends the run; `exit_code` is not 0 where an error ends it."""
+        """Ends the run; `exit_code` is not 0 if an error ends it."""
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Logs a row, unless a resumed run has it already, or the service has stopped taking rows; says so once."""
+        """Logs a row, unless a resumed run has it already or the service has failed; warns once of the failure."""
         if self._lost or (step, frozenset(metrics)) in self._kept:
             return
         try:
@@ -61,11 +61,11 @@ class Resumable(Logger, RunLogger):
         super().log_metrics(metrics, step)  # type: ignore[safe-super, arg-type]
 
     def ends_service(self) -> tuple[type[Exception], ...]:
-        """Errors after which the service takes no rows of this session."""
+        """Returns the errors after which the service accepts no more rows of this session."""
         return ()
 
     def keep(self, rows: Iterable[Row], step: int) -> None:
-        """Notes those of `rows` that are of `step`: a run that was killed after its last validation repeats it."""
+        """Remembers the `rows` of `step`: a run that was killed after its last validation repeats that validation."""
         self._kept = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
 
     def replay(self, rows: Iterable[Row], step: int) -> None:
@@ -75,7 +75,7 @@ class Resumable(Logger, RunLogger):
         self.keep(rows, step)
 
     def attached(self) -> Iterator[Path]:
-        """Returns the files of the run folder that the service gets at the end; none where it is lost."""
+        """Returns the files of the run folder that the service gets at the end; none if the service has failed."""
         files = (self.folder / name for name in ATTACHED)
         return (file for file in files if file.is_file() and not self._lost)
 
@@ -91,19 +91,19 @@ def earlier_rows(folder: Path, step: int) -> list[Row]:
 
 
 def config_of(folder: Path) -> Settings:
-    """Returns the config of a run folder, which holds no secrets; empty where there is none."""
+    """Returns the config of a run folder, which holds no secrets; empty if missing."""
     file = folder / "config.yaml"
     return settings_in(read_config(file)) if file.exists() else {}
 
 
 def group_of(folder: Path, group: str | None) -> str | None:
-    """Returns the group of a run: the one that is set, else the name of its sweep, or None."""
+    """Returns the group of a run: `group`, else the name of its sweep, else None."""
     sweep = folder.resolve().parent
     return group or (Run(sweep).name if read_sweep(sweep) else None)
 
 
 def kept_id(folder: Path, service: str) -> str | None:
-    """Returns the id of the run at a service, as `<service>_id.txt` in the run folder has it."""
+    """Returns the id of the run at a service, from `<service>_id.txt` in the run folder; None if missing."""
     file = folder / f"{service}_id.txt"
     return (file.read_text().strip() if file.exists() else "") or None
 

@@ -16,13 +16,13 @@ from tiryns.runner.run.folder import Run
 
 
 def trackio_logger(project: str, group: str | None, tags: list[str], folder: str | Path) -> "TrackioLogger":
-    """A Trackio logger with the config; raises ImportError without Trackio."""
+    """Returns a Trackio logger with the config; raises ImportError without Trackio."""
     check_packages("trackio")
     return TrackioLogger(project, group, tags, Path(folder))
 
 
 class TrackioLogger(RowLogger):
-    """A run at Trackio, which a resumed run begins anew with the rows up to its checkpoint; main process only.
+    """Logs to a run at Trackio; a resume replaces it by a new one with the rows up to the checkpoint; main process only.
 
     Example:
         >>> TrackioLogger("tiryns", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP
@@ -75,7 +75,7 @@ class TrackioLogger(RowLogger):
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
-        """Writes what is left, and ends the run."""
+        """Writes the remaining rows, and ends the run."""
         import trackio
 
         if self._run is not None:

@@ -1,7 +1,7 @@
 """Logs to Weights & Biases without losing rows when a run is stopped.
 
 W&B's service process keeps rows in memory, and SLURM sends its signals to every process of a job. So the service starts
-with these signals blocked, and the rows of one that has not finished are logged again from `metrics.csv` on resume.
+with these signals blocked, and a resume logs the rows of an unfinished session again from `metrics.csv`.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Logs a row, and notes the first of this session."""
+        """Logs a row, and records the step of this session's first row."""
         if self._first is None:
             self._first = step
             (self.folder / UNFINISHED).write_text(str(step or 0))
@@ -61,9 +61,9 @@ class ResumableWandbLogger(Resumable, WandbLogger):
 
     @rank_zero_only
     def resume(self, step: int) -> None:
-        """Logs the rows up to `step` again: offline all of them, else those of a session that was killed.
+        """Logs the rows up to `step` again: all rows if offline, else the rows of a killed session.
 
-        An offline session replaces those before it when W&B gets them (W&B 5865), so it holds the whole run.
+        When W&B gets an offline session, it replaces the sessions before (W&B 5865), so each one holds the whole run.
         """
         rows, unfinished = earlier_rows(self.folder, step), self.folder / UNFINISHED
         if self._wandb_init["mode"] != "offline":
@@ -90,7 +90,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
 
 
 def finish_run(exit_code: int) -> bool:
-    """Ends this process's run at W&B, if there is one; whether W&B has every row."""
+    """Ends this process's run at W&B, if any; returns whether W&B has every row."""
     import wandb
     from wandb.sdk.lib.module import unset_globals
     from wandb.sdk.mailbox import MailboxClosedError

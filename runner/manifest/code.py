@@ -19,11 +19,11 @@ SUFFIXES = ("*.py", "*.yaml", "*.js", "*.css")
 """Files of the packages that decide what a run does and shows."""
 
 LARGEST_PATCH = 1 << 20
-"""Bytes of a patch that is kept."""
+"""Largest patch that is kept, in bytes."""
 
 
 def code() -> Manifest:
-    """Digests of the program and of the user's modules, and the program's commit, git tree and whether that is dirty."""
+    """Returns digests of the program and of the user's modules, and commit, git tree and dirty flag of the program."""
     files, own, state = program_files(), own_modules(), dict(_git_state())
     state.pop("patch", None)
     return {"digest": value_digest(files), "files": files, "own": own, **state}
@@ -41,7 +41,7 @@ def program_files() -> dict[str, str]:
 
 
 def _place_of(module: str) -> Path:
-    """Returns the file of a module, which is not imported for it."""
+    """Returns the file of a module without importing the module."""
     spec = find_spec(module)
     return Path(str(spec and spec.origin))
 
@@ -62,7 +62,7 @@ def _digest(path: Path, *state: int) -> str:
 
 @lru_cache(1)  # the jobs of a sweep import nothing new
 def _not_installed(named: frozenset[str], here: str) -> list[str]:
-    """Those of thousands of files of modules, named from the folder `here`, that are the user's own."""
+    """Returns the user's own files among thousands of module files, whose paths may be relative to the folder `here`."""
     ours = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
     installed = map(Path, sysconfig.get_paths().values())
     known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
@@ -72,7 +72,7 @@ def _not_installed(named: frozenset[str], here: str) -> list[str]:
 
 @cache
 def _real(path: str) -> str:
-    """`os.path.realpath` of an absolute path, which looks at a folder once, for thousands of files in a few hundred."""
+    """Returns `os.path.realpath` of an absolute path; resolves a folder once, for thousands of files in a few hundred."""
     parent, name = os.path.split(path)
     here = os.path.join(_real(parent), name) if name else path
     return os.path.realpath(here) if os.path.islink(here) else here
@@ -86,7 +86,7 @@ def patch() -> str | None:
 
 @cache
 def _git_state() -> Manifest:
-    """Commit, tree with what is not committed, and the difference of both, by an index and objects of its own."""
+    """Returns commit, tree with uncommitted changes, and their difference, by a temporary index and object folder."""
     if (here := checkout()) is None:
         return {}
     with TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""How two runs differ, level by level, as their manifests tell it."""
+"""Finds how two runs differ, level by level, from their manifests."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import Manifest
 
 SHOWN = 5
-"""Files of the program that are named; of two versions hundreds differ."""
+"""Files of the program that are named, at most; between two versions hundreds differ."""
 
 NUMERIC = (
     *("torch", "numpy", "transformers", "mkl", "triton", "nvidia", "pytorch-optimizer", "lightning"),
@@ -27,7 +27,7 @@ DIFFERS, SINCE = ("is missing", "is new", "differs"), ("is missing", "was added"
 
 
 class Change(NamedTuple):
-    """A value that is not the same on both sides, None where a side lacks it."""
+    """A value that differs between both sides; None for a side that lacks it."""
 
     name: str
     was: object
@@ -40,12 +40,12 @@ class Change(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One thing that is not the same."""
+    """One difference between two runs."""
 
     part: str
     """One of `LEVELS`."""
     what: str
-    """What it is, and how it was and is."""
+    """What differs, and how."""
 
     def __str__(self) -> str:
         return f"{self.part}: {self.what}"
@@ -60,7 +60,7 @@ def differences(then: Manifest, now: Manifest, levels: Iterable[str]) -> list[Di
 def changes(
     then: Mapping[str, object], now: Mapping[str, object], prefix: str = "", but: Collection[str] = ()
 ) -> Iterator[Change]:
-    """Yields each value that differs, nested ones by dotted name, but for those of some names."""
+    """Yields each value that differs, nested values by dotted name, except values named in `but`."""
     for name in {**then, **now}:
         was, is_now, whole = then.get(name), now.get(name), f"{prefix}{name}"
         if whole in but or was == is_now:
@@ -81,7 +81,7 @@ def digest_changes(
 
 
 def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
-    """Settings of what is computed; those that were `auto` are among what is resolved."""
+    """Yields changed settings of what is computed; settings that were `auto` count among the resolved values."""
     before, after = ({**one["config"]["resolved"], **_phases(one)} for one in (then, now))
     for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict)):
         left_out = set()
@@ -122,7 +122,7 @@ def _code(then: Manifest, now: Manifest) -> Iterator[str]:
 
 
 def _packages(then: Manifest, now: Manifest) -> list[Change]:
-    """Those that compute come first."""
+    """Returns changed packages, those that compute first."""
     found = changes(then["packages"], now["packages"])
     return sorted(found, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
 
@@ -162,4 +162,4 @@ LEVELS: dict[str, Callable[[Manifest, Manifest], Iterable[object]]] = {
 """What can differ: the likeliest reason for other results first."""
 
 MADE = ("code", "packages", "data", "begins with")
-"""What a rebuilt run must have as the recorded run had it."""
+"""Levels on which a rebuilt run must equal the recorded run."""

@@ -12,7 +12,7 @@ from tiryns.runner.run.files import named_path, read_json
 FILE_NAME = "manifest.json"
 
 SIGNATURE = "manifest.sig"
-"""Beside the manifest of an exported model: the signature of that folder."""
+"""File next to the manifest of an exported model: the signature of its folder."""
 
 ABOUT = (FILE_NAME, SIGNATURE)
 """Files of an exported model that a manifest cannot cover."""
@@ -24,21 +24,21 @@ NAMING = (*DATA, "mixture", "name_or_path", "tiled_from", "teacher")
 """Settings of data, model and objective that a manifest looks at."""
 
 WHOLE = 1 << 30
-"""Bytes of data that are read for its digests; of the files of more, their sizes and ends count."""
+"""Bytes of data that are read whole for digests, at most; for larger data only the sizes and ends of files count."""
 
 Manifest = dict[str, Any]
 """A manifest, or a part of one."""
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Returns the manifest of a run folder or of an exported model; empty where there is none or it is damaged."""
+    """Returns the manifest of a run folder or of an exported model; empty if it is missing or damaged."""
     found = read_json(folder / FILE_NAME, {})
     parts = ("config", "code", "packages", "machine", "resolved", "inputs", "outputs")
     return found if all(isinstance(found.get(name, {}), dict) for name in parts) else {}
 
 
 def model_digests(folder: Path) -> dict[str, str]:
-    """Returns the digest of each file of a model's folder, but of those about it."""
+    """Returns the digest of each file of a model's folder, except its manifest and signature."""
     return {name: digest for name, digest in folder_digests(folder).items() if name not in ABOUT}
 
 
@@ -73,7 +73,7 @@ def _files_of(value: object) -> Iterator[tuple[str, Path]]:
 
 
 def weights_of(name_or_path: str) -> Manifest:
-    """Pretrained weights: path or name, revision, the digest of each file, and their own manifest if they have one."""
+    """Returns path or name, revision, file digests and, if there is one, the manifest of pretrained weights."""
     folder, known = Path(name_or_path), {}
     if not folder.is_dir():
         from huggingface_hub import try_to_load_from_cache

@@ -22,23 +22,23 @@ from tiryns.runner.run.folder import Run
 from tiryns.runner.run.redaction import redacted
 
 VERSION = 1
-"""Of the file's format."""
+"""Version of the file's format."""
 
 PATCH = "code.patch"
-"""In the run folder: the uncommitted changes of the program's checkout."""
+"""File in the run folder with the uncommitted changes of the program's checkout."""
 
 CHANGING = (FILE_NAME, "status.json", "train.log", "report.html")
 """Files of a run folder that may change after its end."""
 
 KEPT = ("weights", "checkpoint")
-"""Inputs of a run's first session, which later ones no longer read."""
+"""Inputs that only the first session of a run reads; later sessions keep their record."""
 
 
 def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Manifest, step: int) -> None:
-    """Writes what is known when a session begins at `step`; earlier sessions, and what the run began with, stay.
+    """Writes the manifest when a session begins at `step`; earlier sessions and the first weights and checkpoint stay.
 
-    `config` is what `config.yaml` holds. `inputs` are fingerprints of data, tokenizer and weights, and what data and
-    order of a checkpoint were where a session has `changed` them; `resolved` is what every `auto` came to.
+    `config` is the content of `config.yaml`. `inputs` are fingerprints of data, tokenizer and weights; if a session has
+    `changed` data or order, also those of the checkpoint. `resolved` has the value of every `auto`.
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
@@ -81,9 +81,9 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
 def update_session(
     folder: Run, step: int, cpu_seconds: float | None, totals: Manifest, ended: bool = False
 ) -> None:
-    """Notes how far the present session has come, and what the run took so far; without a manifest it does nothing.
+    """Records the progress of the present session and the totals of the run; does nothing without a manifest.
 
-    `cpu_seconds` is that of all ranks in this session; None where it is not known.
+    `cpu_seconds` is the CPU time of all ranks in this session; None if unknown.
     """
     if not (manifest := read_manifest(folder.path)):
         return
@@ -102,9 +102,9 @@ def update_session(
 
 
 def complete_manifest(folder: Run) -> None:
-    """Adds the digests of all that a finished run has left; its exported model gets a copy, as its lineage.
+    """Adds the digests of all outputs of a finished run; its exported model gets a copy, as its lineage.
 
-    Without a manifest this does nothing.
+    Does nothing without a manifest.
     """
     if not (manifest := read_manifest(folder.path)):
         return
@@ -127,7 +127,7 @@ def outputs_of(folder: Path) -> dict[str, str]:
 
 
 def _changes(before: Manifest, now: Manifest) -> Manifest:
-    """Returns the former value of each entry that has changed; of a mapping within, the former values of its entries."""
+    """Returns the former value of each entry that has changed; for a nested mapping, the former values of its entries."""
     changed = {name: before.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
     return {
         name: _changes(was, now[name]) if isinstance(was, dict) and isinstance(now.get(name), dict) else was
@@ -144,7 +144,7 @@ def _seconds_since(began: str) -> float:
 
 
 def _text_of(manifest: Manifest) -> str:
-    """JSON in lines; the program's files, most of it and the same for all runs of a process, are encoded once."""
+    """Returns JSON in lines; the program's files, most of the text, are encoded once for all runs of a process."""
     code = manifest.get("code", {})
     files = _text_of_files(tuple(code.get("files", {}).items())).replace("\n", "\n  ")
     text = json.dumps({**manifest, "code": {**code, "files": "\0"}}, indent=1, default=str)

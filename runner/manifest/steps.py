@@ -1,4 +1,4 @@
-"""`digests.txt` of a run: what it had computed at some steps, a line for each, to be compared with another run's."""
+"""`digests.txt` of a run: digests of its state at some steps, one line each, to compare it with another run."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -10,17 +10,17 @@ from tiryns.runner.run.audit import whole_lines
 FILE_NAME = "digests.txt"
 
 MOST = 1000
-"""Steps that a manifest keeps of a longer file: evenly spread, the last among them."""
+"""Steps of a longer file that a manifest keeps, at most: evenly spread, including the last."""
 
 
 class Step(NamedTuple):
-    """What a run had computed after `step` steps."""
+    """The loss of a run, and the digests of its order and states, after `step` steps."""
 
     step: int
     order: str
-    """Digest of the hashes of all global batches so far; `-` of data without global batches."""
+    """Digest of the hashes of all global batches so far; `-` for data without global batches."""
     loss: str
-    """Loss of the step, as Python writes a float in full; `-` where a module tells none."""
+    """Loss of the step, as Python writes a float in full; `-` if the module returns none."""
     states: tuple[str, ...]
     """Digest of the weights, and of each optimizer's state."""
 
@@ -35,7 +35,7 @@ class Step(NamedTuple):
 
 
 def chained(before: str, order: str) -> str:
-    """Returns the digest of all global batches up to one, from the digest before it and its hash."""
+    """Returns the digest of all global batches up to a batch, from the digest before the batch and the batch's hash."""
     return blake2b(f"{before} {order}".encode(), digest_size=8).hexdigest()
 
 
@@ -47,12 +47,12 @@ def steps_of(lines: Iterable[str]) -> list[Step]:
 
 
 def read_steps(folder: Path) -> list[Step]:
-    """Returns the steps that a run folder has digests of; none without a file."""
+    """Returns the steps that a run folder has digests of; empty without the file."""
     return steps_of(whole_lines(folder / FILE_NAME))
 
 
 def kept_lines(folder: Path) -> list[str]:
-    """At most `MOST` lines of a run's file, for its manifest."""
+    """Returns at most `MOST` lines of a run's file, for its manifest."""
     lines = whole_lines(folder / FILE_NAME)
     every = -(-len(lines) // MOST) or 1
     return lines[::-1][::every][::-1]

@@ -1,4 +1,4 @@
-"""Whether a run folder, or an exported model, still is what its manifest says, and whose signature it has.
+"""Checks a run folder or an exported model against its manifest, and signs models and checks their signatures.
 
 `model-signing` (OpenSSF) signs every file of a model's folder, the manifest among them.
 """
@@ -18,7 +18,7 @@ from tiryns.runner.run.files import meant_run
 
 
 def sign(folder: Path, private_key: Path) -> Path:
-    """Writes the signature of a model, or of that in a run folder, beside its manifest; ValueError for another key."""
+    """Writes the signature of a model, or of a run folder's model, next to its manifest; ValueError for a wrong key."""
     model, library = _model_in(folder), _library("signing")
     file = model / SIGNATURE
     try:
@@ -31,7 +31,7 @@ def sign(folder: Path, private_key: Path) -> Path:
 
 
 def check_signature(folder: Path, public_key: Path) -> list[str]:
-    """A line for what is wrong with the signature of a model, or of that in a run folder; raises as `sign`."""
+    """Returns a line if the signature of a model, or of a run folder's model, is wrong, else none; raises as `sign`."""
     model, library = _model_in(folder), _library("verifying")
     file = model / SIGNATURE
     if not file.is_file():
@@ -70,13 +70,13 @@ LINKS = {
     "weights": ("the weights that it began with", inputs.weights_of),
     "checkpoint": ("the checkpoint that it branched from", lambda path: inputs.checkpoint_of(Path(path))),
 }
-"""Inputs that other runs have made, in words, and how they are looked at."""
+"""Inputs that other runs may have made: their names in words, and the functions that read them."""
 
 
 def verify(folder: Path, alone: bool = False) -> list[str]:
-    """A line for each thing that is not as the manifest says, and, unless `alone`, each break in the chain of lineage.
+    """Returns a line for each deviation from the manifest and, unless `alone`, for each break in the chain of lineage.
 
-    Raises ValueError where there is no manifest, or the run was not done when it was written.
+    Raises ValueError if the manifest is missing, or the run was not done when it was written.
     """
     if not folder.exists():
         told = f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
@@ -115,7 +115,7 @@ def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
 
 
 def _lineage(manifest: inputs.Manifest, seen: set[str]) -> Iterator[str]:
-    """What is wrong with what a run began with, and with what that was made from."""
+    """Yields a line for each problem of the inputs of a run, and of the inputs that these were made from."""
     for kind, (what, look) in LINKS.items():
         given = manifest["inputs"].get(kind)
         path = str((given or {}).get("path") or (given or {}).get("name"))

@@ -11,10 +11,10 @@
 - `finetuning`: classifiers, tags and question answering; `label_loss`: the loss of labels.
 - `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
-- `quick`: what a step on a CPU leaves out.
-- `positions`, `autocast`, `flops`: how many tokens and rotary bases, which precision, how many operations.
-- `replaced_encoder`: a head alone, also for the compiler, or in another precision than its encoder.
-- `task_model`: what every model that is trained has.
+- `quick`: faster computations of a step on a CPU.
+- `positions`, `autocast`, `flops`: longest texts and rotary bases, precision, and numbers of operations.
+- `replaced_encoder`: a head without its encoder, also for the compiler, or in another precision than the encoder.
+- `task_model`: the interface of every trained model.
 """
 
 from typing import TYPE_CHECKING

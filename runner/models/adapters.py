@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, arXiv 2106.09685) of a trained model, by `peft`: the model's own weights stay as they are.
+"""Low-rank adapters (LoRA, arXiv 2106.09685) of a trained model, by `peft`: the model's own weights stay frozen.
 
 A matrix W [O, I] becomes W + s B A with A [r, I] and B [O, r], where B begins at 0, and s = alpha / r (`lora`) or
 alpha / sqrt(r) (`rslora`, arXiv 2312.03732); `dora` trains the norm of each row as well (arXiv 2402.09353).
@@ -26,17 +26,17 @@ from tiryns.runner.optim.roles import parts
 from tiryns.runner.widening import at_least_fp32
 
 NAME = "default"
-"""The adapter's name in the model, which `peft` gives it as well."""
+"""The adapter's name in the model, the default of `peft`."""
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 """Files of an adapter's folder, as `peft` names them."""
 
 INSIDE = "base_model.model."
-"""What `peft` begins the names of weights with."""
+"""Prefix of the names of weights in files of `peft`."""
 
 
 class Adapted(NamedTuple):
-    """What a model with adapters is exported as, and its modules outside the encoder that are trained whole."""
+    """The export form of a model with adapters, and its modules outside the encoder that are trained whole."""
 
     export: str
     modules: list[str]
@@ -45,11 +45,11 @@ class Adapted(NamedTuple):
 def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequence[nn.Module]) -> None:
     """Adds adapters to linear layers of the encoder, or of the language model in a vision-language model.
 
-    All else in it is frozen, and so are output embeddings. Heads, `poolers`, and what turns images into features, are
-    trained as without adapters. `base` is the name or folder of the model, for the adapter that is exported.
+    All other weights in it are frozen, and so are output embeddings. Heads, `poolers`, and modules that turn images into
+    features, are trained as without adapters. `base` is the model's name or folder, for the exported adapter.
 
     Raises:
-        ValueError: `peft` is not installed, a target is the name of no linear layer, or there is none.
+        ValueError: `peft` is not installed, a target names no linear layer, or there is no linear layer.
     """
     peft = import_peft()
     core = model.get_decoder() if hasattr(model.config, "vision_config") else model.base_model
@@ -81,7 +81,7 @@ def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequ
 
 
 def check_separate(base: str, new_vocabulary: bool) -> None:
-    """Raises ValueError where an adapter alone would not give the trained model again."""
+    """Raises ValueError if an adapter alone could not restore the trained model."""
     advice = "set model.adapter_export=merged"
     if new_vocabulary:
         raise ValueError(
@@ -94,10 +94,10 @@ def check_separate(base: str, new_vocabulary: bool) -> None:
 
 
 def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequence[str] | None) -> list[str]:
-    """Returns the names of the linear layers in the layers of the core that `targets` name, or of all.
+    """Returns the names of the linear layers in the layers of the core that match `targets`, by default all.
 
     A target is a name or the end of one, as for `peft`, or a pattern with `*` for anything: `Wqkv`, `attn.Wo`,
-    `*.0.mlp.*`. Raises ValueError for one without a match.
+    `*.0.mlp.*`. Raises ValueError for a target without a match.
     """
     inside = {id(p) for p in core.parameters()}
     places = {id(part.parameter): part.place for part in parts(model).values() if part.role == "matrix"}
@@ -139,7 +139,7 @@ def is_separate(model: nn.Module) -> bool:
 def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | None) -> None:
     """Writes a model as transformers does; adapters are merged, or written as the folder of an adapter.
 
-    `state` are its weights where they are not the model's own tensors.
+    `state` has its weights if they are not the model's own tensors.
     """
     if not is_adapted(model):
         model.save_pretrained(folder, state_dict=state)
@@ -174,7 +174,7 @@ def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, state: dict[str, Tensor]) -> None:
-    """Writes the adapter and those of the modules that are trained, as `peft` reads them; and the model's config."""
+    """Writes the adapter and the trained ones of the modules, as `peft` reads them, and the model's config."""
     import peft
     from safetensors.torch import save_file
 
@@ -210,7 +210,7 @@ def whole_model(path: str) -> Iterator[str]:
 
     Raises:
         ValueError: `peft` is not installed.
-        OSError: the model that the adapter belongs to is not there.
+        OSError: the base model of the adapter is missing.
     """
     if not (Path(path) / CONFIG).is_file():
         yield path
@@ -232,7 +232,7 @@ def whole_model(path: str) -> Iterator[str]:
 
 
 def import_peft() -> Any:
-    """Returns the package `peft`; raises ValueError where it is not installed."""
+    """Returns the package `peft`; raises ValueError if it is not installed."""
     try:
         import peft
     except ImportError as error:

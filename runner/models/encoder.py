@@ -49,9 +49,9 @@ def build_encoder(
     head: Head = MASKED_LM,
     model_kwargs: Settings | None = None,
 ) -> PreTrainedModel:
-    """An encoder with random weights and the objective's head; vocabulary and special tokens as the tokenizer's.
+    """Returns an encoder with random weights, the objective's head, and the tokenizer's vocabulary and special tokens.
 
-    Without a tokenizer they are fields of `config`. `model_kwargs` go to the model, such as `attn_implementation`.
+    Without a tokenizer these are fields of `config`. `model_kwargs` go to the model, such as `attn_implementation`.
 
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
@@ -80,7 +80,7 @@ def build_encoder(
         fields |= special_tokens(tokenizer, known)
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
     elif "vocab_size" not in config:
-        raise ValueError("the size of the vocabulary is not known: give a tokenizer, or vocab_size")
+        raise ValueError("the size of the vocabulary is unknown: give a tokenizer, or vocab_size")
     else:
         fields |= special_ids_within(config, known)
     try:
@@ -98,7 +98,7 @@ def build_encoder(
 
 
 def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> PreTrainedModel:
-    """Returns the model, whose embedding of padding is trained where padding is the token that ends texts."""
+    """Returns the model; its embedding of padding is trained if padding is the token that ends texts."""
     if isinstance(tokenizer, PreTrainedTokenizerBase) and borrows_padding(tokenizer):
         for module in model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx == tokenizer.pad_token_id:
@@ -107,7 +107,7 @@ def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase |
 
 
 def _smaller(name_or_path: str, tokenizer: PreTrainedTokenizerBase | None, head: Head) -> PreTrainedModel:
-    """A model to be tiled; raises ValueError where its tokens are not those of the tokenizer."""
+    """Returns a model to tile; raises ValueError if its tokens differ from the tokenizer's."""
     model = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
     if tokenizer is not None and own_tokenizer(name_or_path).get_vocab() != tokenizer.get_vocab():
         raise ValueError(
@@ -158,15 +158,15 @@ def load_encoder(
     new_vocabulary: bool,
     settings: Pretrained,
 ) -> PreTrainedModel:
-    """An encoder with its weights and the objective's head: a hub name, a local folder, or a run folder of ours.
+    """Returns an encoder with its weights and the objective's head, by a hub name, a folder, or a run folder.
 
     With `new_vocabulary` its embeddings are fitted to the tokenizer (`runner.models.initial.vocabulary`). With an
-    `adapter` its weights are frozen and low-rank matrices beside them trained (`runner.models.adapters`), as the further
-    settings of it say. A folder that holds an adapter alone is merged with its model first.
+    `adapter` its weights are frozen, and low-rank matrices beside them are trained (`runner.models.adapters`) by the
+    adapter's other settings. A folder that holds only an adapter is merged with its model first.
 
     Raises:
-        ValueError: nothing can be loaded under that name, its vocabulary is too small for the tokenizer or another one,
-            or it cannot be adapted as the settings say.
+        ValueError: nothing can be loaded under that name, its vocabulary is too small for the tokenizer or has other
+            tokens, or it cannot be adapted by the settings.
     """
     path = model_folder(name_or_path)
     if settings.adapter is not None:
@@ -209,7 +209,7 @@ def load_encoder(
 
 
 def trained_labels(name_or_path: str) -> int | None:
-    """How many labels the config of a model has; None where it cannot be read."""
+    """Returns the number of labels in the config of a model; None if it cannot be read."""
     try:
         return int(from_pretrained(AutoConfig, model_folder(name_or_path)).num_labels)
     except (OSError, ValueError):
@@ -219,7 +219,7 @@ def trained_labels(name_or_path: str) -> int | None:
 def special_tokens(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None = None
 ) -> dict[str, int | None]:
-    """Size of the vocabulary and ids of the special tokens, as config classes name them; some name the mask as well."""
+    """Returns vocabulary size and special token ids, as config classes name them; the mask's if `config` has it."""
     names = ["pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"]
     names += ["mask_token_id"] if hasattr(config, "mask_token_id") else []
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
@@ -228,7 +228,7 @@ def special_tokens(
 def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, None]:
     """Unsets the special tokens of an architecture that lie beyond the `vocab_size` of a config without a tokenizer.
 
-    Raises ValueError for one that the config itself names there.
+    Raises ValueError for a special token that the config itself sets there.
     """
     size, ids = int(config["vocab_size"]), {n: v for n, v in vars(known).items() if n.endswith("_token_id")}
     beyond = [n for n, v in {**ids, **config}.items() if n in ids and isinstance(v, int) and v >= size]
@@ -242,7 +242,7 @@ def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, N
 
 
 def _may_be_unset(known: object, name: str) -> bool:
-    """Whether a field may be None: some config classes refuse that for ids which no part of the model reads."""
+    """Whether a field may be None: some config classes refuse None even for ids that no part of the model reads."""
     try:
         type(known)(**{name: None})
     except Exception:  # of the library that checks the fields
@@ -251,12 +251,10 @@ def _may_be_unset(known: object, name: str) -> bool:
 
 
 def checked_fields(changes: Settings, known: PretrainedConfig, where: str = "model.config") -> Settings:
-    """Returns the changes, which stand in the setting `where`; raises ValueError for a field that the config lacks."""
+    """Returns the changes, which the setting `where` holds; raises ValueError for a field that the config lacks."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):
-            raise ValueError(
-                f"{where}.{name}: weights have the type that trainer.precision says; leave it out"
-            )
+            raise ValueError(f"{where}.{name}: trainer.precision decides the type of weights; leave it out")
         if not hasattr(known, name):
             raise ValueError(
                 f"{where}.{name}: {type(known).__name__} has no such field"

@@ -1,4 +1,4 @@
-"""Task models of finetuning: a micro-batch to the sum of its losses, and outputs for evaluation.
+"""Task models of finetuning, which map a micro-batch to the sum of its losses, and to outputs for evaluation.
 
 Letters in shapes: D rows, T tokens, C labels, M targets, W words.
 """
@@ -32,7 +32,7 @@ class ClassLosses(NamedTuple):
     total: Tensor
     """Their sum, 0-dim."""
     each: Tensor
-    """[D], 0 without a label; where nobody asks for sums by row it may be the total."""
+    """[D], 0 without a label; may be the total unless `by_row` is set."""
     unknown: Tensor
     """Bool [D], whether a row has no label."""
 
@@ -79,7 +79,7 @@ class HeadedModel(WrappedModel):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Positions [M] of a packed row that the head reads; None for all."""
+        """Returns the positions [M] of a packed row that the head reads; None for all."""
         return None
 
     def tried(self, rows: MicroBatch) -> Tensor:
@@ -97,7 +97,7 @@ class SequenceClassifier(HeadedModel):
         self.problem_type, self.training_loss = problem_type, training_loss
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Returns the first of each sample; `pack_rows` finds heads that pool in another way."""
+        """Returns the first position of each sample; `pack_rows` detects heads that pool in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
 
     def tried(self, rows: MicroBatch) -> Tensor:
@@ -121,7 +121,7 @@ class SequenceClassifier(HeadedModel):
         return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """One of each sample."""
+        """Returns one token per sample."""
         return len(micro_batch["samples"])
 
     def forward(self, micro_batch: MicroBatch) -> Output:
@@ -168,7 +168,7 @@ class TokenClassifier(HeadedModel):
         self.training_loss = training_loss
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
-        """Tokens with a target, and the first piece of each word."""
+        """Returns the positions of tokens with a target, and of the first piece of each word."""
         return micro_batch.get("read_positions")
 
     def forward(self, micro_batch: MicroBatch) -> Output:
@@ -194,14 +194,14 @@ class TokenClassifier(HeadedModel):
         return result
 
     def token_logits(self, micro_batch: MicroBatch) -> Tensor:
-        """Logits of all places in at least fp32 [D * T, C], exact at those that the head reads."""
+        """Returns the logits [D * T, C] of all positions in at least fp32, exact at those that the head reads."""
         return widened(self.outputs(micro_batch).logits).flatten(0, 1)
 
 
 class JointTagger(TokenClassifier):
-    """Classifies tokens in several columns of labels by as many heads, which are parts of one linear layer's rows.
+    """Classifies tokens in several columns of labels, with a head per column; the heads share one linear layer.
 
-    The loss is the sum over columns of weight and mean, each over the column's own targets in the global batch.
+    The loss is the weighted sum over columns of the mean over the column's targets in the global batch.
     """
 
     note = "Labels are named column=label; the logits of each column are a head, with a softmax of its own."
@@ -243,14 +243,14 @@ class QuestionAnswerer(HeadedModel):
         self.max_answer_tokens = max_answer_tokens
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """All tokens."""
+        """Returns the number of all tokens."""
         return micro_batch["input_ids"].numel()
 
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Returns the `loss`: half the sum of both cross-entropies, weighted by window.
 
-        While evaluating also, for each window [D]: `score`, `first` and `last` token of the best span in the context,
-        its `probability`, and `null_score`, that of the first token.
+        In evaluation also, for each window [D]: `score`, `first` and `last` token of the best span in the context, its
+        `probability`, and `null_score`, the score of the first token.
         """
         output = self.outputs(micro_batch)
         starts, ends = widened(output.start_logits), widened(output.end_logits)
@@ -276,7 +276,7 @@ class QuestionAnswerer(HeadedModel):
 def best_spans(starts: Tensor, ends: Tensor, allowed: Tensor, max_tokens: int) -> dict[str, Tensor]:
     """Returns the best span of at most `max_tokens` tokens in each row, from logits [D, T] of starts and ends.
 
-    `score` [D] is the sum of its two logits, -inf where a row has no allowed token.
+    `score` [D] is the sum of its two logits, -inf for a row without an allowed token.
     """
     width = min(max_tokens, starts.shape[1])
     open_ends = functional.pad(ends.masked_fill(~allowed, -torch.inf), (0, width - 1), value=-torch.inf)

@@ -1,7 +1,7 @@
 """Floating point operations of a step and of a device, for model FLOPs utilisation (arXiv 2204.02311, appendix B).
 
-The backward pass counts twice the forward pass, of a frozen matrix once, as it needs no gradient of its own; recomputed
-activations and padding do not count.
+The backward pass counts as two forward passes, or one for a frozen matrix, which needs no gradient of its own.
+Recomputed activations and padding do not count.
 """
 
 from collections.abc import Iterator
@@ -39,17 +39,17 @@ class FlopCounts(NamedTuple):
     """For each image, of the size of the model's example: the vision tower."""
 
     def step(self, tokens: float, token_pairs: float, targets: float, images: float = 0.0) -> float:
-        """Operations of a step."""
+        """Returns the operations of a step."""
         amounts = (tokens, token_pairs, targets, images)
         return float(sum(each * amount for each, amount in zip(self, amounts, strict=True)))
 
     def plus(self, other: "FlopCounts") -> "FlopCounts":
-        """Those of two networks that both run."""
+        """Returns the counts of two networks that both run."""
         return FlopCounts(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
 
 
 def network_flops(model: nn.Module) -> FlopCounts:
-    """Operations of all models of transformers in a module, each with its head; other matrices count for each token."""
+    """Counts operations of all models of transformers in a module, with heads; other matrices count per token."""
     networks = list(outermost(model))
     inside = {id(p) for network in networks for p in network.parameters()}
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
@@ -68,14 +68,14 @@ def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
 
 
 def step_flops(model: "TaskModel", counts: FlopCounts, share: "Share") -> float:
-    """Operations of a share of a global batch."""
+    """Returns the operations of a share of a global batch."""
     micro_batches = share["micro_batches"]
     targets, images = (sum(map(count, micro_batches)) for count in (model.head_tokens, model.num_images))
     return counts.step(share["tokens"], share["token_pairs"], targets, images)
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
-    """Operations of a model, from its parameters and config; of a vision-language model its language model alone."""
+    """Counts a model's operations from its parameters and config; for vision-language only the language model's."""
     sees = hasattr(pretrained.config, "vision_config")
     encoder = pretrained.get_decoder() if sees else pretrained.base_model
     tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}
@@ -92,12 +92,12 @@ def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
 
 
 def _operations(matrix: Tensor) -> float:
-    """Of a matrix, for each row that it multiplies."""
+    """Returns the operations of a matrix for each row that it multiplies."""
     return (6.0 if matrix.requires_grad else 4.0) * matrix.numel()
 
 
 def peak_flops(device_name: str, precision: str) -> float | None:
-    """Operations per second of one device in a half precision; None for other precisions and unknown devices."""
+    """Returns one device's operations per second in a half precision; None for other precisions and unknown devices."""
     if not precision.startswith(("bf16", "16-")):
         return None
     return next((peak * 1e12 for name, peak in PEAK_TFLOPS.items() if name in device_name), None)

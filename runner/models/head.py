@@ -1,4 +1,4 @@
-"""The class of transformers that a model is built as, and the config fields that its task sets."""
+"""The class of transformers from which a model is built, and the config fields that its task sets."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -28,10 +28,10 @@ class Head(NamedTuple):
     config: dict[str, Any] = {}  # noqa: RUF012  a tuple's fields are not shared state
     fresh: bool = False
     decoders: bool = False
-    """Whether an architecture without this head gets that of `AutoModelForCausalLM`."""
+    """Whether an architecture without this head gets the head of `AutoModelForCausalLM`."""
 
     def of(self, config: PretrainedConfig) -> "Head":
-        """This head, or that of a decoder."""
+        """Returns this head, or the head of `AutoModelForCausalLM` for a decoder."""
         known = not self.decoders or type(config) in MODEL_FOR_MASKED_LM_MAPPING
         return self if known else self._replace(auto=AutoModelForCausalLM, decoders=False)
 
@@ -39,7 +39,7 @@ class Head(NamedTuple):
         """Returns the model with random weights; `model_kwargs` are further arguments of its class.
 
         Raises:
-            ValueError: transformers has no such head for this architecture, or builds no model of this config.
+            ValueError: transformers has no such head for this architecture, or cannot build a model from this config.
         """
         config.update(self.config)
         try:
@@ -55,8 +55,8 @@ class Head(NamedTuple):
         """Returns the model with the weights in `path`, whose config is `known`; new weights are named in the log.
 
         Raises:
-            ValueError: the weights are not those of this model, or cannot be read; or they have a head trained for other
-                labels, and not `fresh`.
+            ValueError: the weights do not fit this model, or cannot be read; or their head was trained for other
+                labels, and `fresh` is false.
         """
         kind = self.auto.__name__.removeprefix("AutoModel")
         trained = any(kind in name for name in known.architectures or [])
@@ -80,7 +80,7 @@ class Head(NamedTuple):
         return model.train()  # a loaded model is in evaluation mode
 
     def _order_of_labels(self, path: str, known: PretrainedConfig) -> list[int] | None:
-        """Returns the number in a trained head of each label of the data, None if its own; ValueError for others."""
+        """Returns the index in a trained head of each label of the data; None if equal; ValueError for other labels."""
         ours = [*self.config.get("id2label", {}).values()]
         theirs = labels_of(known)
         if "id2label" not in self.config or theirs == ours:
@@ -94,12 +94,12 @@ class Head(NamedTuple):
 
 
 def labels_of(config: PretrainedConfig) -> list[str]:
-    """Returns the labels of a model in the order of their numbers."""
+    """Returns the labels of a model in the order of their indices."""
     return [name for _, name in sorted((config.id2label or {}).items())]
 
 
 def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
-    """Returns the number that each of our labels has among theirs; None unless both are the same labels.
+    """Returns the index of each of our labels among theirs; None unless both have the same labels.
 
     Example:
         >>> order_of(["neg", "pos"], ["pos", "neg"])
@@ -111,9 +111,9 @@ def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
 
 
 def reorder_labels(model: PreTrainedModel, order: Sequence[int]) -> None:
-    """Puts the rows of the layer that makes the logits into an order of labels, and proves it by the logits of a text.
+    """Reorders the rows of the layer that makes the logits to an order of labels, and checks the logits of a text.
 
-    Raises ValueError for a model that makes them in another way than by a linear layer.
+    Raises ValueError for a model whose logits do not come from a linear layer.
     """
     inside = {id(part) for part in model.base_model.modules()} if model.base_model is not model else set()
     layers = [

@@ -1,4 +1,4 @@
-"""The loss of labels with what finetuning may add to it: class weights, label smoothing, focal loss and R-Drop.
+"""The loss of labels with the options of finetuning: class weights, label smoothing, focal loss and R-Drop.
 
 Letters in shapes: N items (texts, tokens), C labels.
 """
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 _SMALLEST = 1e-12
-"""A probability that a label is not predicted with, at least: below an exponent of 1 the slope at 0 is infinite."""
+"""Lower bound of 1 - p in the focal factor: with an exponent below 1 its slope at 0 is infinite."""
 
 
 class ItemLosses(NamedTuple):
@@ -31,8 +31,8 @@ class LabelLoss(nn.Module):
     any of C:      mean over c of w_c q_c (1 - p_c)^gamma (-log p_c) + (1 - q_c) p_c^gamma (-log(1 - p_c)), where q is
                    1 - eps / 2 for a label that holds, else eps / 2; an item weighs 1 (torch's `pos_weight`)
 
-    With R-Drop the loss is the mean of two passes and `r_drop` times half the sum of both Kullback-Leibler divergences
-    between them, which is multiplied by the item's weight as well.
+    With R-Drop the loss is the mean of two passes plus `r_drop` times half the sum of both Kullback-Leibler divergences
+    between the passes, which is also multiplied by the item's weight.
 
     Example:
         >>> loss = LabelLoss(class_weights=[1.0, 3.0], focal_gamma=2.0)
@@ -61,10 +61,10 @@ class LabelLoss(nn.Module):
     def forward(
         self, compute: Callable[[], Tensor], labels: Tensor, positions: Tensor | None = None
     ) -> ItemLosses:
-        """Losses of labels, int64 [N] (negative for none) or float [N, C] (NaN for none).
+        """Returns the losses of labels, int64 [N] (negative for none) or float [N, C] (NaN for none).
 
-        Each call of `compute` is a pass that gives logits in fp32: those of the items [N, C], or of more places, of which
-        the items are at `positions` [N].
+        Each call of `compute` is a pass that returns logits in fp32: [N, C] of the items, or of more tokens, with the
+        items at `positions` [N].
         """
 
         def items(logits: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class LabelLoss(nn.Module):
         return others.clamp(min=_SMALLEST) ** self.gamma if self.gamma else 1.0
 
     def _divergence(self, one: Tensor, other: Tensor) -> Tensor:
-        """Half the sum of both divergences between the probabilities of two passes [N]; of C labels apart, the mean."""
+        """Returns half the sum of both divergences between two passes' probabilities [N]; the mean over labels apart."""
         if self.multi_label:
             return ((one.sigmoid() - other.sigmoid()) * (one - other)).mean(-1) / 2
         logs = one.log_softmax(-1), other.log_softmax(-1)

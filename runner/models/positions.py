@@ -1,4 +1,4 @@
-"""The positions of a model: how many tokens it can read, and the bases (theta) of rotary ones.
+"""The positions of a model: how many tokens it can read, and the bases (theta) of rotary positions.
 
 Phases of a run may change the bases; 1 / theta^(2k/d) are the frequencies.
 """
@@ -16,16 +16,16 @@ from tiryns.conf.values import POSITIVE, Settings
 from tiryns.runner.order.timeline import Timeline
 
 LOCAL = "sliding_attention"
-"""The type of layers that attend to a window, as configs of transformers name it."""
+"""The type of layers with a sliding window, as configs of transformers name it."""
 
 KNOWN = ("rope_theta", "local_rope_theta")
-"""Settings of a phase: the base of all layers but local ones, and that of local ones where the model has its own."""
+"""Settings of a phase: the base of all layers but local ones, and the base of local layers if the model has one."""
 
 
 def longest_text(pretrained: PreTrainedModel) -> int | None:
-    """Tokens that a model can read, special ones included; None if unbounded.
+    """Returns how many tokens a model can read, special tokens included; None if unbounded.
 
-    Models such as RoBERTa count positions from the one after padding's, so fewer fit than their tables have rows.
+    Models such as RoBERTa count positions from padding's id + 1, so they read fewer tokens than their tables have rows.
     """
     longest = getattr(pretrained.config.get_text_config(), "max_position_embeddings", None)
     if not isinstance(longest, int) or longest < 1:
@@ -48,10 +48,10 @@ def check_length(pretrained: nn.Module, max_length: int) -> None:
 
 
 class RotaryPhases:
-    """The rotary bases of a model over the phases of a run: in each its own, else those that the model was built with.
+    """The rotary bases of a model over the phases of a run: each phase's own, else those that the model was built with.
 
-    The model, and its config, are then as transformers builds one with these bases; weights stay. Raises ValueError for
-    a base that this model does not have.
+    Model and config are then as transformers builds them with these bases; weights stay. Raises ValueError for
+    a base that this model lacks.
 
     Example:
         >>> from transformers import ModernBertConfig, ModernBertForMaskedLM
@@ -81,7 +81,7 @@ class RotaryPhases:
             self._check(f"{place_of(number, timeline.names[number])}.model", own, type(pretrained).__name__)
 
     def set(self, step: int) -> None:
-        """Gives the model the bases of a step (0 is the first); nothing where it has them already."""
+        """Gives the model the bases of a step (0 is the first), unless it has them already."""
         if not any(self.phases) or (number := self.timeline.at(step)) == self._present:
             return
         own = self.phases[number]
@@ -104,7 +104,7 @@ class RotaryPhases:
             if POSITIVE.problem(value):
                 raise ValueError(f"{where}.{setting}={value!r}: expected {POSITIVE}")
             if not self.modules:
-                raise ValueError(f"{where}.{setting}: {name} has no rotary positions; take the setting away")
+                raise ValueError(f"{where}.{setting}: {name} has no rotary positions; leave the setting out")
             if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):
                 raise ValueError(
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
@@ -113,7 +113,7 @@ class RotaryPhases:
 
 
 def _bases(config: PretrainedConfig) -> Any:
-    """Returns the rotary settings of a config: one mapping, one for each type of layer, or the base alone (ESM)."""
+    """Returns the rotary settings of a config: one mapping, one per type of layer, or only the base (ESM)."""
     return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
 
 
@@ -124,7 +124,7 @@ def _has_local(config: PretrainedConfig) -> bool:
 
 
 def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:
-    """Sets the rotary settings of a config, from those it was built with and those of a phase."""
+    """Sets the rotary settings of a config, from its original settings and those of a phase."""
     theta, local = (own.get(name) for name in KNOWN)
     if not isinstance(base, dict):
         config.rope_theta = float(theta or base)

@@ -1,4 +1,4 @@
-"""Something else in the place of a model's encoder for a while: its head computes alone, or in another precision."""
+"""Temporary replacements of a model's encoder, so that its head computes alone or in another precision."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,16 +15,16 @@ from tiryns.runner.patches.torch.modules import copied, share_parts
 
 @contextmanager
 def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
-    """A context in which the model's encoder returns given hidden states [B, T, H], and pooled ones [B, H]."""
+    """Makes the model's encoder return given hidden states [B, T, H], and pooled ones [B, H], in the block."""
     with _encoder_called(pretrained, lambda *_, **__: _Output(states)):
         yield
 
 
 @contextmanager
 def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
-    """A context in which the encoder alone is computed in autocast, and the head without, where nothing is trained.
+    """Limits autocast to the encoder in the block, so that the head computes without it, unless gradients are on.
 
-    bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be chance.
+    bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be random.
     """
     device, encoder = pretrained.device.type, pretrained.base_model
     mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
@@ -46,7 +46,7 @@ def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def _encoder_called(pretrained: PreTrainedModel, call: Callable[..., object]) -> Iterator[None]:
-    """A context in which `call` is called in place of the model's encoder."""
+    """Calls `call` instead of the model's encoder in the block."""
     prefix = pretrained.base_model_prefix
     encoder = getattr(pretrained, prefix)
     assert isinstance(encoder, nn.Module)
@@ -70,7 +70,7 @@ class _StandIn(nn.Module):
 
 
 class _Output(tuple[Tensor, ...]):
-    """Hidden states, pooled ones if there are any, and None as any other attribute."""
+    """Hidden states, pooled states if given, and None for any other attribute."""
 
     @property
     def last_hidden_state(self) -> Tensor:
@@ -86,9 +86,9 @@ class _Output(tuple[Tensor, ...]):
 
 
 def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
-    """A model of the same modules and weights, whose encoder returns what it is given as `inputs_embeds` [B, T, H].
+    """Returns a model of the same modules and weights, whose encoder returns its input `inputs_embeds` [B, T, H].
 
-    It is called with `input_ids=None`, and for reading only: a head that is exchanged in one is not in the other.
+    Call it with `input_ids=None`, and do not change it: a head that is replaced in one model is not in the other.
 
     Example:
         >>> import torch

@@ -11,7 +11,7 @@ from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.flops import FlopCounts, network_flops
 
 Output = dict[str, Any]
-"""What a task model gives for a micro-batch: sums by name, `row_sums` of each row, outputs to predict from."""
+"""The result of a task model for a micro-batch: sums by name, `row_sums` of each row, outputs to predict from."""
 
 
 class TaskModel(nn.Module):
@@ -29,14 +29,14 @@ class TaskModel(nn.Module):
     """The model of transformers that is exported."""
 
     note: str = ""
-    """What whoever uses the exported model must know, for its model card."""
+    """A note to users of the exported model, for its model card."""
 
     by_row: bool = False
-    """Whether `forward` also gives `row_sums`, its sums for each row apart; a model that does not know them leaves them
+    """Whether `forward` also returns `row_sums`, its sums for each row; a model that does not know them leaves them
     out."""
 
     embedding: Embedding | None = None
-    """How the encoder's texts become vectors, where that is trained; it is exported with the model."""
+    """How the encoder's texts become vectors, if that is trained; exported with the model."""
 
     couples_batch: ClassVar[bool] = False
     """Whether the loss is of the global batch as a whole, which takes two passes over its micro-batches (see
@@ -46,23 +46,23 @@ class TaskModel(nn.Module):
     """Where positions of packed rows begin; None until `pack_rows`."""
 
     unshardable: str = ""
-    """Why the model cannot be trained in shards; empty where it can."""
+    """Why the model cannot be trained in shards; empty if it can."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__()
         self.pretrained = pretrained
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss`, and others for the figures; outputs to read predictions from."""
+        """Returns sums over the micro-batch, `loss` and others for the metrics, and outputs to read predictions from."""
         raise NotImplementedError
 
     def factor(self, micro_batch: MicroBatch, name: str) -> float:
-        """What a part of the loss is multiplied by, so that the step divides it by the denominator of that `name`.
+        """Returns the factor of a part of the loss, with which the step divides it by the denominator of that `name`.
 
-        The step divides the sum of all losses by the `weight` of the global batch, so the factor is this weight by that
-        denominator, both over the whole global batch; over the micro-batch alone where nobody has told it the totals. It
-        is 0 where there is nothing to divide. A batch whose weight is 0 trains nothing: let `weight` be the count that
-        never is. `figures` of a validation divide each part by its own denominator, which `totals` have by name.
+        The step divides the sum of all losses by the `weight` of the global batch, so the factor is this weight divided
+        by the denominator, both over the global batch, or over the micro-batch if it has no `batch_totals`. It is 0 if
+        the denominator is 0. A batch of weight 0 trains nothing, so let `weight` be a count that is never 0. `figures`
+        of a validation divide each part by its own denominator, which `totals` have by name.
 
         Example:
             >>> model, batch = TaskModel(None), {"weight": 40.0, "denominators": {"masked": 5.0}}
@@ -75,31 +75,31 @@ class TaskModel(nn.Module):
         return totals["weight"] / totals[name] if totals[name] else 0.0
 
     def describe(self) -> str:
-        """Architecture and sizes in a few words."""
+        """Returns architecture and sizes in a few words."""
         config = self.pretrained.config
         return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
 
     def figure_names(self) -> list[str]:
-        """Returns the names of the `figures`, the loss first; none where they are not known before a batch."""
+        """Returns the names of the `figures`, the loss first; empty if they are unknown before a batch."""
         return []
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Figures of a pretraining validation, from the sums of `forward`'s entries and of the `weight`."""
+        """Returns the metrics of a pretraining validation, from the sums of `forward`'s entries and of the `weight`."""
         return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
     def fixed_models(self) -> dict[str, nn.Module]:
-        """Frozen models that training asks and that are no part of the model's state, by the settings that name them."""
+        """Returns frozen models outside the model's state that training uses, by the settings that name them."""
         return {}
 
     def before_training(self, data: object, digests: dict[str, str], rank: int) -> None:
-        """Prepares what training reads beside its micro-batches: `digests` are those of the `fixed_models`."""
+        """Prepares data that training reads beside its micro-batches; `digests` are those of the `fixed_models`."""
 
     def pack_rows(self) -> None:
         """Sets the model up for packed rows, for good; raises ValueError if their results differ."""
         raise ValueError(f"{type(self).__name__} does not read packed rows; set data.layout=padded")
 
     def try_padding(self) -> str:
-        """Why padded rows could not be tried, or an empty string; raises ValueError if padding changes results."""
+        """Returns why padded rows could not be tried, or an empty string; ValueError if padding changes results."""
         return ""
 
     def tried(self, rows: MicroBatch) -> Tensor:
@@ -107,10 +107,10 @@ class TaskModel(nn.Module):
         return self.pretrained.base_model(**rows)[0]
 
     def compute_all_tokens(self) -> None:
-        """Computes every layer for all tokens, as one that is cut or compiled needs; a subclass may have spared some."""
+        """Computes every layer for all tokens, as sharding and compilation need; a subclass may have left out some."""
 
     def recompute_activations(self) -> None:
-        """Keeps no activations of layers but computes them again in the backward pass."""
+        """Keeps no activations of layers, but computes them again in the backward pass."""
         self.pretrained.gradient_checkpointing_enable()
 
     def compile_core(self) -> None:
@@ -118,21 +118,21 @@ class TaskModel(nn.Module):
         self.pretrained.base_model.compile(dynamic=True)
 
     def flop_counts(self) -> FlopCounts:
-        """Operations of training per token, pair of tokens, target and image."""
+        """Returns the operations of training per token, pair of tokens, target and image."""
         return network_flops(self)
 
     def exported_weights(self) -> dict[str, Tensor] | None:
-        """Returns the weights of `pretrained` as they are exported; None for those that it has."""
+        """Returns the weights of `pretrained` for the export; None for its own."""
         return None
 
     def export_beside(self, folder: Path) -> list[Path]:
-        """Writes what is exported beside `pretrained` into its folder; returns the folders of further models."""
+        """Writes further exports into the folder of `pretrained`; returns the folders of further models."""
         return []
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """How many tokens of a micro-batch the head reads."""
+        """Returns how many tokens of a micro-batch the head reads."""
         return len(micro_batch["targets"])
 
     def num_images(self, micro_batch: MicroBatch) -> float:
-        """Images of a micro-batch, in units of the image size that `flop_counts` holds for."""
+        """Returns the images of a micro-batch, in units of the image size that `flop_counts` assumes."""
         return 0.0

@@ -1,4 +1,4 @@
-"""Strict loading of weights: by itself transformers loads those that fit and does not mention the others."""
+"""Strict loading of weights; transformers alone loads the fitting weights and does not mention the others."""
 
 import logging
 import re
@@ -28,7 +28,7 @@ PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+
 
 
 def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedModel:
-    """Returns the model under `path`; raises as `load_weights`, and ValueError where weights of the head are missing."""
+    """Returns the model under `path`; raises as `load_weights`, and ValueError if weights of the head are missing."""
     model, new = load_weights(auto, path, both_ways=both_ways)
     if new:
         raise ValueError(
@@ -42,14 +42,14 @@ def load_weights(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Returns the model of the class `auto`, as AutoModelForMaskedLM, from `path`, and names of new weights in its head.
 
-    The body's weights must all be there, in their shapes, and no others of a body. Weights of another head are left out;
-    those of the model's head may be missing, and in a `new_head` have other shapes. Prefixes of DDP and torch.compile
+    All weights of the body must exist in their shapes, without others of a body. Weights of another head are left out;
+    weights of the model's head may be missing, and with `new_head` have other shapes. Prefixes of DDP and torch.compile
     are removed from names.
 
     Raises:
-        ValueError: something is missing, left over, of another shape or no number; the files cannot be read; or an
-            encoder that is to read `both_ways` reads causally.
-        CustomCodeRefused: the model brings code of its own, which is not allowed.
+        ValueError: weights are missing, left over, of another shape or not finite; the files cannot be read; or an
+            encoder that must read `both_ways` reads causally.
+        CustomCodeRefused: the model brings its own code, which is not allowed.
     """
     state = torch.get_rng_state()
     model, found = _read(auto, path, options)
@@ -58,7 +58,7 @@ def load_weights(
         stripped, found_then = _read(auto, path, {**options, "key_mapping": PREFIXES})
         if len(found_then["missing_keys"]) < len(found["missing_keys"]):
             model, found = stripped, found_then
-            log.info("the weights in %s have names with module. or _orig_mod.: taken off", path)
+            log.info("the weights in %s have names with module. or _orig_mod., which are removed", path)
     head = _names_of_head(model)
     missing = [name for name in found["missing_keys"] if name not in head]
     unexpected = [name for name in found["unexpected_keys"] if _is_of_body(name, model)]
@@ -84,7 +84,7 @@ def load_weights(
 
 
 def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Returns the model, and the loading info of transformers, whose report of it is silenced."""
+    """Returns the model, and the loading info of transformers; silences transformers' own report."""
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     strictly = {"ignore_mismatched_sizes": True, "output_loading_info": True}
@@ -100,7 +100,7 @@ def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrained
 
 
 def _names_of_head(model: PreTrainedModel) -> set[str]:
-    """Names of all weights outside the body, and of those inside that only the head uses."""
+    """Returns the names of all weights outside the body, and of weights inside that only the head uses."""
     inside = head_inside_body(model).values()
     of_head = {id(tensor) for child in inside for tensor in child.state_dict(keep_vars=True).values()}
     body = {id(tensor) for tensor in model.base_model.state_dict(keep_vars=True).values()} - of_head
@@ -108,7 +108,7 @@ def _names_of_head(model: PreTrainedModel) -> set[str]:
 
 
 def head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
-    """Modules of the body behind its layers, such as poolers."""
+    """Returns the modules of the body after its layers, such as poolers."""
     roles = {id(part.parameter): part for part in parts(model).values()}
     found = {}
     for name, child in model.base_model.named_children():
@@ -120,7 +120,7 @@ def head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
 
 
 def _is_of_body(name: str, model: PreTrainedModel) -> bool:
-    """Whether a name, with or without the body's prefix, is inside a part that the body has; no buffer is."""
+    """Whether a name, with or without the body's prefix, is inside a part of the body; False for buffers."""
     body, prefix = model.base_model, model.base_model_prefix + "."
     inner = name.removeprefix(prefix)
     if inner in dict(body.named_buffers()) or inner.endswith(("position_ids", "inv_freq")):
@@ -153,11 +153,11 @@ def no_bars() -> Iterator[None]:
 
 
 UNCHANGED = 1e-6
-"""Relative difference of hidden states below which what was changed is not seen; a causal mask leaves 0."""
+"""Relative difference of hidden states below which a change counts as unseen; a causal mask leaves 0."""
 
 
 def check_reads_both_ways(model: PreTrainedModel, path: str) -> None:
-    """Raises ValueError for an encoder of masked language modelling whose tokens see those before them alone.
+    """Raises ValueError for an encoder of masked language modelling whose tokens see only earlier tokens.
 
     Another version of a library might have made it causal. Decoders are not tried: heads for tasks exist for them.
     """
@@ -175,9 +175,9 @@ def check_reads_both_ways(model: PreTrainedModel, path: str) -> None:
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def reads_one_way(model: PreTrainedModel) -> bool:
-    """Whether tokens of a random document change with tokens before them, and none with those behind.
+    """Whether tokens of a random document change with earlier tokens, and not with later ones.
 
-    False as well where it cannot be tried, and for a model in which tokens do not see each other at all.
+    Also False if the model cannot be tried, or if its tokens do not see each other at all.
     """
     ids = max(trial_documents(model.config), key=len)
     half = len(ids) // 2

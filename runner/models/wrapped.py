@@ -46,7 +46,7 @@ class WrappedModel(TaskModel):
 
     @property
     def core(self) -> nn.Module:
-        """The encoder; of a model with a vision tower its language model."""
+        """Returns the encoder, or the language model of a model with a vision tower."""
         return self.pretrained.base_model
 
     def pack_rows(self) -> None:
@@ -81,7 +81,7 @@ class WrappedModel(TaskModel):
         super().recompute_activations()
 
     def compile_core(self) -> None:
-        """Compiles the encoder, whose last layer is then computed for all tokens, in shapes that are known.
+        """Compiles the encoder, whose last layer then computes all tokens, in known shapes.
 
         Gathering and head stay outside, where shapes change with every batch.
         """

@@ -1,12 +1,12 @@
 """Optimizers and their parameter groups.
 
 - `table`: all optimizers by name; `elementwise`, `matrixwise`: one function per optimizer.
-- `algorithms`: what the libraries lack, and 8-bit variants.
-- `shared_settings`: the settings that all optimizers have, the groups that they make, and loading of saved state.
-- `roles`: what each parameter is for; `groups`: parameter groups; `width`: rates by the width of a model.
+- `algorithms`: optimizers that the libraries lack, and 8-bit variants.
+- `shared_settings`: the settings of all optimizers, their parameter groups, and loading of saved state.
+- `roles`: the role of each parameter; `groups`: parameter groups; `width`: rates by the width of a model.
 - `ema`: a running average of the weights, of any optimizer.
-- `hooks`: what an optimizer needs of the training loop.
-- `compiled`: what torch compiles of a step beside the encoder.
+- `hooks`: an optimizer's needs of the training loop.
+- `compiled`: compiled functions of a step besides the encoder.
 - `schedule`: learning rates, without torch until an optimizer is asked for.
 """
 

@@ -1,4 +1,4 @@
-"""Parts of a step that torch compiles beside the encoder: the head with its loss, clipping, the optimizer.
+"""Parts of a step that torch compiles besides the encoder: the head with its loss, clipping, the optimizer.
 
 Parts that torch cannot compile run uncompiled.
 """
@@ -21,7 +21,7 @@ from tiryns.runner.widening import widened
 log = logging.getLogger("tiryns")
 
 BACKEND = "inductor"
-"""What `torch.compile` gives its graphs to."""
+"""The backend of `torch.compile`."""
 
 COMPILERS = (
     "torch._dynamo",
@@ -31,17 +31,17 @@ COMPILERS = (
     "torch.fx",
     "triton",
 )
-"""The packages whose errors tell that something cannot be compiled."""
+"""Packages whose errors mean that a function cannot be compiled."""
 
 COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)
-"""torch's optimizers whose step is one graph, whatever the learning rate."""
+"""torch's optimizers whose step is one graph for any learning rate."""
 
 
 class Compiled:
     """A function that is compiled as one graph at its first call, or, after one line in the log, runs uncompiled.
 
-    Sizes of its tensors are `dynamic` or not, as `torch.compile` has it; with `cuda_graphs` a GPU replays the kernels of
-    each size, whose results the next replay overwrites. Another function, `plain`, may run in its place.
+    Sizes of its tensors are `dynamic` or not, as in `torch.compile`; with `cuda_graphs` a GPU replays the kernels of each
+    size, and the next replay overwrites their results. Another function, `plain`, may run uncompiled in its place.
     Errors of the functions themselves are raised.
 
     Example:
@@ -67,11 +67,11 @@ class Compiled:
 
     @property
     def works(self) -> bool:
-        """Whether torch could compile it so far."""
+        """Whether torch could compile the function so far."""
         return self._compiled is not None
 
     def __call__(self, *arguments: object) -> Any:
-        """What the function returns."""
+        """Returns the result of the function."""
         if self._compiled is not None:
             try:
                 return self._compiled(*arguments)
@@ -99,14 +99,14 @@ def factor_to(limit: float, norm: Tensor) -> Tensor:
 
 
 def on_gpu(tensors: Sequence[Tensor]) -> bool:
-    """Whether all of the tensors are on one GPU, where launching kernels takes the time that compiling saves."""
+    """Whether all tensors are on one GPU, where compilation saves the time of launching kernels."""
     return len({t.device for t in tensors}) == 1 and tensors[0].is_cuda
 
 
 def compile_step(optimizer: Optimizer) -> bool:
-    """Compiles the update of an optimizer of torch whose parameters are on a GPU; returns whether it has.
+    """Compiles the update of an optimizer of torch whose parameters are on a GPU; returns whether it is compiled.
 
-    Fused ones, already one kernel, stay uncompiled, as do all that are not `COMPILABLE`. Hooks and closure stay outside.
+    Fused optimizers, already one kernel, and those outside `COMPILABLE` stay uncompiled. So do hooks and closure.
     """
     fused = any(group.get("fused") for group in optimizer.param_groups)
     if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters_of(optimizer)):

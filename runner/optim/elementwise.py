@@ -1,7 +1,7 @@
-"""Optimizers that treat each weight by itself, or each tensor by its norm: torch's, our lamb, lars, lion, stable_adamw.
+"""Optimizers that update each weight by itself, or each tensor by its norm: torch's, our lamb, lars, lion, stable_adamw.
 
 Each is a function of parameter groups and its own settings, whose defaults are in `conf`; `@optimizer()` makes the
-groups. pytorch_optimizer takes seconds to import, so it is imported where it is used.
+groups. pytorch_optimizer takes seconds to import, so it is imported only when used.
 """
 
 import torch
@@ -21,7 +21,7 @@ from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 @optimizer(decoupled=True)
 def adafactor(groups: Groups, beta2_decay: float, eps: Pair, d: float) -> Optimizer:
-    """torch's Adafactor: unlike others it follows the given rate, cut to 1/sqrt(step)."""
+    """torch's Adafactor: unlike other versions it follows the given rate, capped at 1/sqrt(step)."""
     return torch.optim.Adafactor(groups, beta2_decay=beta2_decay, eps=eps, d=d)
 
 
@@ -52,7 +52,7 @@ def adamw(groups: Groups, quantized: bool, betas: Pair, eps: float, fused: bool)
 
 @optimizer()
 def lamb(groups: Groups, quantized: bool, betas: Pair, eps: float) -> Optimizer:
-    """LAMB as the paper has it, or the same over moments in 8 bits."""
+    """LAMB as in the paper, or the same with moments in 8 bits."""
     if quantized:
         return eight_bit("Adam8bit", groups, scale_to_norm, betas=betas, eps=eps)
     return Lamb(groups, betas=betas, eps=eps)

@@ -1,4 +1,4 @@
-"""An exponential moving average of the weights that an optimizer trains, whichever optimizer it is."""
+"""An exponential moving average of the weights that an optimizer trains, for any optimizer."""
 
 import math
 from contextlib import AbstractContextManager
@@ -18,12 +18,12 @@ from tiryns.runner.widening import at_least_fp32, widened
 class WeightAverage:
     """Keeps avg <- d * avg + (1 - d) * weight after each update, in fp32 and in the optimizer's state.
 
-    It begins with the weights before the first update. The weights that are trained do not depend on it. With `warmup`, d
+    It begins with the weights before the first update. The trained weights do not depend on it. With `warmup`, d
     is at most (1 + n) / (10 + n) in update n, counted from 1. With `evaluated`, `loop_needs(optimizer).evaluation` puts
     the average into the model.
 
     Raises:
-        ValueError: the optimizer evaluates an average of its own.
+        ValueError: the optimizer evaluates its own average.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(1))
@@ -98,7 +98,7 @@ class WeightAverage:
         self._saved = [saved["state"].get(number, {}).get("average") for number in numbers]
 
     def _after_load(self, optimizer: Optimizer) -> None:
-        """Takes the averages in at least fp32: torch casts state to the type of its weights."""
+        """Restores the averages in at least fp32, as torch casts state to the type of its weights."""
         self._trained.clear()
         for p, average in zip(parameters_of(optimizer), self._saved, strict=True):
             if average is not None:

@@ -1,7 +1,7 @@
 """Parameter groups: weight decay by role, per-layer rates, and overrides by name; or groups as torch takes them.
 
 Hidden matrices, projections and heads decay; embeddings, and norms and vectors, by choice (`runner/optim/roles.py`
-says which is which). A tied parameter counts once. Settings of a group that is given go before those of the optimizer.
+defines the roles). A tied parameter counts once. Settings of a given group precede those of the optimizer.
 """
 
 import difflib
@@ -16,18 +16,18 @@ from tiryns.conf.values import Settings
 from tiryns.runner.optim.roles import ParamsLike, Part, depths, names_of_pattern, parts
 
 Group = dict[str, Any]
-"""A parameter group as torch has it: its settings, its parameters, its name and their names."""
+"""A parameter group as in torch: its settings, its parameters, its name and the parameters' names."""
 
 Groups = list[Group]
 
 ENTRIES = ("params", "param_names", "name", "initial_lr", "use_muon")
-"""Entries of a group beside the settings of its optimizer."""
+"""Entries of a group other than the settings of its optimizer."""
 
 ORDER = ("matrices", "decay", "embeddings", "no_decay")
-"""The names groups begin with."""
+"""Prefixes of the names of groups, in their order."""
 
 GROUPS = {"matrix": "decay", "projection": "decay", "head": "decay", "embedding": "embeddings"}
-"""The groups of the roles that may decay."""
+"""The group of each role; other roles are in `no_decay`, and hidden matrices kept apart in `matrices`."""
 
 
 def parameter_groups(
@@ -43,11 +43,11 @@ def parameter_groups(
     parametrization: str = "standard",
     base_width: int = 128,
 ) -> Groups:
-    """Groups for torch.optim: dicts of name, params, param_names, lr and weight_decay.
+    """Returns groups for torch.optim: dicts of name, params, param_names, lr and weight_decay.
 
-    With `matrices_apart` two-dimensional hidden matrices form groups of their own; `lr_of_others` is then the rate of
-    everything else. A `parametrization` scales rates by the model's width over `base_width` (`runner.optim.width`).
-    Groups of torch (dicts) in place of a model stay groups.
+    With `matrices_apart` two-dimensional hidden matrices form their own groups; `lr_of_others` is then the rate of
+    all other parameters. A `parametrization` scales rates by the model's width over `base_width` (`runner.optim.width`).
+    Groups of torch (dicts) instead of a model stay groups.
 
     Raises:
         ValueError: nothing is trainable, a pattern matches nothing, layer_decay is out of (0, 1], or groups are given
@@ -109,14 +109,14 @@ def parameter_groups(
 
 
 def holds_hidden_matrices(group: Group) -> bool:
-    """Whether a group is one of those that `matrices_apart` makes."""
+    """Whether a group is one of hidden matrices, made by `matrices_apart`."""
     return bool(group["name"].split("/")[0] == "matrices")
 
 
 def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
-    """Per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
+    """Returns per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
 
-    Parameters before the layers, and every embedding, count as one layer more.
+    Parameters before the layers, and all embeddings, count as one more layer.
     """
     if not (layers := depths(named.values())):
         raise ValueError(f"layer_decay={layer_decay}: the model has no list of layers to count.")
@@ -154,11 +154,11 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
 def groups_as_given(
     given: Sequence[Group], lr: float, weight_decay: float, matrices_apart: bool, lr_of_others: float | None
 ) -> Groups:
-    """Returns the given groups with names, and with `lr` and `weight_decay` where they have none of their own.
+    """Returns the given groups with names, and with `lr` and `weight_decay` if they lack these.
 
-    A group's own settings hold for all of its parameters, biases too. With `matrices_apart` a group becomes two: its
+    A group's own settings apply to all of its parameters, biases too. With `matrices_apart` a group becomes two: its
     hidden matrices (see `runner.optim.roles`) and the rest, whose rate is `lr_of_others`; `use_muon` of a group decides
-    for all of it.
+    for the whole group.
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]
@@ -186,7 +186,7 @@ def groups_as_given(
 
 
 def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
-    """Returns the parameters of a group with their names, or with their numbers for names."""
+    """Returns the parameters of a group with their names, which are by default their indices."""
     if "params" not in group:
         raise ValueError(f"group {number} has no 'params'; it has {', '.join(group)}")
     params = [group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"])
@@ -199,12 +199,12 @@ def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """All parameters of an optimizer in the order of its groups."""
+    """Returns all parameters of an optimizer in the order of its groups."""
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def groups_table(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """One row per group: name, example (a parameter), tensors, parameters, lr (base rate), weight_decay."""
+    """Returns one row per group: name, example (a parameter), tensors, parameters, lr (base rate), weight_decay."""
     return [
         {
             "name": group.get("name", str(number)),

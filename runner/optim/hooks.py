@@ -1,4 +1,4 @@
-"""What an optimizer needs of the training loop."""
+"""The needs of an optimizer from the training loop."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,11 +10,11 @@ from torch.optim import Optimizer
 class LoopNeeds:
     """Calls an optimizer's `train()` and `eval()`, which switch its weights, if it has them.
 
-    An optimizer that needs more has a method `loop_needs` that returns a subclass of this.
+    An optimizer with more needs has a method `loop_needs` that returns a subclass of this class.
     """
 
     create_graph: bool = False
-    """Whether this step's backward pass must be differentiable itself; set inside `step`."""
+    """Whether this step's backward pass must itself be differentiable; set inside `step`."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
@@ -26,7 +26,7 @@ class LoopNeeds:
         yield
 
     def after_backward(self) -> None:
-        """Called after the backward pass of each micro-batch."""
+        """Runs after the backward pass of each micro-batch."""
 
     def train_mode(self) -> None:
         """Puts the trained weights into the model; may be repeated."""
@@ -64,7 +64,7 @@ def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContext
 
 
 def loop_needs(optimizer: Optimizer) -> LoopNeeds:
-    """Returns the needs of this optimizer, or of the one inside a wrapper such as Lightning's.
+    """Returns the needs of this optimizer, or of the optimizer inside a wrapper such as Lightning's.
 
     Example:
         >>> import torch

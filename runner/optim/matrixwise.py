@@ -1,7 +1,7 @@
-"""Optimizers that treat a matrix as one: galore, muon, normuon, shampoo, soap, splus; and sophiah, with its Hessian.
+"""Optimizers that update a matrix as a whole: galore, muon, normuon, shampoo, soap, splus; and sophiah, with its Hessian.
 
 Each is a function of parameter groups and of the settings of its option in `conf`. Groups of hidden matrices have
-settings of their own, the same for all matrices of a group.
+their own settings, the same for all matrices of a group.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 @optimizer(conf.GaLore, decoupled=True, matrices_apart=True)
 def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimizer:
-    """GaLore: hidden matrices by AdamW in a space of `rank` dimensions, everything else by AdamW."""
+    """GaLore: AdamW in a space of `rank` dimensions for hidden matrices, plain AdamW for all other parameters."""
     kinds = ("std", "reverse_std", "right", "left", "full")
     check_choice("projection_type", projection["projection_type"], kinds)
     rank, gap = projection["rank"], projection["update_proj_gap"]
@@ -37,7 +37,7 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
 
 @optimizer(conf.Muon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
 def muon(groups: Groups, **settings: Any) -> Optimizer:
-    """Muon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
+    """Muon for hidden matrices; AdamW for the rest, at its own rate, which follows the schedule too."""
     from pytorch_optimizer import Muon
 
     return Muon(_for_muon(groups), **settings)
@@ -45,7 +45,7 @@ def muon(groups: Groups, **settings: Any) -> Optimizer:
 
 @optimizer(conf.NorMuon, decoupled=True, matrices_apart=True, lr_of_others="adamw_lr")
 def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
-    """NorMuon for hidden matrices; AdamW, at a rate of its own that follows the schedule too, for the rest."""
+    """NorMuon for hidden matrices; AdamW for the rest, at its own rate, which follows the schedule too."""
     from tiryns.runner.optim.algorithms.adapted import LongSideNorMuon, coefficients
 
     return LongSideNorMuon(_for_muon(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
@@ -53,10 +53,10 @@ def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
 
 @optimizer(conf.Shampoo, decoupled=True)
 def shampoo(groups: Groups, **settings: Any) -> Optimizer:
-    """Shampoo in blocks, each tensor's step as long as that of a simpler optimizer (arXiv 2002.09018).
+    """Shampoo in blocks; each tensor's step is as long as that of a simpler optimizer (arXiv 2002.09018).
 
-    Each side of a matrix has statistics, however short it is: the library would join short sides and leave a matrix of
-    up to `block_size` weights, such as the head for a few labels, without.
+    Each side of a matrix has statistics, however short it is. The library would join short sides, and leave a matrix of
+    up to `block_size` weights, such as the head for a few labels, without statistics.
     """
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
@@ -101,7 +101,7 @@ def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
 
 
 def _for_muon(groups: Groups) -> Groups:
-    """Returns the groups, which say whether Muon or AdamW is for them; Muon multiplies as is fast on this processor."""
+    """Marks the groups for Muon or AdamW, and sets the fastest precision of Muon's products on this processor."""
     from tiryns.runner.patches.pytorch_optimizer import choose_precision_of_products
 
     choose_precision_of_products()
@@ -111,10 +111,10 @@ def _for_muon(groups: Groups) -> Groups:
 
 
 def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
-    """Groups with the longest side to precondition as the setting `limit`, where they have none of their own.
+    """Returns groups with the longest side to precondition as the setting `limit`, unless they have their own.
 
-    Of embeddings, projections and heads only the shorter side is preconditioned: the other may be the vocabulary, whose
-    statistics would be the largest of the model and say little (SOAP, arXiv 2409.11321, section 4).
+    Only the shorter side of embeddings, projections and heads is preconditioned. The other may be the vocabulary, whose
+    statistics would be the largest of the model and of little use (SOAP, arXiv 2409.11321, section 4).
     """
 
     def longest_of(group: Group, parameter: Tensor) -> int:
@@ -130,9 +130,9 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
 def split(
     groups: Groups, value_of: Callable[[Group, Tensor], int | None], setting: str, label: str
 ) -> Groups:
-    """Groups in which all parameters have one value of a setting; where it is None the group has no such setting.
+    """Splits groups so that all parameters of a group have one value of a setting; a group with None lacks the setting.
 
-    The parts of a group that is split have the value in their names.
+    The parts of a split group have the value in their names.
     """
     found: Groups = []
     for group in groups:
@@ -152,7 +152,7 @@ def split(
 
 
 def with_ranks(groups: Groups) -> Groups:
-    """Groups in which `rank` is a whole number; matrices of one row or column have none where it is a fraction."""
+    """Returns groups with whole numbers as `rank`; matrices of one row or column have no rank if it is a fraction."""
 
     def rank_of(group: Group, parameter: Tensor) -> int | None:
         if not holds_hidden_matrices(group):

@@ -5,10 +5,10 @@
     embedding   tables of embeddings, and parameters that stand for tokens or positions
     matrix      every other weight inside the layers: a hidden matrix; also the transform before output embeddings
     projection  a weight of the body before its layers, such as ELECTRA's `embeddings_project`
-    head        a weight of the body behind its layers (poolers), the output embeddings, and heads of other tasks
+    head        a weight of the body after its layers (poolers), the output embeddings, and heads of other tasks
 
-A tied parameter counts once, where it comes first. Modules that are no models of transformers are read in the same way;
-without a list of layers they have hidden matrices alone. Bare parameters are read by their names.
+A tied parameter counts once, at its first name. Modules that are not models of transformers are read in the same way;
+without a list of layers all their plain weights are hidden matrices. Bare parameters are read by their names.
 """
 
 import fnmatch
@@ -27,14 +27,14 @@ TOKENS = re.compile(r"embed|_token$|^(cls|mask|pos|class)_")
 
 
 class Place(NamedTuple):
-    """Where a parameter stands among the layers."""
+    """The position of a parameter among the layers."""
 
     tower: str
-    """The name of the module with the layers that it belongs to, precedes or follows; empty without layers."""
+    """The name of the module whose layers contain, follow or precede the parameter; empty without layers."""
     layer: int | None
-    """The layer it is in, from 0 at the input; None outside."""
+    """The layer of the parameter, from 0 at the input; None outside."""
     below: bool
-    """Whether it comes before the layers."""
+    """Whether the parameter comes before the layers."""
 
 
 class Part(NamedTuple):
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 def parts(model: ParamsLike) -> dict[str, Part]:
-    """Each trainable parameter with role and place, under its name, in the model's order."""
+    """Returns each trainable parameter with role and place, under its name, in the model's order."""
     if not isinstance(model, nn.Module):
         return _parts_by_name(model)
     places = _places(model)
@@ -82,7 +82,7 @@ def depths(named: Iterable[Part]) -> dict[str, int]:
 
 
 def names_of_pattern(pattern: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that a pattern matches as a whole, `*` for anything; after `re:` a regular expression in them.
+    """Returns the names that a pattern matches as a whole, with `*` for anything; after `re:` by a regular expression.
 
     Example:
         >>> names_of_pattern("*.bias", ["0.weight", "0.bias"]), names_of_pattern("re:w.i", ["0.weight", "0.bias"])
@@ -113,7 +113,7 @@ def _weight_at(place: Place) -> str:
 
 
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
-    """Returns the place of each parameter, behind the layers if it pools, and whether a network's body lacks it."""
+    """Returns the place of each parameter, after the layers if it pools, and whether it is outside its network's body."""
     bodies = _bodies(model)
     outside = ("", _layer_lists(model, "", list(bodies)))
     networks: dict[str, str | None] = {}
@@ -137,7 +137,7 @@ def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
 
 
 def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str | None]) -> dict[str, Place]:
-    """Places from those in layers: others are below the next layers of their network, or above the last."""
+    """Returns all places from those in layers: others are below the next layers of their network, or above the last."""
     last = {networks[name]: here[0] for name, here in at.items() if here}
     following: dict[str | None, str] = {}
     found = {}
@@ -153,7 +153,7 @@ def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str 
 
 
 def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
-    """For the path of each outermost model of transformers: the path of its body, and the body's lists of layers."""
+    """Returns by path of each outermost model of transformers the path of its body, and the body's lists of layers."""
     bodies: dict[str, tuple[str, dict[str, str]]] = {}
     for path, module in model.named_modules():
         whole = path + "." if path else ""
@@ -167,7 +167,7 @@ def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, str]:
-    """Returns the outermost lists of modules with weights in them, and lists as long beside these; with their towers."""
+    """Returns the outermost module lists that contain weights, and equally long lists beside these, with their towers."""
     lists: dict[str, nn.ModuleList] = {}
     for path, module in body.named_modules():
         whole = f"{prefix}{path}."
@@ -186,7 +186,7 @@ def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, 
 
 
 def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
-    """Roles and places from names alone, which hold the number of a layer; ValueError for what is no parameter."""
+    """Returns roles and places by names alone, which contain the layer's number; ValueError for other objects."""
     named: dict[int, tuple[str, nn.Parameter]] = {}
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)

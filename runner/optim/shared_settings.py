@@ -1,6 +1,6 @@
 """The settings that all optimizers share, handled once: `@optimizer()` turns them into parameter groups.
 
-They stay when state is loaded; state of another optimizer is refused.
+Loading state keeps them, and refuses the state of another optimizer.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tiryns.runner.optim.roles import ParamsLike
 Pair = tuple[float, float]
 
 STATE = ("params", "step", "lr", "initial_lr", "train_mode", "averaged")
-"""Entries of a parameter group that are state; the others are settings of the config."""
+"""Entries of a parameter group that are state; all others are settings of the config."""
 
 SHARED = {
     name: setting.replace(kind=Parameter.KEYWORD_ONLY, default=Parameter.empty)
@@ -30,14 +30,14 @@ SHARED = {
 """The settings of all optimizers."""
 
 SWITCHES = ("fully_decoupled", "cautious_decay", "quantized")
-"""Those of them that do not make groups; the first two are for optimizers with decoupled decay."""
+"""Shared settings that do not affect groups; the first two are for optimizers with decoupled decay."""
 
 
 class CautiousDecay:
-    """Hooks around an optimizer's step, which then runs without decay.
+    """Hooks around an optimizer's step that decay weights instead of the step, where decay agrees with the update.
 
-    For the length of a step it keeps a copy of the weights that decay; it has no state between steps. An optimizer with
-    a method `damping(parameter)` divides the rate of that parameter by it, and so its decay.
+    During a step it keeps a copy of the weights that decay; it has no state between steps. If the optimizer has a
+    method `damping(parameter)`, by which it divides that parameter's rate, the decay is divided too.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.tensor([2.0, -2.0]))
@@ -80,18 +80,18 @@ def optimizer(
     lr_of_others: str | None = None,
     decoupled: bool = False,
 ) -> Callable[[Callable[..., Optimizer]], Callable[..., Optimizer]]:
-    """Makes an optimizer over models of a function that takes parameter groups and settings of its own.
+    """Turns a function of parameter groups and its own settings into an optimizer over models.
 
     The result takes a model (or parameters, or groups), the shared settings and the function's own. The function gets
-    groups with rates and decays, and `quantized` if it has a parameter of that name; without one, `quantized=true` is an
-    error, and so are `fully_decoupled` and `cautious_decay` without `decoupled`. A setting annotated as `Pair`, or as
+    groups with rates and decays, and `quantized` if it has this parameter. Without it `quantized=true` is an error, as
+    are `fully_decoupled` and `cautious_decay` without `decoupled`. A setting annotated as `Pair`, or as
     `list[float]` in the option, may be any sequence of two numbers.
 
     Args:
         option: The dataclass in `conf` whose fields are the function's own settings; None for its named parameters.
-        matrices_apart: Puts hidden matrices into groups of their own (`holds_hidden_matrices`).
-        lr_of_others: Names the function's setting that is the peak rate of everything but hidden matrices.
-        decoupled: Says that decay shrinks each weight by lr * weight_decay of itself, apart from the update.
+        matrices_apart: Whether hidden matrices get their own groups (`holds_hidden_matrices`).
+        lr_of_others: Name of the function's setting with the peak rate of all parameters but hidden matrices.
+        decoupled: Whether decay shrinks each weight by lr * weight_decay of itself, apart from the update.
 
     Example:
         >>> import torch
@@ -150,7 +150,7 @@ def optimizer(
 
 
 def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
-    """Returns the saved state with this optimizer's settings; raises ValueError where it is not of the same kind."""
+    """Returns the saved state with this optimizer's settings; raises ValueError for state of another kind."""
     check_same(optimizer, saved["param_groups"])
     groups = [
         {**theirs, **{key: value for key, value in mine.items() if key not in STATE}}

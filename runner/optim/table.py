@@ -16,7 +16,7 @@ from tiryns.runner.optim.groups import ENTRIES
 from tiryns.runner.optim.roles import ParamsLike
 
 OPTIMIZERS: Mapping[str, type] = OPTIONS["optimizer"]
-"""The dataclass of each optimizer under its name: the options of `conf`, those of installed packages too."""
+"""The dataclass of each optimizer under its name: the options of `conf`, and of installed packages."""
 
 
 def get_optimizer(
@@ -25,11 +25,11 @@ def get_optimizer(
     optimizer_kwargs: Mapping[str, Any] | None = None,
     quantized: bool = False,
 ) -> Optimizer:
-    """An optimizer by name, over a model, its parameters or groups of them.
+    """Returns an optimizer by name, over a model, its parameters or groups of them.
 
     Settings left out have the defaults of `conf`. In a model, biases, norms and (unless `decay_embeddings`) embeddings do
-    not decay. A group's own settings (`lr`, `weight_decay`, ...) take precedence over `optimizer_kwargs`, which are not
-    changed, and hold for all of its parameters.
+    not decay. A group's own settings (`lr`, `weight_decay`, ...) take precedence over `optimizer_kwargs`, which stay
+    unchanged, and apply to all of its parameters.
 
     Raises:
         ValueError: an unknown name, an unknown keyword, or an 8-bit variant that does not exist.

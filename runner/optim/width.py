@@ -1,14 +1,14 @@
-"""Rates and initial weights by the width of a model, with m = `base_width` / width: at the base width all are alike.
+"""Rates and initial weights by the width of a model, with m = `base_width` / width: at the base width all are equal.
 
     standard   one rate for all
-    embedding  embeddings learn 1/m times as fast (arXiv 2605.21486), which keeps the rate that muP gives them beside the
-               others'
+    embedding  embeddings learn 1/m times as fast (arXiv 2605.21486), which keeps their rate relative to the others'
+               as in muP
     mup        muP of Adam (Tensor Programs V, arXiv 2203.03466, table 8): hidden matrices begin sqrt(m) times as large
-               and learn m times as fast, logits are m times as large; the rest is as it was
+               and learn m times as fast, logits are m times as large; all else is unchanged
 
 The factor of the logits lies in the norm before the output embeddings: its weights begin at m and learn m times as fast,
-which with Adam is the same as a factor behind it. So a trained model is one that any program loads. Heads of labels count
-as output layers without such a norm: their weights begin m times as large and learn m times as fast.
+which with Adam equals a factor after the norm. So any program can load the trained model. Heads of labels count as
+output layers without such a norm: their weights begin m times as large and learn m times as fast.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ from transformers import PreTrainedModel
 from tiryns.runner.optim.roles import ParamsLike, Part, parts
 
 Scales = dict[str, tuple[float, str]]
-"""The factor of each parameter's learning rate, and the label that tells its group from others."""
+"""The factor of each parameter's learning rate, and the label that distinguishes its group."""
 
 
 def scale_by_width(
     scales: Scales, model: ParamsLike, named: Mapping[str, Part], kind: str, base_width: int
 ) -> Scales:
-    """Returns the scales with the factors of a parametrization; raises ValueError if the model tells no width."""
+    """Returns the scales with the factors of a parametrization; raises ValueError if the model has no known width."""
     network, ratio = _network(model, base_width)
     if kind == "embedding":
         factors = {name: 1 / ratio for name, part in named.items() if part.role == "embedding"}
@@ -44,7 +44,7 @@ def scale_by_width(
 
 @torch.no_grad()
 def initialise_by_width(model: nn.Module, base_width: int) -> None:
-    """Scales the weights that a model begins with as muP has them; raises ValueError where it has no such norm.
+    """Scales a model's initial weights as in muP; raises ValueError without a norm before the output embeddings.
 
     Example:
         >>> from transformers import BertConfig, BertForMaskedLM
@@ -67,11 +67,11 @@ def initialise_by_width(model: nn.Module, base_width: int) -> None:
 
 
 def _network(model: ParamsLike, base_width: int) -> tuple[PreTrainedModel, float]:
-    """Returns the model of transformers in a module, and the base width over its own."""
+    """Returns the model of transformers in a module, and the base width divided by its width."""
     for module in model.modules() if isinstance(model, nn.Module) else ():
         if isinstance(module, PreTrainedModel):
             return module, base_width / module.config.get_text_config().hidden_size
-    raise ValueError("optimizer.parametrization needs a model of transformers, which tells its width")
+    raise ValueError("optimizer.parametrization needs a model of transformers, whose config has its width")
 
 
 def _outputs(network: PreTrainedModel) -> tuple[nn.Linear, nn.Module]:

@@ -7,6 +7,6 @@ from typing import Any
 
 
 def hide_progress(dataset: Any) -> None:
-    """Keeps the progress bar of a packing data set off."""
+    """Turns off the progress bar of a packing data set."""
     fill = dataset._fill_reading_buffer
     dataset._fill_reading_buffer = lambda source, log_progress: fill(source)

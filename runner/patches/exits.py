@@ -12,6 +12,6 @@ LIBRARY: Any = threading
 
 
 def run_exit_functions() -> None:
-    """Waits for the threads that are no daemons, then runs and forgets what is registered with `atexit`."""
+    """Waits for threads that are no daemons, then runs and unregisters the functions of `atexit`."""
     LIBRARY._shutdown()
     atexit._run_exitfuncs()

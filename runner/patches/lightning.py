@@ -13,7 +13,7 @@ from lightning.fabric.utilities import registry
 
 
 def keep_plugins() -> None:
-    """Has Lightning look once in a process which installed packages add callbacks to every Trainer."""
+    """Lets Lightning search installed packages for callbacks of every Trainer only once in a process."""
     if registry.entry_points is entry_points:
         registry.entry_points = lru_cache(entry_points)  # type: ignore[assignment]
 

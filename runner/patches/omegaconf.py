@@ -1,6 +1,6 @@
-"""Where a node is in its config, interpolations that are parsed once, and copies of configs.
+"""Paths of nodes in a config, interpolations that are parsed once, and faster copies of configs.
 
-OmegaConf 2.3 and 2.4 tell the place of a node in error messages alone, by `Node._get_full_key`. They parse the text of an
+OmegaConf 2.3 and 2.4 give the path of a node only in error messages, by `Node._get_full_key`. They parse the text of an
 interpolation by antlr each time that it is resolved, copy a config by `copy.deepcopy` of what they note of each node, and
 take 20 microseconds to hand out a value: together a quarter of a job of a sweep. They read and write YAML in Python:
 slowly, and a text with a sign such as U+0085 comes back as another one.
@@ -49,7 +49,7 @@ def noted(node: Any) -> Any:
 
 
 def parts(config: Any) -> Iterator[Part]:
-    """Each part of a config at any depth, but for those that are missing: its node, its name, and it as it stands.
+    """Yields each part of a config at any depth, unless it is missing: its node, its name, and its unresolved value.
 
     Hydra's own nodes are left out.
 
@@ -69,12 +69,12 @@ def parts(config: Any) -> Iterator[Part]:
 
 
 def used_value(node: Any, name: str | int, value: object) -> Any:
-    """A value of a node that stands there as `value`, with what it refers to looked up; an error where it is missing."""
+    """Returns a value of a node, unresolved `value`, with its interpolations resolved; an error if it is missing."""
     return node[name] if isinstance(value, str) and ("${" in value or value == MISSING) else value
 
 
 def used_parts(config: Any) -> Iterator[Part]:
-    """Yields the same parts as they are used, and those of each node that one refers to."""
+    """Yields the parts of a config with resolved values, and the parts of each node that a value refers to."""
     for node, name, stated in parts(config):
         value = used_value(node, name, stated)
         yield node, name, value
@@ -83,9 +83,9 @@ def used_parts(config: Any) -> Iterator[Part]:
 
 
 def quicken() -> None:
-    """Keeps the trees of interpolations by their text, copies configs node by node, and has libyaml do its YAML.
+    """Caches parsed interpolations by their text, copies configs node by node, and uses libyaml for YAML.
 
-    OmegaConf only reads the trees, and an error of parsing is not kept. The copies are those that OmegaConf makes.
+    OmegaConf only reads the parse trees, and parsing errors are not cached. The copies equal those that OmegaConf makes.
 
     Example:
         >>> quicken()
@@ -107,7 +107,7 @@ def quicken() -> None:
 
 
 def _metadata(noted: Metadata, memo: object) -> Metadata:
-    """A copy of what is noted of a node; the rest of it are types and a key, which never change."""
+    """Returns a copy of a node's metadata; its other entries are types and a key, which never change."""
     made = object.__new__(type(noted))
     made.__dict__.update(noted.__dict__)
     made.flags = dict(noted.flags or {})
@@ -117,7 +117,7 @@ def _metadata(noted: Metadata, memo: object) -> Metadata:
 
 
 def _node(node: Node, memo: object, parent: Node | None = None) -> Node:
-    """A copy of a node and all below it, in its own parent by default."""
+    """Returns a copy of a node and of all nodes below it; its parent is by default the node's own."""
     made = object.__new__(type(node))
     values = made.__dict__
     values.update(node.__dict__, _metadata=_metadata(node._metadata, memo), _flags_cache=None)

@@ -1,7 +1,7 @@
 """The number by which a storage knows a trial: Optuna 5 has it as `Trial._trial_id` alone.
 
-`Trial.number` counts within the study; `optuna.trial.Trial(study, trial_id)`, which goes on with a trial of another
-process, takes the other.
+`Trial.number` counts within the study; `optuna.trial.Trial(study, trial_id)`, which continues a trial of another
+process, takes the storage's number.
 """
 
 from typing import Any

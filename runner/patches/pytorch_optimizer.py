@@ -14,7 +14,7 @@ from tiryns.runner.patches.torch import processor
 
 
 def choose_precision_of_products() -> None:
-    """From now on Muon and NorMuon orthogonalize in fp32 on a CPU without units for bf16."""
+    """Makes Muon and NorMuon from now on orthogonalize in fp32 on a CPU without units for bf16."""
     base.zero_power_via_newton_schulz_5 = _orthogonal  # type: ignore[assignment]  # all that is passed here
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def attention_of(config: object) -> Any:
-    """Returns the name of the attention that a model of this config computes; None where it has one of its own.
+    """Returns the name of the attention that a model of this config computes; None if the model has its own.
 
     Example:
         >>> attention_of(BertConfig(attn_implementation="sdpa"))

@@ -2,7 +2,7 @@
 
 The pages are single files: no network, no libraries. Each holds one JSON of facts, which `page.js` draws in the browser.
 
-- `single`: the page of a run; `comparison`: that of several, with means over seeds.
+- `single`: the page of a run; `comparison`: the page of several runs, with means over seeds.
 - `suite`: the table of a suite.
 - `phases`: the phases of a run in its charts, and as a table.
 - `curves`: metrics as curves, which `chart.js` draws; `page`: the parts of a page, and its file.

@@ -16,13 +16,13 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_POINTS = 1000
-"""Points of one curve on a page; of a longer one the least and greatest value of each stretch are drawn."""
+"""Points of one curve on a page; of a longer curve the lowest and highest value of each stretch are drawn."""
 
 BEYOND = 1e100
-"""Values of this size are drawn as gaps: no axis can show them beside others."""
+"""Values of this magnitude or more are drawn as gaps: no axis can show them together with others."""
 
 MAX_OTHER_CHARTS = 12
-"""Charts for other metrics; the names of the rest stand under the last chart."""
+"""Charts for other metrics, at most; the names of the rest are listed under the last chart."""
 
 KNOWN: dict[str, tuple[str, str, bool]] = {
     "perf/tokens_per_second": ("Throughput", "real tokens per second", True),
@@ -61,8 +61,8 @@ class Curve:
 class Chart:
     """Curves over the steps, or over another count, and levels to compare them with, by their names.
 
-    `spans` are named stretches (first, last] of the steps, drawn behind the curves. With `ticks`, the values at places on
-    the axis across, it is not zoomed.
+    `spans` are named stretches (first, last] of the steps, drawn behind the curves. With `ticks`, values by position on
+    the horizontal axis, it is not zoomed.
     """
 
     title: str
@@ -76,11 +76,11 @@ class Chart:
     ticks: dict[float, float] = field(default_factory=dict)
     spans: tuple[tuple[str, int, int], ...] = ()
     highest: float | None = None
-    """The greatest value that there can be, beyond which the axis does not go."""
+    """The largest possible value, beyond which the axis does not go."""
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:
-    """At most about `max_points` of the points [N]: both ends, and the extremes of each stretch, or one nan of a gap."""
+    """Returns about `max_points` of the points [N], at most: both ends, extremes of each stretch, or one nan of a gap."""
     if len(steps) <= max_points:
         return steps, values
     kept = {0, len(steps) - 1}
@@ -95,7 +95,7 @@ def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats
 
 
 def smooth(values: Floats) -> Floats:
-    """Running means of values [N] over about a fiftieth of them, less at the steep start; nan stays nan."""
+    """Returns running means of values [N] over about a fiftieth of them, less at the steep start; nan stays nan."""
     positions = np.arange(len(values))
     reach = max(1, len(values) // 100)
     first = positions - np.minimum(positions, reach)
@@ -157,7 +157,7 @@ def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
 
 
 def _chart(title: str, names: dict[str, str], metrics: dict[str, Series], results: dict[str, float]) -> Chart:
-    """Returns the chart of these metrics, with the names of their curves; equal learning rates share one."""
+    """Returns the chart of these metrics, with the names of their curves; equal learning rates share a curve."""
     shared: list[tuple[list[str], str]] = []
     for key, name in sorted(names.items(), key=lambda item: item[0] != "train/loss"):
         same = [own for own, other in shared if title == RATES and _are_equal(metrics[key], metrics[other])]
@@ -186,12 +186,12 @@ def _are_equal(one: Series, other: Series) -> bool:
 
 
 def of_set(what: str, name: str, sets: Collection[str]) -> str:
-    """A label, with the name of the validation set where there are several `sets`."""
+    """Returns a label, with the name of the set if there are several `sets`."""
     return f"{what}, {name}" if len(sets) > 1 else what
 
 
 def levels_of(keys: Collection[str], results: dict[str, float]) -> dict[str, float]:
-    """What needs no model to reach these metrics: guessing, the most frequent label, and unigram entropies."""
+    """Returns the levels of these metrics that need no model: guessing, the most frequent label, unigram entropies."""
     ends = ("val/", "/unigram_entropy")
     sets = [k.removeprefix(ends[0]).removesuffix(ends[1]) for k in results if k.endswith(ends[1])]
     levels: dict[str, float | None] = {}
@@ -210,19 +210,19 @@ def levels_of(keys: Collection[str], results: dict[str, float]) -> dict[str, flo
 
 
 def dotted(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
-    """Values over powers of 2, by that which they belong to, for `over_powers`; `loose` points have no line."""
+    """Returns the curve of values over their keys as powers of 2, for `over_powers`; `loose` points have no line."""
     return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
 
 
 def over_powers(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
-    """A chart over the powers of 2 of something, with a tick at each point."""
+    """Returns a chart over powers of 2, with a tick at each point."""
     places = sorted({at for curve in curves for at in curve.steps.tolist()})
     ticks = {at: float(f"{2**at:.6g}") for at in places}
     return Chart(title, unit, curves, across=across, ticks=ticks, **how)
 
 
 def in_words(figure: str) -> str:
-    """Returns the name of a figure in its usual spelling.
+    """Returns the name of a metric in its usual spelling.
 
     Example:
         >>> in_words("macro_f1"), in_words("mrr_at_10"), in_words("mcc"), in_words("exact_match")
@@ -233,7 +233,7 @@ def in_words(figure: str) -> str:
 
 
 def is_constant(chart: Chart) -> bool:
-    """Whether all points of the chart have one value, as the fill of packed rows has."""
+    """Whether all points of the chart have one value, such as the fill of packed rows."""
     return len({float(value) for curve in chart.curves for value in curve.values}) == 1
 
 
@@ -243,7 +243,7 @@ def is_single(chart: Chart) -> bool:
 
 
 def _gap(curves: list[Curve]) -> str:
-    """Names the first step at which a curve has no number."""
+    """Returns a note on the first step at which a curve is not a number; empty if there is none."""
     for curve in curves:
         bad = curve.steps[~np.isfinite(curve.values)]
         if len(bad):

@@ -1,6 +1,6 @@
-"""Shows what a model gets right and wrong: figures per class, confusions, predictions to browse, masked text.
+"""Shows what a model gets right and wrong: metrics per class, confusions, predictions to browse, masked text.
 
-In sections of a run's page, and as `report.html` of `tiryns evaluate`: the figures of each file, then each file apart.
+As sections of a run's page, and as `report.html` of `tiryns evaluate`: metrics of all files, then each file alone.
 """
 
 import json
@@ -24,7 +24,7 @@ KNOWN = (
     *("kind", "examples", "metrics", "intervals", "labels", "confusion", "confusions", "per_class"),
     *("entities", "kinds", "shown"),
 )
-"""Entries with a place of their own in a section; rows under another name become a table."""
+"""Entries that a section shows in their own way; rows under another name become a table."""
 
 SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}
 QUESTIONS = {
@@ -45,13 +45,13 @@ HINT = (
 
 
 def evaluated_sets(folder: Path) -> dict[str, Entry]:
-    """Returns the entries of a run's `evaluation.json` by set; none where there is none, or it is damaged."""
+    """Returns the entries of a run's `evaluation.json` by set; empty if the file is missing or damaged."""
     sets = read_json(folder / EVALUATION, {}).get("sets")
     return sets if isinstance(sets, dict) else {}
 
 
 def evaluation_sections(folder: Path) -> list[Part]:
-    """A section per evaluated set of a run folder, test sets first; beside them the others are folded away."""
+    """Returns a section per evaluated set of a run folder, test sets first; if there are any, other sets are folded."""
     sets = evaluated_sets(folder)
     ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
     tested = bool(ranked) and ranked[0].startswith("test/")
@@ -83,7 +83,7 @@ def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
 
 
 def _of_classes(entry: Entry, column: str) -> list[Part]:
-    """Figures of entities and classes, and confusions; of several columns of labels those of one."""
+    """Returns the metrics of entities and classes, and the confusions, of one column of labels."""
     of = column.replace("_", " of ", 1)
     entities = _classes(f"Entities{of}", "type", entry.get(f"entities{column}") or [])
     classes = _classes(f"Classes{of}", "class", entry.get(f"per_class{column}") or [])
@@ -96,14 +96,14 @@ def _of_classes(entry: Entry, column: str) -> list[Part]:
 
 
 def with_interval(entry: Entry, figure: str) -> str:
-    """A figure of a set to read, with the ends of its interval in brackets if it has one."""
+    """Returns a metric of a set as text, with its interval in brackets if it has one."""
     ends = (entry.get("intervals") or {}).get(figure)
     shown = page.number(entry["metrics"].get(figure))
     return f"{shown} [{', '.join(map(page.number, ends))}]" if ends and None not in ends else shown
 
 
 def _classes(title: str, kind: str, rows: list[Entry]) -> list[Part]:
-    """Returns the figures of each class, and the interval of its F1 if known; of many the worst come first."""
+    """Returns the metrics of each class, and the interval of its F1 if known; many classes are sorted, worst first."""
     columns = {kind: "label", **SCORES}
     if len(rows) > page.IN_SIGHT:
         title = f"{title}, the lowest F1 first"
@@ -117,7 +117,7 @@ def _classes(title: str, kind: str, rows: list[Entry]) -> list[Part]:
 
 
 def _own_table(title: str, rows: object) -> list[Part]:
-    """Rows of a task of the user's own, with a column for each key; nothing where they are no rows."""
+    """Returns rows of a user's own task as a table with a column for each key; empty for other entries."""
     if not (isinstance(rows, list) and all(isinstance(row, dict) for row in rows)):
         return []
     names = {name: name for row in rows for name in row}
@@ -143,7 +143,7 @@ def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Par
 
 
 def samples_section(folder: Path) -> Part:
-    """Masked text with the model's guesses from `samples.json`; an empty part without, or if it is damaged."""
+    """Returns masked text with the model's guesses from `samples.json`; empty if the file is missing or damaged."""
     sets = read_json(folder / "samples.json", {})
     try:
         shown = {name: [[*map(_piece, pieces)] for pieces in texts] for name, texts in sets.items() if texts}
@@ -161,7 +161,7 @@ def _piece(piece: Any) -> str | Part:
 
 
 def write_page(folder: Path) -> Path:
-    """Writes the page of an evaluation beside its `evaluation.json`, and returns its path; OSError if it cannot."""
+    """Writes the page of an evaluation next to its `evaluation.json`; returns its path. OSError if that fails."""
     content = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
     measured = content.get("task") or content.get("objective")
     settings = ("precision", "layout", "micro_batch_tokens", "micro_batch_size")
@@ -196,7 +196,7 @@ def _below(cell: str) -> str | Part:
 
 
 def figures_rows(content: Entry) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table with a row for each set, its figures with their intervals."""
+    """Returns heads and rows of a table with a row for each set: its metrics with their intervals."""
     sets = content["sets"]
     names = list(dict.fromkeys(name for entry in sets.values() for name in entry["metrics"]))
     counts = {

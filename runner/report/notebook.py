@@ -1,4 +1,4 @@
-"""A run as a notebook shows it: its state and metrics, the curve of its loss, and a link to its page."""
+"""Shows a run in a notebook: its state and metrics, the curve of its loss, and a link to its page."""
 
 from html import escape
 

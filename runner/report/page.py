@@ -29,20 +29,20 @@ POLICY = (
 """The content security policy of the pages: the browser runs their own script alone, and loads nothing."""
 
 IN_SIGHT = 10
-"""Rows of a long list that are in sight before it is unfolded."""
+"""Rows of a long list that are visible before it is unfolded."""
 
 MAX_ROWS = 20
 """Rows of a table that are not folded away."""
 
 Part = dict[str, Any]
-"""A part of a page as `page.js` draws it, by `is`; an empty one is left out."""
+"""A part of a page, which `page.js` draws by its `is`; empty parts are left out."""
 
 Row = Sequence[object]
 """Cells of a table: text, a number, None, or a mapping with `text` and `href`, `colour`, `small`, `share` or `title`."""
 
 
 class Tile(NamedTuple):
-    """One headline figure."""
+    """One headline value."""
 
     name: str
     value: str
@@ -50,42 +50,42 @@ class Tile(NamedTuple):
 
 
 def part(kind: str, **content: object) -> Part:
-    """A part of this kind; an empty one if its content is empty."""
+    """Returns a part of this kind; empty if its content is empty."""
     return {"is": kind, **content} if any(content.values()) else {}
 
 
 def note(text: str) -> Part:
-    """A sentence in small letters."""
+    """Returns a sentence in small letters."""
     return part("note", text=text)
 
 
 def section(title: str, *parts: Part, is_folded: bool = False) -> Part:
-    """A titled part; an empty one if nothing is in it."""
+    """Returns a titled part; empty if all of `parts` are."""
     shown = [each for each in parts if each]
     return {"is": "details" if is_folded else "section", "title": title, "parts": shown} if shown else {}
 
 
 def figures(facts: Mapping[str, str]) -> Part:
-    """Figures side by side, each below its name."""
+    """Returns values side by side, each below its name."""
     return {"is": "facts", "facts": facts, "look": "figures"} if facts else {}
 
 
 def command(text: str, title: str) -> Part:
-    """A command to copy: one click selects it."""
+    """Returns a command to copy: one click selects it."""
     return {"is": "command", "title": title, "text": text} if text else {}
 
 
 def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Part:
-    """Charts over the same steps; `names` of the colours are their shared legend."""
+    """Returns charts over the same steps; `names` of the colours are their shared legend."""
     return {"is": "charts", "charts": shown, "names": names} if shown else {}
 
 
 def table(
     heads: Iterable[str], rows: Sequence[Row], marks: Sequence[Part] = (), sorts: bool = True, **more: object
 ) -> Part:
-    """A table without its empty columns, sorted by a click on a head if `sorts`; `marks` are class and data of each row.
+    """Returns a table without empty columns, sorted by a click on a head if `sorts`; `marks` are class and data per row.
 
-    With `fold`, the words that unfold it, only the rows at `first` are in sight.
+    With `fold`, the words that unfold it, only the rows at `first` are visible.
     """
     named = list(heads)
     filled = [i for i in range(len(named)) if any(row[i] not in ("", None) for row in rows)]
@@ -95,19 +95,19 @@ def table(
 
 
 def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
-    """A table under a title, with the values that each row has under the keys of `columns`; nothing without rows."""
+    """Returns a table under a title, with a column for each of `columns` (head to key); empty without rows."""
     cells = [[row[key] for key in columns.values()] for row in rows]
     fold = folded("rows", len(rows), range(IN_SIGHT), IN_SIGHT + 2)
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
 
 
 def folded(what: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
-    """What folds a table of more than `most` rows away but for its `first` ones."""
+    """Returns the settings that fold a table of more than `most` rows, except its `first` rows."""
     return {"fold": f"All {count} {what}", "first": list(first)} if count > most else {}
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure to read: `12,345`, `3.914`, `7`, `1.00e-04`; empty for None."""
+    """Returns a number as text: `12,345`, `3.914`, `7`, `1.00e-04`; empty for None."""
     if value is None:
         return ""
     if not math.isfinite(value):
@@ -127,7 +127,7 @@ def save_page(
     state: str = "",
     error: str = "",
 ) -> Path:
-    """Writes a page of a `kind`, with the facts of the line under its name; returns its path."""
+    """Writes a page of a `kind`, with the facts `meta` in the line under its name; returns its path."""
     shown = [each for each in parts if each]
     facts = {"kind": kind, "name": name, "state": state, "meta": [*meta], "error": error, "parts": shown}
     # No text can end the element: it has no `<`
@@ -156,7 +156,7 @@ def save(path: Path, text: str) -> Path:
 
 
 def _plain(value: object) -> object:
-    """Values as JSON has them: points that are no numbers are None, other such figures words."""
+    """Returns a value for JSON: points that are not finite become None, other such floats become words."""
     if isinstance(value, np.ndarray):
         points = value.tolist()
         return [x if isinstance(x, int) else float(f"{x:.5g}") if math.isfinite(x) else None for x in points]

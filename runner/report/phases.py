@@ -1,4 +1,4 @@
-"""The phases of a run on its page: where they lie in the charts, and a table of what each of them has."""
+"""The phases of a run on its page: their spans in the charts, and a table with the facts of each phase."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ NAMED = {
     "optimizer.weight_decay": "weight decay",
     "objective.mlm_probability": "masking rate",
 }
-"""Settings with a column in every table, where the run has them, and its title; others have one where they change."""
+"""Settings with a column in every table if the run has them, and its title; other settings have one if they change."""
 
 
 class RunPhase(NamedTuple):
@@ -32,7 +32,7 @@ class RunPhase(NamedTuple):
 
 
 def phases_of_run(run: Run) -> list[RunPhase]:
-    """Returns the phases of a run by its status and config; none of a run without, or whose status is damaged."""
+    """Returns the phases of a run by its status and config; empty if it has none or its status is damaged."""
     noted, given = run.status.get("phases"), run.settings.get("phases")
     found: list[RunPhase] = []
     for number, each in enumerate(noted if isinstance(noted, list) else []):
@@ -51,20 +51,20 @@ def phases_of_run(run: Run) -> list[RunPhase]:
 
 
 def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Chart]:
-    """Charts over the steps with the places of phases, where there are several."""
+    """Returns the charts; those over the steps get the spans of the phases if there are several."""
     spans = tuple((phase.name, phase.first, phase.last) for phase in phases)
     return [replace(c, spans=spans) if c.across == "step" and len(spans) > 1 else c for c in charts]
 
 
 def shared_phases(runs: Sequence[Run]) -> list[RunPhase]:
-    """Returns the phases of several runs, where all have the same names at the same steps."""
+    """Returns the phases of several runs if all have the same names at the same steps; else empty."""
     each = [phases_of_run(run) for run in runs]
     places = {tuple((phase.name, phase.first, phase.last) for phase in phases) for phases in each}
     return each[0] if len(places) == 1 else []
 
 
 def phases_table(run: Run) -> page.Part:
-    """Steps, tokens, settings, learning rate and validation losses of each phase; nothing of a run without phases."""
+    """Returns steps, tokens, settings, learning rate and validation losses of each phase; empty without phases."""
     phases = phases_of_run(run)
     if not phases:
         return {}
@@ -88,7 +88,7 @@ def phases_table(run: Run) -> page.Part:
 
 
 def _value(run: Run, phase: RunPhase, name: str) -> object:
-    """A setting of a phase: its own, else that of the run; a mapping of the run's is several settings."""
+    """Returns a setting of a phase: its own, else the run's, in which a mapping is stored as several settings."""
     return phase.settings.get(name, run.settings.get(name))
 
 

@@ -13,16 +13,16 @@ LISTED = 150
 """Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""
 
 WORST = 8
-"""Wrong predictions that are in sight before the table is unfolded."""
+"""Wrong predictions that are visible before the table is unfolded."""
 
 GRAVEST = "The gravest mistakes, with which the table below begins"
 FARTHEST = "The farthest off, with which the table below begins"
 
 HEADS = ("text", "true", "predicted", "probability")
-"""Of the table; numbers have no probability."""
+"""Heads of the table; predicted numbers have no probability."""
 
 SHOWN_WORDS = 6
-"""Words with wrong labels that are shown of a sentence."""
+"""Words with wrong labels that are shown per sentence, at most."""
 
 SHOWN_LETTERS = 240
 
@@ -31,7 +31,7 @@ class Judged(NamedTuple):
     """A prediction: whether it is wrong, how gravely (how sure the model was, or how far off), and its table row."""
 
     wrong: bool | None
-    """None for a number, which is neither."""
+    """None for a number, which is neither right nor wrong."""
     weight: float
     cells: page.Row
 
@@ -73,7 +73,7 @@ def _judged_rows(path: Path, name: str) -> Iterator[Judged]:
 
 
 def _as_one(row: PredictionRow) -> PredictionRow:
-    """A sentence with several columns of labels as one with their labels side by side, as far as they are known."""
+    """Returns a sentence with several columns of labels as one column, with the known labels side by side."""
     names = list(row["gold"])
     sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
     joined = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}
@@ -109,7 +109,7 @@ def _judge(row: PredictionRow) -> Judged:
 
 
 def _is_wrong(gold: object, predicted: Any) -> bool | None:
-    """Whether a label, a set of labels or an answer is none of those accepted; None for a number."""
+    """Returns whether a label, a set of labels or an answer differs from all accepted ones; None for a number."""
     if isinstance(gold, int | float):
         return None
     if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers

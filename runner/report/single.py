@@ -22,10 +22,10 @@ from tiryns.runner.run.files import read_json, read_text
 from tiryns.runner.run.folder import Run, load_run
 
 SEEN = 4
-"""Charts of a run that are not folded away, beside the wide ones."""
+"""Charts of a run that are visible at once, in addition to the wide ones."""
 
 SHORT = 200
-"""Steps below which a loss above the unigram entropy is no surprise."""
+"""Steps below which a loss above the unigram entropy is expected."""
 
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
@@ -36,7 +36,7 @@ FILES_BESIDE = (
 def write_report(run_folder: Path, state: str | None = None, path: Path | None = None) -> Path:
     """Writes `report.html` into a run folder, or the page to another path; returns the path.
 
-    `state`, if given, is that which the run is about to have. Raises FileNotFoundError for a missing folder, ValueError
+    `state`, if given, is the state the run is about to get. Raises FileNotFoundError for a missing folder, ValueError
     for one that is no run, OSError if the page cannot be written.
     """
     run = Run(load_run(Path(run_folder)).path, state)
@@ -85,14 +85,14 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
 
 
 def _warning(run: Run) -> page.Part:
-    """That the loss is not well below its unigram entropy, or overfits: a note in a run too short to get there."""
+    """Returns the warning of a loss not well below its unigram entropy, or of overfitting; a note in a very short run."""
     text = summary.noted_plateau(run) or ""
     is_note = run.step < SHORT or any(words in text for words in summary.CONSTANT.values())
     return page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", text))
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
-    """Returns the charts to see at once, that of the monitored figure behind the wide ones, and the others."""
+    """Returns the charts visible at once, with the monitored metric after the wide ones, and the other charts."""
     monitored = f"Validation {in_words((monitor or '').rpartition('/')[2])}"
     flat = [not chart.wide and is_constant(chart) for chart in curves]
     varying = [chart for chart, is_flat in zip(curves, flat, strict=True) if not is_flat]
@@ -103,7 +103,7 @@ def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], l
 
 
 def _meta(run: Run) -> list[str]:
-    """When the run started and how long it took, as far as the status tells."""
+    """Returns start, duration, parent, restarts and rewinds of a run, as far as they are known."""
     started, seconds = run.status.get("started"), run.status.get("seconds")
     shown = []
     if isinstance(started, str):
@@ -145,7 +145,7 @@ def _tiles(run: Run) -> list[Tile]:
 
 
 def _single_points(single: list[Chart], tiles: list[Tile]) -> page.Part:
-    """Returns the figures of charts that would have a single point, but for those that a tile has."""
+    """Returns the values of charts with a single point, except values that a tile shows."""
     said = {tile.value for tile in tiles}
     steps = {float(c.steps[0]) for chart in single for c in chart.curves}
     shown = {}
@@ -161,7 +161,7 @@ def _single_points(single: list[Chart], tiles: list[Tile]) -> page.Part:
 
 
 def _final_figures(run: Run) -> list[Tile]:
-    """Returns the figure that the run is judged by: that of each test set, then the best in validation."""
+    """Returns the metric that the run is judged by: on each test set, then the best in validation."""
     monitored = (run.monitor or "loss").rpartition("/")[2]
     name, tests = in_words(monitored), f"/{monitored}"
     found = {k: v for k, v in run.results.items() if k.startswith("test/") and k.endswith(tests)}
@@ -177,7 +177,7 @@ def _final_figures(run: Run) -> list[Tile]:
 
 
 def _is_probe(run: Run) -> bool:
-    """Whether it has trained nothing, and measured frozen features."""
+    """Whether the run is a probe, which trains nothing and measures frozen features."""
     return run.settings.get("mode") == "probe"
 
 

@@ -1,4 +1,4 @@
-"""Prints the facts of a run at its start, and its figures at its end."""
+"""Prints the facts of a run at its start, and its metrics at its end."""
 
 import math
 import re
@@ -28,22 +28,22 @@ FILES = {
 """Files of a run folder by what they hold."""
 
 WIDTH = 100
-"""Columns of a panel in a terminal that has as many."""
+"""Width of a panel in columns, at most."""
 
 MARGIN = 0.02
-"""How far below the unigram entropy, as a share of it, a loss must be to have left it."""
+"""How far a loss must be below the unigram entropy to have left it, as a share of the entropy."""
 
 STOPPING = "callback.stop_after.steps"
 """The setting that ends a run before its length."""
 
 STANDS_AT = "stands at its unigram entropy"
-"""Words of the warning of a loss that is within the margin of it."""
+"""Words of the warning of a loss that is within the margin of its unigram entropy."""
 
 CONSTANT = {
     "/majority_": "no better than always naming the largest class",
     "/constant_": "no better than one answer to all",
 }
-"""Words of the note on a model that knows how frequent labels are, by what the names of such levels begin with."""
+"""Words of the note on a model that knows only label frequencies, by the prefix of the level's name."""
 
 OVERFITTING = "overfitting"
 
@@ -54,7 +54,7 @@ ADVICE = (
 
 
 def end_summary(folder: Path, results: Mapping[str, float], state: str | None = None) -> None:
-    """Prints the figures of a run, which is about to have this `state`, its files, and the command that resumes it."""
+    """Prints the metrics of a run that is about to have this `state`, its files, and the command that resumes it."""
     folder = typed_path(folder)
     run = Run(folder, state)
     present = {what: name for what, name in FILES.items() if (folder / name).exists()}
@@ -85,7 +85,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
 def resume_command(run: Run) -> str | None:
     """Returns the command that resumes a run, with the flags of its start; finished runs get twice the length.
 
-    One with phases is as long as these: None where it is finished, as only a branch with others goes on.
+    None for a finished run with phases: its phases fix its length, so only a branch with other phases can continue it.
     """
     words, status = run.command_words(), run.status
     done = status.get("state") == "done"
@@ -100,7 +100,7 @@ def resume_command(run: Run) -> str | None:
 
 
 def clock(seconds: float) -> str:
-    """Hours, minutes and seconds: `0:03`, `12:40`, `1:02:03`, `2d 01:00:00`."""
+    """Returns hours, minutes and seconds: `0:03`, `12:40`, `1:02:03`, `2d 01:00:00`."""
     minutes, second = divmod(max(0, round(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)
@@ -110,21 +110,21 @@ def clock(seconds: float) -> str:
 
 
 def validation_set(key: str) -> str | None:
-    """Returns the validation set whose loss has this key: `books` for `val/books/loss`; None for any other figure."""
+    """Returns the validation set whose loss has this key: `books` for `val/books/loss`; None for any other metric."""
     found = re.fullmatch(r"val/(.+)/loss", key)
     return found[1] if found else None
 
 
 def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
-    """Each validation set's loss, and its unigram entropy: what knowing token frequencies alone gives."""
+    """Returns each validation set's loss and unigram entropy, the loss of a model that knows only token frequencies."""
     names = [name for key in results if (name := validation_set(key)) is not None]
     return {name: (results[f"val/{name}/loss"], results.get(f"val/{name}/unigram_entropy")) for name in names}
 
 
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
-    """A warning that no loss is well below its unigram entropy, or no figure better than that of a constant answer.
+    """Returns a warning if no loss is well below its unigram entropy, or no metric better than a constant answer's.
 
-    One is enough, as sets may hold other text than training. The curves of a `run` tell overfitting from too few steps.
+    One good loss is enough: sets may hold other text than training. A `run`'s curves tell overfitting from too few steps.
     """
     if at_constant := _at_constant(results, run):
         return at_constant
@@ -147,7 +147,7 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
 
 
 def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
-    """Returns the note that no figure, at any validation, was better than that of a constant answer; None if one was."""
+    """Returns the note that no metric at any validation was better than a constant answer's; None if one was."""
     levels = {
         key.replace(start, "/"): (value, start)
         for key, value in results.items()
@@ -170,7 +170,7 @@ def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
 
 
 def _overfitting(run: Run, name: str) -> str | None:
-    """Where the loss of a validation set was best, if it rises since while that of training falls; else None."""
+    """Returns a note on the best validation loss if the loss has risen since while the training loss falls; else None."""
     validated, trained = run.series.get(f"val/{name}/loss"), run.series.get("train/loss")
     if validated is None or trained is None:
         return None
@@ -187,12 +187,12 @@ def _overfitting(run: Run, name: str) -> str | None:
 
 
 def noted_plateau(run: Run) -> str | None:
-    """That warning of a run, by its status or else by its final figures."""
+    """Returns the plateau warning of a run, from its status or else from its final metrics."""
     return run.status.get("plateau") or plateau_of(run.results, run)
 
 
 def plateau_note(plateau: str | None) -> str:
-    """That warning in two or three words, for lists of runs; nothing without one.
+    """Returns a plateau warning in two or three words, for lists of runs; empty without one.
 
     Example:
         >>> plateau_note(plateau_of({"val/books/loss": 8.0, "val/books/unigram_entropy": 6.1}))
@@ -227,7 +227,7 @@ def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str
 
 
 def bits_level(key: str, results: Mapping[str, float]) -> float | None:
-    """Returns the unigram entropy in the unit of a figure in bits, like `val/books/bits_per_byte`; None without one."""
+    """Returns the unigram entropy in the unit of a metric in bits, like `val/books/bits_per_byte`; None if unknown."""
     prefix, _, figure = key.rpartition("/")
     scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
     unigram = results.get(f"{prefix}/unigram_entropy")
@@ -235,13 +235,13 @@ def bits_level(key: str, results: Mapping[str, float]) -> float | None:
 
 
 def against_unigram(loss: float, unigram: float) -> str:
-    """How far a loss is from its unigram entropy, in nats."""
+    """Returns in words how far a loss is from its unigram entropy, in nats."""
     relation = "below" if loss < unigram else "above"
     return f"{abs(unigram - loss):.3f} {relation} the unigram entropy {unigram:.3f}"
 
 
 def show(title: str, sections: Mapping[str, Mapping[str, str]], run_folder: Path | None = None) -> None:
-    """Prints facts, section by section: a panel in a terminal, plain lines elsewhere, and in the log of the run."""
+    """Prints facts by section: as a panel in a terminal, else as plain lines; also writes them to the log of the run."""
     sections = {name: facts for name, facts in sections.items() if facts}
     width = max((len(name) for facts in sections.values() for name in facts), default=0)
     lines = [

@@ -17,20 +17,20 @@ Table = tuple[list[str], list[list[Any]], Collection[int]]
 """Heads, rows, and the numbers of the best rows."""
 
 SHORTEST = 12
-"""Letters that a cell keeps where its line is too long."""
+"""Letters that a cell keeps at least if its line is too long."""
 
 
 def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
-    """A table as csv; an empty cell for None."""
+    """Returns a table as CSV; None becomes an empty cell."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([heads, *rows])
     return text.getvalue()
 
 
 def compared_as(form: str, runs: list[Run], importance: Importance | None = None) -> str:
-    """Tables of settings, runs and what mattered, and notes, as `md` or `tex`; `importance` is that of a search.
+    """Returns tables of settings, runs and importance, and notes, as `md` or `tex`; `importance` comes from a search.
 
-    As `csv` the runs alone, with figures in full and an empty cell where a run has none.
+    As `csv` only the runs, with values in full; missing values are empty cells.
     """
     compared = Comparison(runs)
     if form == "csv":
@@ -43,7 +43,7 @@ def compared_as(form: str, runs: list[Run], importance: Importance | None = None
 
 
 def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
-    """Tables with the best rows in bold, and notes, in Markdown (`md`) or LaTeX (`tex`)."""
+    """Returns tables with the best rows in bold, and notes, in Markdown (`md`) or LaTeX (`tex`)."""
     if form == "tex":
         comments = ("".join(f"% {line}\n" for line in note.splitlines()) for note in notes)
         return "\n".join([*(latex(*table) for table in tables), *comments])
@@ -51,9 +51,9 @@ def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
 
 
 def compared_text(compared: Comparison, with_runs: bool = True) -> str:
-    """Tables of settings and runs, and notes, for the terminal, where the best setting has a star.
+    """Returns tables of settings and runs, and notes, for the terminal; the best setting has a star.
 
-    Without the table of runs it is empty where each setting has one run.
+    Without the table of runs the text is empty if each setting has one run.
     """
     if not (with_runs or compared.has_seeds or compared.has_folds):
         return ""
@@ -62,7 +62,7 @@ def compared_text(compared: Comparison, with_runs: bool = True) -> str:
 
 
 def compared_content(runs: list[Run]) -> dict[str, Any]:
-    """Returns the same as values: the figure that ranks, the settings from the best on, and the runs."""
+    """Returns the comparison as values: the ranking metric, the settings from the best on, and the runs."""
     compared = Comparison(runs)
     _, _, ranked = compared.setting_rows()
     columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
@@ -107,10 +107,10 @@ def _mean_and_deviation(spread: Spread) -> dict[str, float | None]:
 def as_text(
     heads: list[str], rows: Sequence[Row], best: Collection[int] = (), width: int | None = None
 ) -> str:
-    """Columns of equal width; the best rows have a star.
+    """Returns rows as text in aligned columns; the best rows have a star.
 
-    Lines longer than `width` get their longest cells cut, those of the first column and short ones excepted, and are cut
-    at their end where that is not enough.
+    In lines longer than `width` the longest cells are cut, except short cells and the first column. Lines that are still
+    too long are cut at their end.
 
     Example:
         >>> print(as_text(["run", "overrides"], [["one", "optimizer=lion optimizer.lr=0.001"]], width=30), end="")
@@ -149,7 +149,7 @@ def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], 
 
 
 def markdown(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> str:
-    """A table in Markdown; the best rows are bold."""
+    """Returns a table in Markdown; the best rows are bold."""
     lines = [heads, ["---"] * len(heads)]
     for number, row in enumerate(rows):
         cells = [shown_value(value).replace("|", "\\|") for value in row]
@@ -158,7 +158,7 @@ def markdown(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> st
 
 
 def latex(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> str:
-    """A table of LaTeX with the lines of booktabs; the best rows are bold."""
+    """Returns a table in LaTeX with the lines of booktabs; the best rows are bold."""
     words = [heads, *([shown_value(value) for value in row] for row in rows)]
     cells = [["".join(LATEX.get(c, c) for c in word) for word in row] for row in words]
     for number in best:
@@ -175,7 +175,7 @@ LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 
 def shown_value(value: object) -> str:
-    """A cell of a table as text: floats with some digits, nothing for None, small letters in brackets."""
+    """Returns a cell of a table as text: floats with five digits, empty for None, small letters in brackets."""
     if isinstance(value, Mapping):
         return f"{value['text']} ({value['small']})" if value.get("small") else f"{value['text']}"
     if value is None:

@@ -1,7 +1,7 @@
 """Many runs.
 
-- `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs; `sweep_page`: what is shown of them.
-- `words`: those of commands that stand for sweeps, as `seeds=5` and `suite=NAME model=A,B`, and those of jobs.
+- `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs; `sweep_page`: their lines and page.
+- `words`: words of commands that stand for sweeps, such as `seeds=5` and `suite=NAME model=A,B`, and words of jobs.
 - `optuna`: search with Optuna; `study`: its storage, which sweepers share, and which settings mattered; `pruning`:
   stops hopeless trials.
 - `suite`: models on a list of tasks, with one table.

@@ -34,7 +34,7 @@ class JobConfigs:
         return {"loader": self.loader, "_composed": {}, "_groups": {}}  # others compose for themselves
 
     def check(self, master: DictConfig, overrides: list[str]) -> str:
-        """Returns the hash of the config that the overrides make; a wrong one raises."""
+        """Returns the hash of the config that the overrides make; raises an error for a wrong config."""
         config = self.compose(master, overrides)
         check_config(config)
         return config_hash(config)
@@ -60,14 +60,14 @@ class JobConfigs:
         return config
 
     def _is_value(self, override: Override) -> bool:
-        """Whether it changes fields, and chooses no option of a group; Hydra reads its folders to know a group."""
+        """Whether an override changes fields instead of choosing an option; Hydra reads its folders to know a group."""
         name = override.key_or_group
         if name not in self._groups:
             self._groups[name] = bool(self.loader.get_group_options(name))
         return not (self._groups[name] or override.package or override.is_hydra_override())
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """As Hydra's; the last of the overrides is that of the job's folder."""
+        """Returns the same as Hydra's method; the last override must give the job's folder."""
         *own, subdir = sweep_overrides
         config = self.compose(master_config, own)
         with flag_override(config, ["struct", "readonly"], [False, False]):

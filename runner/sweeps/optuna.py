@@ -1,7 +1,7 @@
 """Search with Optuna (`hydra/sweeper=optuna`): each trial is a run in the sweep's folder, under the trial's number.
 
-The state is in the study's journal and in the run folders alone, so a search that was killed can be continued: trials go
-on from their checkpoints, and suggestions depend on (seed, number, results). Optuna is imported when a search begins.
+The state is only in the study's journal and in the run folders, so a killed search can be continued: trials resume from
+their checkpoints, and suggestions depend on (seed, number, results). Optuna is imported when a search begins.
 """
 
 import json
@@ -33,7 +33,7 @@ class Search(JobSweeper):
 
     @takes_settings(options.Optuna)
     def __init__(self, settings: options.Optuna) -> None:
-        """Raises ValueError for numbers below 1 and names that are not known."""
+        """Raises ValueError for numbers that are too small, and for unknown names."""
         if min(settings.n_trials, settings.n_jobs) < 1 or settings.startup_trials < 0:
             raise ValueError("hydra.sweeper: n_trials and n_jobs must be 1 or more, startup_trials 0 or more")
         for name, known in (("sampler", ("tpe", "random")), ("pruner", ("median", "asha", "none"))):
@@ -45,7 +45,7 @@ class Search(JobSweeper):
         self.direction = f"{settings.direction[:3]}imize" if settings.direction else ""
 
     def sweep(self, arguments: list[str]) -> float | None:
-        """Searches; returns the best value, None where no trial has one."""
+        """Runs the search; returns the best value, None if no trial has one."""
         self.fixed, self.space = search_space(self.parse(arguments))
         first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
         self.configs.check(self.config, first)
@@ -67,7 +67,7 @@ class Search(JobSweeper):
         return self._say_best()
 
     def _open_study(self) -> Any:
-        """Returns the study in the journal, made there if it is new; raises ValueError if it searches another space."""
+        """Returns the study in the storage, created if new; ValueError if it searches another space or direction."""
         optuna = study.import_optuna()
         self.storage = study.storage_of(self.settings.storage, self.folder)
         study.repair(self.storage)
@@ -84,7 +84,7 @@ class Search(JobSweeper):
         return opened
 
     def _next_trials(self) -> list[Any]:
-        """Trials to run now: first those that a killed search has left, then new ones; none when all have been run."""
+        """Returns the trials to run now: first those that a killed search has left, then new ones; empty at the end."""
         optuna = study.import_optuna()
         batch: list[Any] = []
         with self.claims.turn():
@@ -104,7 +104,7 @@ class Search(JobSweeper):
         return batch[: self.settings.n_jobs]
 
     def _claim(self, trial_id: int, number: int) -> Any:
-        """A trial of this sweeper's, with values; those it has already stay."""
+        """Returns a trial with values, claimed by this sweeper; values that the trial has already stay."""
         self.study.sampler = self._sampler(number)
         trial = study.import_optuna().trial.Trial(self.study, trial_id)
         self.claims.claim(trial)
@@ -113,7 +113,7 @@ class Search(JobSweeper):
         return trial
 
     def _sampler(self, number: int) -> Any:
-        """A sampler for one trial, so that its draws do not depend on how often the search was started."""
+        """Returns a sampler for one trial, so that its draws do not depend on how often the search was started."""
         samplers, settings = study.import_optuna().samplers, self.settings
         seed = (settings.seed * 0x9E3779B1 + number) % 2**32
         if settings.sampler == "random":
@@ -121,7 +121,7 @@ class Search(JobSweeper):
         return samplers.TPESampler(seed=seed, n_startup_trials=settings.startup_trials, multivariate=True)
 
     def _repeats(self, trial: Any) -> bool:
-        """Whether an ended trial had these settings; if so this one ends as that did."""
+        """Returns whether an ended trial had these settings; if so, ends this trial with the same result."""
         for other in self.study.get_trials(deepcopy=False):
             if other.state.is_finished() and other.params == trial.params:
                 values = other.value if other.state.name == "COMPLETE" else None
@@ -144,7 +144,7 @@ class Search(JobSweeper):
         return Job(overrides, folder)
 
     def _tell(self, folder: Run) -> bool:
-        """Tells the study how the run in `folder` has ended; False where it has not ended, or can be resumed."""
+        """Reports to the study how the run in `folder` has ended; returns False if it has not ended or can be resumed."""
         states = study.import_optuna().trial.TrialState
         status, number = folder.status, int(folder.path.name)
         state = status.get("state")
@@ -189,11 +189,11 @@ class Search(JobSweeper):
 
 
 def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, Any]]:
-    """Overrides that every trial has, and by key the distribution of each setting that is searched.
+    """Returns the overrides that all trials share, and by key the distribution of each searched setting.
 
-    `interval(a,b)` is a number between, `int(interval(a,b))` a whole one, `range(a,b)` as Python's, `choice(a,b)` or
-    `a,b` one of these; `tag(log, ...)` searches in the logarithm. Raises ValueError where there is nothing to search, or
-    bounds make no sense.
+    `interval(a,b)` is a number from a to b, `int(interval(a,b))` a whole number, `range(a,b)` a value of Python's range,
+    `choice(a,b)` or `a,b` one of the values; `tag(log, ...)` searches on a logarithmic scale. Raises ValueError if no
+    setting is searched, or if bounds are invalid.
     """
     fixed: dict[str, str] = {}
     space: dict[str, Any] = {}
@@ -214,7 +214,7 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
 
 
 def distribution(override: Override) -> Any:
-    """Optuna's distribution of the values of one override."""
+    """Returns Optuna's distribution of the values of one override."""
     kinds = study.import_optuna().distributions
     if override.is_choice_sweep():
         return kinds.CategoricalDistribution(list(override.sweep_string_iterator()))
@@ -234,7 +234,7 @@ def distribution(override: Override) -> Any:
 
 
 def first_value(distribution: Any) -> Any:
-    """One value, to check early that a config can be made of it."""
+    """Returns one value of a distribution, to check early that a config can be made with it."""
     return distribution.choices[0] if hasattr(distribution, "choices") else distribution.low
 
 

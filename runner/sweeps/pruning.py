@@ -1,4 +1,4 @@
-"""Reports a trial of a search to its study after every validation, and stops it where it is hopeless."""
+"""Reports a trial of a search to its study after every validation, and stops the trial if it is hopeless."""
 
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from tiryns.runner.sweeps.study import STUDY, TRIAL, import_optuna, noted_storag
 
 
 def pruning_of(folder: Run, saver: Checkpoint) -> "list[Pruning]":
-    """Returns the callback, where the folder is that of a trial."""
+    """Returns the pruning callback if the folder belongs to a trial, else an empty list."""
     told = read_json(folder.path / TRIAL, {})
     return [Pruning({**told, "journal": noted_storage(told["journal"], folder.path)}, saver)] if told else []
 

@@ -1,7 +1,7 @@
 """The launcher `hydra/launcher=ray`: each run is a task of a Ray cluster, in a process of its own. Imports no torch.
 
-Ray starts a task again whose process or machine has died. The run then goes on from its checkpoint, in its own folder,
-wherever the task is started. A job's state is read from its run folder alone.
+Ray starts a task again if its process or machine has died. The run then resumes from its checkpoint, in its own folder,
+on any machine. A job's state is read from its run folder alone.
 """
 
 import logging
@@ -42,11 +42,11 @@ class Launcher(HydraLauncher):
         self.settings = settings
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Keeps what a job is made of."""
+        """Keeps the context, task function and config that jobs are made from."""
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Runs the jobs; returns when all have ended. Raises ConnectionError or ValueError where they cannot be."""
+        """Runs the jobs; returns when all have ended. Raises ConnectionError or ValueError if they cannot be run."""
         check_fields(options.Ray, "hydra.launcher", vars(self.settings))
         import ray
         from hydra_plugins.hydra_ray_launcher._launcher_util import launch_job_on_ray
@@ -73,7 +73,7 @@ class Launcher(HydraLauncher):
         ]
 
     def _config(self, words: Sequence[str], sweep: Path, number: int) -> DictConfig:
-        """Returns the config of a job, whose folder is the same wherever its process is started."""
+        """Returns the config of a job, whose absolute folder is the same on every machine."""
         config = self.hydra_context.config_loader.load_sweep_config(self.config, list(words))
         with open_dict(config):
             config.hydra.sweep.dir = str(sweep)
@@ -81,7 +81,7 @@ class Launcher(HydraLauncher):
         return config
 
     def _resources(self, trainer: DictConfig) -> dict[str, Any]:
-        """What Ray has to reserve for a run; raises ValueError where one machine is not enough."""
+        """Returns the resources that Ray must reserve for a run; raises ValueError for a run on several nodes."""
         if nodes_of(trainer) != (1, 1):
             nodes = f"trainer.num_nodes={trainer.num_nodes} needs torchrun or hydra/launcher=slurm"
             raise ValueError(f"hydra/launcher=ray gives each run one machine: {nodes}")
@@ -95,7 +95,7 @@ class Launcher(HydraLauncher):
 
 
 class OnNode:
-    """The task function, as a process of Ray's calls it: where the command was typed, and as no rank of another job."""
+    """The task function as a Ray process calls it: in the command's folder, without the rank variables of another job."""
 
     def __init__(self, task: TaskFunction, folder: Path, cwd: str, environment: dict[str, str]) -> None:
         self.task, self.folder, self.cwd, self.environment = task, folder, cwd, environment
@@ -119,12 +119,12 @@ class OnNode:
 
 
 def environment_for_nodes() -> dict[str, str]:
-    """This command's variables, for a machine that does not set them itself."""
+    """Returns this command's environment variables, for a machine that does not set them itself."""
     return {n: value for n, value in os.environ.items() if not (tells_rank(n) or n.startswith("RAY_"))}
 
 
 def connect(settings: options.Ray) -> None:
-    """Connects to the cluster, or starts Ray here where there is none; raises ConnectionError if it does not answer."""
+    """Connects to the cluster, or starts Ray here if there is none; raises ConnectionError if Ray does not answer."""
     import ray
 
     if ray.is_initialized():

@@ -1,7 +1,7 @@
 """The launcher `hydra/launcher=slurm`: jobs as SLURM arrays through submitit, each in its run folder. Imports no torch.
 
-A job's state is read from its run folder and the queue alone. So a job may be requeued, and a launcher that was killed
-and is started again with `resume=` awaits the jobs that are still queued.
+A job's state is read only from its run folder and the queue. So a job may be requeued, and a killed launcher that is
+started again with `resume=` awaits the jobs that are still queued.
 """
 
 import logging
@@ -37,7 +37,7 @@ LIVING = (
     "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD",
     "REQUEUE_FED", "RESIZING", "SIGNALING", "STAGE_OUT",
 )  # fmt: skip
-"""States of jobs that may yet run, or run on."""
+"""States of jobs that may start or continue."""
 
 MAX_PAUSE = 10.0
 """The longest time between two queries of the queue, in seconds."""
@@ -48,7 +48,7 @@ FOR_SLURM = ("partition", "account", "qos", "constraint", "array_parallelism")
 
 
 class Layout(NamedTuple):
-    """What a run asks SLURM for."""
+    """The resources that a run asks SLURM for."""
 
     nodes: int
     tasks_per_node: int
@@ -81,7 +81,7 @@ class Launcher(BaseSubmititLauncher):
         }
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        """Submits the jobs; returns when all have ended, or at once without results where `wait` is off."""
+        """Submits the jobs; returns when all have ended, or at once without results if `wait` is off."""
         sweep = Path(str(self.config.hydra.sweep.dir))
         folders, layouts = [], []
         for overrides in job_overrides:
@@ -114,7 +114,7 @@ class Launcher(BaseSubmititLauncher):
         return []
 
     def layout(self, trainer: DictConfig) -> Layout:
-        """What a run asks SLURM for; raises ValueError where the launcher's numbers are not the trainer's."""
+        """Returns what a run asks SLURM for; ValueError if the launcher's nodes or tasks do not fit the trainer's."""
         given, devices, asked = self.settings, self._devices(trainer), nodes_of(trainer)
         if given.nodes is None and asked == ANY_NODES:
             raise ValueError("trainer.num_nodes=auto: say how many with hydra.launcher.nodes")
@@ -129,7 +129,7 @@ class Launcher(BaseSubmititLauncher):
         return Layout(nodes, tasks, given.cpus_per_task * devices // tasks, gpus)
 
     def _devices(self, trainer: DictConfig) -> int:
-        """Ranks on each node; `auto` means the GPUs that are asked for, not those of the machine that submits."""
+        """Returns the ranks per node; `auto` means the requested GPUs, not the GPUs of the submitting machine."""
         if trainer.get("accelerator") == "gpu" and trainer.get("devices") in ("auto", -1, "-1"):
             if not self.settings.gpus_per_node:
                 raise ValueError("trainer.devices=auto: say how many with hydra.launcher.gpus_per_node")
@@ -137,7 +137,7 @@ class Launcher(BaseSubmititLauncher):
         return processes_per_node(trainer)
 
     def __call__(self, overrides: list[str], *arguments: object, **named: object) -> JobReturn:
-        """Runs the job on this task; where it fails the task does too, which ends the others with it."""
+        """Runs the job on this task; if the job fails, the task exits with an error, which ends the other tasks too."""
         result = super().__call__(overrides, *arguments, **named)
         if result.status == JobStatus.COMPLETED:
             return result
@@ -181,7 +181,7 @@ class Launcher(BaseSubmititLauncher):
 
 
 def states_of(ids: Sequence[str]) -> dict[str, str]:
-    """SLURM's states of jobs by their ids, such as `12_0`; raises ConnectionError without an answer."""
+    """Returns SLURM's states of jobs by their ids, such as `12_0`; raises ConnectionError without an answer."""
     numbers = {as_word("slurm_job", job_id).partition("_")[0] for job_id in ids if job_id}
     jobs = ",".join(sorted(numbers))
     if not jobs:
@@ -203,7 +203,7 @@ def living(states: dict[str, str]) -> set[str]:
 
 
 def await_end(ids: Sequence[str]) -> dict[str, str]:
-    """Returns the last states of the jobs when none is queued or running; a queue that does not answer is asked again."""
+    """Waits until no job is queued or running; returns the last states. A queue that does not answer is asked again."""
     pause, absent = 1.0, 0
     last: dict[str, str] = {}
     while absent < 2:  # a job on its way back into the queue may be seen as neither
@@ -219,7 +219,7 @@ def await_end(ids: Sequence[str]) -> dict[str, str]:
 
 
 def note_deaths(folders: Sequence[Run], ids: Sequence[str], last: dict[str, str]) -> None:
-    """Notes in the run folders of jobs that ended without a word what SLURM alone knows."""
+    """Records SLURM's last state of killed jobs in those run folders that hold no error."""
     for folder, job_id in zip(folders, ids, strict=True):
         if (state := folder.state) == "killed" and not folder.status.get("error"):
             folder.update_status(state=state, error=f"job {job_id} ended as {last.get(job_id, 'unknown')}")

@@ -1,4 +1,4 @@
-"""The study of a search: its storage, which several sweepers may share, which of them has a trial, and what mattered.
+"""The study of a search: its storage, which several sweepers may share, the owners of trials, and the importances.
 
 A storage is a journal file, or `grpc://HOST:PORT` of Optuna's proxy for one. Optuna is imported when a search begins.
 """
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 JOURNAL, STUDY = "study.journal", "search"
 
 SWEEPERS, SWEEPER = ".sweepers", "sweeper"
-"""In the sweep's folder: a lock for each process that searches there; and the attribute of a trial with its name."""
+"""Folder in the sweep's folder with a lock for each searching process; the trial attribute with that process's name."""
 
 TRIAL = "trial.json"
-"""In a run's folder: its trial, and where the study is."""
+"""File in a run's folder with its trial and the storage of the study."""
 
 PROXY = "grpc://"
 
 SECONDS_TO_ANSWER = 20.0
 
 FEWEST_TRIALS, ENOUGH_TRIALS = 20, 50
-"""Complete trials below which nothing is told; and from which 5 are among the best tenth, as Optuna advises."""
+"""Complete trials below which no importance is computed, and from which the best tenth has 5, as Optuna advises."""
 
 
 def import_optuna() -> Any:
-    """Returns the package, quiet; raises ImportError with what to install."""
+    """Returns Optuna with logging limited to errors; raises ImportError with the command that installs it."""
     try:
         import optuna
     except ImportError as error:
@@ -45,24 +45,24 @@ def import_optuna() -> Any:
 
 
 def storage_of(setting: str | None, sweep: Path) -> str:
-    """Returns the storage that a search uses: what is set, else the journal in the sweep's folder."""
+    """Returns the storage of a search: the setting, else the journal in the sweep's folder."""
     if setting and setting.startswith(PROXY):
         return setting
     return str(Path(setting or sweep / JOURNAL).absolute())
 
 
 def relative_storage(storage: str, folder: Path) -> str:
-    """A storage as a run folder notes it: the sweep's folder may be moved."""
+    """Returns a storage relative to a run folder, as the sweep's folder may be moved."""
     return storage if storage.startswith(PROXY) else os.path.relpath(storage, folder)
 
 
 def noted_storage(noted: str, folder: Path) -> str:
-    """Returns the storage that a run folder has noted."""
+    """Returns the storage that is recorded in a run folder."""
     return noted if noted.startswith(PROXY) else str(folder / noted)
 
 
 def open_storage(storage: str) -> Any:
-    """Optuna's storage, which many processes may write to; raises ConnectionError, ImportError or ValueError."""
+    """Returns Optuna's storage, which many processes may write to; raises ConnectionError, ImportError or ValueError."""
     storages = import_optuna().storages
     if not storage.startswith(PROXY):
         return storages.JournalStorage(storages.journal.JournalFileBackend(storage))
@@ -83,7 +83,7 @@ def open_storage(storage: str) -> Any:
 
 
 def repair(storage: str) -> None:
-    """Cuts off a line that a killed process has left half-written in a journal, after which nothing could be appended."""
+    """Cuts off the half-written last line that a killed process has left in a journal: it would spoil appended lines."""
     journal = Path(storage)
     if storage.startswith(PROXY) or not journal.exists():
         return
@@ -98,30 +98,30 @@ def repair(storage: str) -> None:
 
 
 class Claims:
-    """Which trials this sweeper may run, beside others on its study: its own, and those of dead ones in its folder."""
+    """The trials of a shared study that this sweeper may run: its own, and trials of dead sweepers in its folder."""
 
     def __init__(self, sweep: Path, storage: str) -> None:
         self.sweep, self.storage, self.token = sweep, storage, secrets.token_hex(4)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within it this sweeper counts as alive."""
+        """Marks this sweeper as alive for the block."""
         own = self._lock_of(self.token)
         own.path.mkdir(parents=True)
         with own.lock():
             yield
 
     def turn(self) -> Any:
-        """Within it no other sweeper chooses trials; the one exception are those in other folders behind a proxy."""
+        """Lets no other sweeper choose trials in the block, except sweepers in other folders that share a proxy."""
         place = self.sweep / JOURNAL if self.storage.startswith(PROXY) else Path(self.storage)
         return locked(place.with_name(f".{place.name}.turn"))
 
     def claim(self, trial: Any) -> None:
-        """Notes that a trial is this sweeper's."""
+        """Marks a trial as this sweeper's."""
         trial.set_user_attr(SWEEPER, self.token)
 
     def may_run(self, trial: Any) -> bool:
-        """Whether a trial that has begun is this sweeper's to run or to report."""
+        """Whether this sweeper may run or report a trial that has begun."""
         owner = trial.user_attrs.get(SWEEPER)
         if owner is None:  # its sweeper was killed before it could say so
             return self.storage == storage_of(None, self.sweep)
@@ -135,7 +135,7 @@ class Claims:
 def study_importance(sweep: Path) -> "Importance | None":
     """Returns the importance of each setting of a search for reaching the best tenth of its trials, by PED-ANOVA.
 
-    None for a sweep without a journal here, fewer than two settings or `FEWEST_TRIALS`, or without Optuna.
+    None without a local journal or without Optuna, and for fewer than two settings or `FEWEST_TRIALS` trials.
     Source: Watanabe, Bansal and Hutter 2023 (arXiv 2304.10255).
     """
     noted = ((file, read_json(file, {}).get("journal")) for file in sorted(sweep.glob(f"*/{TRIAL}")))

@@ -1,4 +1,4 @@
-"""What happens around a multirun: its folder, a line for each job, and the page that compares the runs."""
+"""Sets up and ends a multirun: its folder, a line for each job, and the page that compares the runs."""
 
 import gc
 import logging
@@ -30,7 +30,7 @@ from tiryns.runner.sweeps.words import words_apart
 
 
 class SweepPage(Callback):
-    """Around a multirun: its folder, the memory of its jobs, and at its end the page that compares the runs."""
+    """Fixes the folder of a multirun, frees memory after each job, and writes the page that compares the runs."""
 
     _frozen = _has_lines = False
     _lines: "JobLines | None" = None
@@ -52,13 +52,13 @@ class SweepPage(Callback):
             config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
 
     def on_job_start(self, config: DictConfig, **_: object) -> None:
-        """Has a job that runs here, after others, print into a file of its own."""
+        """Sends the output of a job to a file of its own, if the jobs run one by one in this process."""
         if self._has_lines:
             self._lines = self._lines or JobLines(Path(config.hydra.sweep.dir))
             self._lines.begin(Path(config.hydra.sweep.dir) / str(config.hydra.sweep.subdir))
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: object) -> None:
-        """Lets go of what only this job needed; the process may run hundreds more."""
+        """Frees the memory that only this job needed; the process may run hundreds more jobs."""
         if self._lines is not None:
             self._lines.end()
         if config.hydra.mode == RunMode.MULTIRUN:
@@ -70,7 +70,7 @@ class SweepPage(Callback):
             return_freed_memory()
 
     def on_multirun_end(self, config: DictConfig, **_: object) -> None:
-        """Compares the runs in the sweep's folder; ends with exit status 1 where a job has failed."""
+        """Compares the runs in the sweep's folder; ends with exit status 1 if a job has failed."""
         if sys.exception():  # Hydra 1.4 calls this also where the sweep has failed, which says why by itself
             return
         folder = Path(config.hydra.sweep.dir)
@@ -99,10 +99,10 @@ class SweepPage(Callback):
 
 
 OUTPUT = "output.txt"
-"""In the folder of a job: what it printed."""
+"""File in the folder of a job with its printed output."""
 
 BAR = 12
-"""Signs of the bar over all jobs, in a terminal."""
+"""Width of the bar over all jobs in a terminal, in characters."""
 
 
 def _short(word: str) -> str:
@@ -147,7 +147,7 @@ class JobLines:
         os.close(file)
 
     def end(self) -> None:
-        """Gives standard output back, and prints how the job ended."""
+        """Restores standard output, and prints how the job ended."""
         from tiryns.runner.report.page import number
         from tiryns.runner.report.summary import clock, typed_path
 

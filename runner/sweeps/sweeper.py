@@ -1,7 +1,7 @@
 """Sweeps: many runs in one folder, with a page that compares them. Imports no torch.
 
-A sweep run again in its folder (`resume=auto`, `resume=<folder>` or `hydra.sweep.dir=<folder>`) skips jobs that are done,
-goes on with those that are not, and adds new ones. A job is identified by its overrides and the hash of its config.
+A sweep run again in its folder (`resume=auto`, `resume=<folder>` or `hydra.sweep.dir=<folder>`) skips finished jobs,
+resumes unfinished jobs, and adds new ones. A job is identified by its overrides and the hash of its config.
 """
 
 import json
@@ -44,7 +44,7 @@ ENDED = ("done", "pruned")
 """States of jobs that are not run again."""
 
 FIRST_JOBS = 3
-"""Jobs that a sweep starts, before it judges whether the others can fare better."""
+"""Jobs that a sweep runs before it decides whether all others would fail in the same way."""
 
 _FOLD = re.compile(r"\bdata\.fold=\d+")
 
@@ -76,7 +76,7 @@ def sweep_folder(*, _root_: DictConfig) -> str:
 
 
 def identity(config: DictConfig) -> dict[str, Any]:
-    """What two sweeps share exactly when they are the same: overrides and sweeper; a suite and its models too."""
+    """Returns what identifies a sweep: its overrides and its sweeper; for a suite also the settings, such as models."""
     overrides = public_overrides(typed_overrides(config.hydra))
     sweeper = str(config.hydra.runtime.choices.get("hydra/sweeper"))
     found: dict[str, Any] = {"overrides": overrides, "sweeper": sweeper}
@@ -93,7 +93,7 @@ def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
-    """Returns the overrides of each job of a grid; the later of two for a setting counts; ValueError for an interval."""
+    """Returns the overrides of each job of a grid; the later of two for one setting counts; ValueError for intervals."""
     values: dict[str, list[str]] = {}
     for override in overrides:
         key = override.get_key_element()
@@ -142,11 +142,11 @@ class JobSweeper(Sweeper):
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def public(self, word: str) -> str:
-        """A word for Hydra as it is written down; a sweeper that has overrides in it leaves out those with secrets."""
+        """Returns a word for Hydra as it is recorded; a sweeper with overrides in words leaves out those with secrets."""
         return word
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
-        """Overrides as Hydra reads them, those of the sweeper's own `params` before those given."""
+        """Returns parsed overrides: the sweeper's own `params`, then `arguments`."""
         own = [f"{name}={value}" for name, value in self.params.items()]
         parser = OverridesParser.create(config_loader=self.configs)  # type: ignore[arg-type]
         return parser.parse_overrides([*own, *arguments])
@@ -183,7 +183,7 @@ class Grid(JobSweeper):
         return [*results, *(r for first in firsts for r in self.launch(waiting[first : first + size]))]
 
     def _launch_first(self, waiting: Sequence[Job]) -> list[JobReturn]:
-        """Launches the first jobs where they run one by one; TrainingFailure where all others would fail as they do."""
+        """Launches the first jobs if jobs run one by one; TrainingFailure if all others would fail in the same way."""
         first, others = waiting[:FIRST_JOBS], waiting[FIRST_JOBS:]
         are_alike = differ_alike([j.overrides for j in first], [j.overrides for j in others])
         if not (runs_one_by_one(self.config) and are_alike):
@@ -192,11 +192,11 @@ class Grid(JobSweeper):
         if others and (message := same_failure([job.folder for job in first])):
             again = shlex.join(["tiryns", f"resume={self.folder}", *words_to_repeat(self.folder)])
             so_far = f"the first {len(first)} jobs have failed by this, and the other {len(others)} are not started"
-            raise TrainingFailure(f"{message}; {so_far}. When it is mended: {again}")
+            raise TrainingFailure(f"{message}; {so_far}. When the cause is fixed: {again}")
         return results
 
     def _check_job(self, words: list[str], apart: str) -> str:
-        """Returns the hash of a job's config; ValueError names what only a wrong job has."""
+        """Returns the hash of a job's config; the ValueError of a wrong config names the overrides `apart` of the job."""
         try:
             return self.configs.check(self.config, words)
         except Exception as error:
@@ -206,7 +206,7 @@ class Grid(JobSweeper):
 
 
 def same_failure(failed: Sequence[Run]) -> str | None:
-    """Returns the message by which all of these jobs failed before their first step; None where any fared otherwise."""
+    """Returns the message with which all of these jobs failed before their first step; None unless all failed alike."""
     messages = set()
     for status in (run.status for run in failed):
         at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
@@ -216,7 +216,7 @@ def same_failure(failed: Sequence[Run]) -> str | None:
 
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
-    """Returns the jobs with their folders: by overrides and config hash, else a new one."""
+    """Returns the jobs with their folders: existing folders by overrides and config hash, else new ones."""
     runs = [Run(run) for run in find_runs(sweep)]
     # version 0.3 left colons escaped
     known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
@@ -233,7 +233,7 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
 
 
 def waiting_of(jobs: Sequence[Job]) -> list[Job]:
-    """Returns the jobs that are neither done nor trained by another process now; how many are is logged."""
+    """Returns the jobs that are neither done nor trained by another process now; logs how many are."""
     undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
     if len(undone) < len(jobs):
         log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
@@ -244,7 +244,7 @@ def waiting_of(jobs: Sequence[Job]) -> list[Job]:
 
 
 def problem_of(run: Run) -> str | None:
-    """Why a job is not done, in one line; None where it is, or still may be."""
+    """Returns in one line why a job is not done; None if it is done or still may be."""
     status = run.status
     state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():
@@ -255,7 +255,7 @@ def problem_of(run: Run) -> str | None:
 
 
 def result_of(run: Run, name: str, overrides: Sequence[str]) -> JobReturn:
-    """Hydra's record of a job that another process has run, from its run folder."""
+    """Returns Hydra's record of a job that another process has run, from its run folder."""
     status = run.status
     state, result = status.get("state"), JobReturn(overrides=list(overrides), working_dir=os.getcwd())
     if state in ENDED:

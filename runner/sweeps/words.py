@@ -1,4 +1,4 @@
-"""Words that stand for a sweep, such as `seeds=5` and `suite=NAME model=A,B`, and those of its jobs. Imports no torch."""
+"""Words that stand for a sweep, such as `seeds=5` and `suite=NAME model=A,B`, and words of its jobs. Imports no torch."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from tiryns.runner.run.command.words import literal, quoted
 from tiryns.runner.run.model_folder import model_folder
 
 REPLICATES = {"seeds": (1, "seed={each}"), "folds": (2, "data.folds={count} data.fold={each}")}
-"""Words that count up to a number: the least number, and what each of them stands for."""
+"""Words that count up to a number: the least number, and the overrides that each word stands for."""
 
 SWEEPER = "hydra/sweeper=suite"
 
@@ -32,7 +32,7 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 def with_replicates(words: Sequence[str]) -> list[str]:
     """Returns the words of a command, `seeds=N` as `-m seed=1,...,N`, `folds=N` as `-m data.folds=N data.fold=1,...,N`.
 
-    Raises ValueError where N is no such number, what the word stands for is given too, or a search chooses the values.
+    Raises ValueError if N is too small or no number, the same settings are given too, or a search chooses the values.
 
     Example:
         >>> with_replicates(["optimizer=lion", "seeds=3"])
@@ -65,10 +65,10 @@ def with_replicates(words: Sequence[str]) -> list[str]:
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command, flags first; those of a suite as settings of its sweeper, `-m` among them.
+    """Returns the words of a command; for a suite flags first, `-m` among them, and its words as settings of its sweeper.
 
-    `suite=NAME` chooses the sweeper, `model=A,B` names its models, `suite.X=...` are its other settings, and what else is
-    typed goes to its jobs: it need not fit the default config. The words of other commands stay as they are.
+    `suite=NAME` chooses the sweeper, `model=A,B` names its models, `suite.X=...` are its other settings. Other overrides
+    go to its jobs and need not fit the default config. The words of other commands stay unchanged.
 
     Example:
         >>> as_sweep(["suite=small", "model=bert_tiny,outputs/run", "seed=1"])[:3]
@@ -110,7 +110,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
 
 
 def last_of_each(words: Iterable[str]) -> list[str]:
-    """Returns the words without those whose setting a later one gives again.
+    """Returns the words with only the last one for each setting.
 
     Example:
         >>> last_of_each(["a=1", "b=2", "a=3"])
@@ -168,7 +168,7 @@ def _words(name: str, options: Sequence[str]) -> list[str]:
 
 
 def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> bool:
-    """Whether the other jobs differ from the first ones only in what these differ in among themselves.
+    """Whether the other jobs differ from the first jobs only in settings in which the first jobs differ too.
 
     Example:
         >>> first = [["lr=1", "seed=1"], ["lr=1", "seed=2"]]

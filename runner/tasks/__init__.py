@@ -2,8 +2,8 @@
 
 - `base`: the base classes, and tasks by name.
 - One task each: `classification`, `token_classification` (of words, by one label or several), `question_answering`,
-  `vision_language`, `contrastive`; with all that is theirs alone, `sparse` and `late_interaction`, and in folders of
-  their own `ranking` and `multiple_choice`, which is a case of it.
+  `vision_language`, `contrastive`; with all of their own parts, `sparse` and `late_interaction`, and as folders
+  `ranking` and `multiple_choice`, which is a case of ranking.
 
 `register_task` adds a task of your own, `register_metric` a metric to any of them.
 """

@@ -1,4 +1,4 @@
-"""The base classes of finetuning tasks, tasks by name, and the import of modules that register some."""
+"""The base classes of finetuning tasks, tasks by name, and the import of modules that register tasks."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,8 +26,8 @@ from tiryns.runner.objectives.labelled.finetuning import label_config
 class Task:
     """A finetuning task, from rows to predictions.
 
-    Its objective gives the head and the model (`Collator.auto`, `head_config`, `task_model`); its evaluation the metrics,
-    the figure that chooses the best checkpoint and the tables of the report.
+    Its objective defines the head and the model (`Collator.auto`, `head_config`, `task_model`). Its evaluation defines
+    the metrics, the metric that chooses the best checkpoint and the tables of the report.
 
     Example:
         >>> from tiryns.runner.tasks.classification import Classification
@@ -39,10 +39,10 @@ class Task:
     """
 
     name: str
-    """Its name in `data.task`."""
+    """Name of the task in `data.task`."""
 
     reader: ClassVar[type[ExampleReader] | None] = None
-    """Reads the rows of labelled data; None if the task has a data module of its own."""
+    """Reads the rows of labelled data; None if the task has its own data module."""
 
     objective: ClassVar[type[Collator]]
     """Makes micro-batches with targets, and names the head and the model."""
@@ -66,11 +66,11 @@ class Task:
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
     def collect(self, sequences: object, objective: Collator) -> Predictions:
-        """An empty collection of predictions for a set, with the settings of the run's objective."""
+        """Returns an empty collection of predictions for a set, with the settings of the run's objective."""
         return self.evaluation(sequences)
 
     def predictions(self, sequences: object, objective: Collator) -> Predictions:
-        """Returns the same, with the metrics registered for its kind."""
+        """Returns the collection of `collect`, with the metrics registered for its kind."""
         made = self.collect(sequences, objective)
         made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
         return made
@@ -80,7 +80,7 @@ class Task:
         return text
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """Returns the state of the reader for a model trained elsewhere by its config; ValueError if that lacks it."""
+        """Returns the reader's state for a model trained elsewhere, from its config; ValueError if that lacks it."""
         raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
     def load(self, path: str) -> PreTrainedModel:
@@ -103,7 +103,7 @@ class TrainerTask(Task):
     reader: ClassVar[type[ExampleReader]]
 
     def model(self, name_or_path: str, num_labels: int | None, tokenizer: "Tokenizer | None") -> TaskModel:
-        """Returns the model with the task's head, with new weights if `num_labels` is not what it was trained for."""
+        """Returns the model with the task's head, a new one if `num_labels` is set and differs from the model's."""
         head = self.trained_head(name_or_path, num_labels)
         return self.task_model(load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False))
 
@@ -123,11 +123,11 @@ class TrainerTask(Task):
         raise NotImplementedError
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """Predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
+        """Yields predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
         raise NotImplementedError
 
     def joined(self, sequences: object) -> Predictions | None:
-        """Predictions that join the samples of an example; None if each sample is one."""
+        """Returns predictions that join the samples of an example; None if each sample is an example."""
         return None
 
 
@@ -171,7 +171,7 @@ def _made(name: str) -> Task:
 
 
 def import_modules(names: Iterable[str], setting: str = "imports") -> None:
-    """Imports modules of the user's, which may register tasks and metrics. Raises ImportError for one that is missing."""
+    """Imports modules of the user, which may register tasks and metrics. Raises ImportError for a missing module."""
     for name in names:
         try:
             import_module(name)

@@ -54,7 +54,7 @@ class Classification(TrainerTask):
         return SequenceClassifier(pretrained, pretrained.config.problem_type or SINGLE)
 
     def micro_batch(self, batch: Batch, model: Any, tokenizer: "Tokenizer | None") -> MicroBatch:
-        """Returns the labels as they are; the kind of problem follows from them."""
+        """Returns the batch with its labels; the kind of problem follows from the labels."""
         labels = batch["labels"]
         kind = (REGRESSION if labels.ndim == 1 else MULTI) if labels.is_floating_point() else SINGLE
         model.problem_type = model.pretrained.config.problem_type = kind

@@ -16,16 +16,16 @@ from tiryns.runner.tasks.base import Task
 
 
 class Contrastive(Task):
-    """Queries find their passages among those of their set; of scored pairs, cosines correlate with scores."""
+    """Queries find their passages among all passages of their set; for scored pairs, cosines correlate with scores."""
 
     name = "contrastive"
     reader = PairsReader
     objective = ContrastiveCollator
     single: ClassVar[bool] = True
-    """Whether a text has one vector, which its folder says how to make; others are `shown` by the task."""
+    """Whether a text has one vector, made as its folder defines; other vectors are `shown` by the task."""
 
     def load(self, path: str) -> PreTrainedModel:
-        """Returns the encoder of a folder; a pooler, which vectors are not made with, may be missing."""
+        """Returns the encoder of a folder; its pooler, which vectors do not use, may be missing."""
         return load_weights(AutoModel, path)[0]
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> object:

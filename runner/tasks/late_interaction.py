@@ -1,10 +1,10 @@
 """Late interaction: each text becomes a vector for each of its tokens (ColBERT, arXiv 2004.12832 and 2112.01488).
 
-The model makes token vectors of an encoder's hidden states; the collator may fill queries up with mask tokens. An
-evaluated set has the figures of single vectors, by MaxSim, which scores the token vectors of a query against those of a
-passage.
+The model maps an encoder's hidden states to token vectors; the collator may extend queries with mask tokens. An
+evaluated set has the metrics of single vectors, but by MaxSim, which scores the token vectors of a query against those
+of a passage.
 
-Letters in shapes: X texts of a micro-batch, L tokens of the longest text there may be, H hidden, E width of a token's
+Letters in shapes: X texts of a micro-batch, L tokens of the longest possible text, H hidden, E width of a token's
 vector, N tokens; of MaxSim Q queries, P passages, D pairs, T tokens of a text, H width of a token's vector.
 """
 
@@ -38,7 +38,7 @@ from tiryns.runner.widening import widened
 __all__ = ["LateInteraction", "LateInteractionCollator"]
 
 PROJECTION = "1_Dense/model.safetensors"
-"""The weights of the projection in an exported folder, below the name `linear.weight`."""
+"""The file of the projection in an exported folder, with its weights as `linear.weight`."""
 
 NOTE = """
 ## Vectors of tokens
@@ -57,7 +57,7 @@ scores = model.similarity(model.encode_query(["a query"]), model.encode_document
 class LateInteractionModel(PairsModel):
     """ColBERT (arXiv 2004.12832): a vector of unit length for each token, by a linear layer without a bias.
 
-    A text is [L, E]; rows are 0 after its last token and for tokens that are left out.
+    A text is [L, E], with rows of 0 after its last token and for tokens that are left out.
     """
 
     note = NOTE
@@ -99,7 +99,7 @@ class LateInteractionModel(PairsModel):
         return functional.pad(vectors, (0, 0, 0, longest - vectors.shape[1]))
 
     def export_beside(self, folder: Path) -> list[Path]:
-        """Makes the folder one of sentence-transformers' MultiVectorEncoder."""
+        """Turns the folder into one of sentence-transformers' MultiVectorEncoder."""
         tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
         weight = self.projection.weight.detach().cpu().contiguous()
         dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
@@ -126,16 +126,16 @@ class LateInteractionModel(PairsModel):
 
 
 AT_ONCE = 2**24
-"""Products of tokens that are held at a time."""
+"""Most products of tokens in memory at a time."""
 
 LOWEST = -2.0
-"""What stands for the product with no token: below each product of two vectors of unit length."""
+"""Placeholder of the product with a missing token: below any product of two vectors of unit length."""
 
 
 class MaxSim(DotProduct):
     """The sum over the tokens of a query of the largest dot product with a token of the passage (arXiv 2004.12832).
 
-    Texts are [T, H] with vectors of unit length, and 0 where there is no token.
+    Texts are [T, H] with vectors of unit length, and 0 for missing tokens.
 
     Example:
         >>> query, passage = torch.eye(3)[None, :2], torch.tensor([[[0.6, 0.8, 0.0], [0.0, 0.0, 0.0]]])
@@ -158,7 +158,7 @@ class MaxSim(DotProduct):
         return torch.cat(scores, 1)
 
     def transposed(self, passages: Tensor, queries: Tensor) -> Tensor:
-        """Returns the scores [P, Q], of which the tokens of queries are still those that are summed over."""
+        """Returns the scores [P, Q], still summed over the tokens of queries."""
         return self.matrix(queries, passages).T
 
     def pairwise(self, queries: Tensor, passages: Tensor) -> Tensor:
@@ -171,12 +171,12 @@ class MaxSim(DotProduct):
         return self.pairwise(queries, passages) - self.pairwise(queries, negatives)
 
     def products(self, vectors: Tensor) -> int:
-        """Returns how many products of tokens one score takes at most."""
+        """Returns the most products of tokens for one score."""
         return int(trimmed(vectors).shape[-2] ** 2)
 
 
 def trimmed(texts: Tensor) -> Tensor:
-    """Returns texts [..., T, H] cut after the last token of the longest; at least one position is left."""
+    """Returns texts [..., T, H] cut after the last token of the longest text; at least one position stays."""
     there = (texts != 0).any(-1).flatten(0, -2).any(0)
     numbers = torch.arange(1, len(there) + 1, device=there.device)
     return texts[..., : max(1, int((there * numbers).amax())), :]
@@ -201,7 +201,7 @@ class LateInteractionCollator(PairsCollator):
     __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
 
     def expanded(self, tokenized: FlatSamples) -> FlatSamples:
-        """Queries filled up with mask tokens."""
+        """Returns the samples with queries extended by mask tokens."""
         counts, lengths = tokenized["text_counts"], tokenized["text_lengths"]
         longer = lengths.copy()
         queries = np.cumsum(counts) - counts
@@ -216,23 +216,23 @@ class LateInteractionCollator(PairsCollator):
 
     @property
     def skipped(self) -> dict[str, int]:
-        """The tokens that are left out of passages, with their numbers."""
+        """Returns the tokens that are left out of passages, with their ids."""
         vocabulary = self.tokenizer.get_vocab() if self.options.skip_punctuation and self.tokenizer else {}
         return {mark: vocabulary[mark] for mark in string.punctuation if mark in vocabulary}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the encoder with its projection and the loss, and with what its folder says of texts."""
+        """Returns the encoder with its projection, the loss, and how its exported folder reads texts."""
         return LateInteractionModel(pretrained, *self.parts, skipped=self.skipped)
 
 
 class LateInteraction(Contrastive):
-    """Queries find their passages among those of their set, by the MaxSim of vectors of tokens."""
+    """Queries find their passages among all passages of their set, by the MaxSim of token vectors."""
 
     name = "late_interaction"
     objective = LateInteractionCollator
     single = False
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> list[list[float]]:
-        """Returns the vectors of the tokens of a text [L, E], without those that are left out."""
+        """Returns the token vectors of a text [L, E], without left-out tokens."""
         kept: list[list[float]] = vector[(vector != 0).any(-1)].tolist()
         return kept

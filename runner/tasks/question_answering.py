@@ -23,7 +23,7 @@ MAX_ANSWER_TOKENS = 30
 
 
 class QuestionAnswering(TrainerTask):
-    """Answers in contexts, or none where a context has no answer."""
+    """Answers in contexts, or none if a context has no answer."""
 
     name = "question_answering"
     reader = QuestionAnsweringReader
@@ -36,11 +36,11 @@ class QuestionAnswering(TrainerTask):
         return QuestionPredictions(sequences, objective.options.null_threshold)
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """That every question has an answer."""
+        """Assumes that every question has an answer."""
         return {"may_be_empty": False}
 
     def trained_head(self, name_or_path: str, num_labels: int | None) -> Head:
-        """Scores of first and last tokens."""
+        """Returns the head that scores first and last tokens."""
         return Head(AutoModelForQuestionAnswering, {"num_labels": 2})
 
     def task_model(self, pretrained: PreTrainedModel) -> QuestionAnswerer:
@@ -48,7 +48,7 @@ class QuestionAnswering(TrainerTask):
         return QuestionAnswerer(pretrained, MAX_ANSWER_TOKENS)
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
-        """Every window of a question is one target."""
+        """Returns the batch with the answers as targets; every window of a question is one target."""
         known = batch["start_positions"] != IGNORED
         ids: Tensor = batch["input_ids"]
         # an answer is of the second text, or of all if nothing separates the texts
@@ -69,7 +69,7 @@ class QuestionAnswering(TrainerTask):
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """Texts of windows, each by itself."""
+        """Yields the texts of windows, each by itself."""
         micro_batch, output, _, decode = batch
         if decode is None:
             return

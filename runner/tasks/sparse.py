@@ -1,7 +1,7 @@
 """Sparse vectors: each text becomes weights of the tokens of the vocabulary (SPLADE, arXiv 2109.10086).
 
-The model makes vectors of a masked language model's logits; its FLOPS regulariser has a scale, which the collator lets
-grow over the first steps. An evaluated set has ranks by dot product, and how sparse its vectors are.
+The model makes vectors from a masked language model's logits; its FLOPS regulariser has a scale, which the collator
+increases over the first steps. An evaluated set has metrics of ranks by dot product, and of the vectors' sparsity.
 
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, N tokens, T of a row, H hidden, V vocabulary.
 """
@@ -56,9 +56,9 @@ scores = model.similarity(model.encode_query(["a query"]), model.encode_document
 class SparseModel(PairsModel):
     """SPLADE-max (arXiv 2109.10086): the vector of a text is the maximum over its tokens of log(1 + relu(logits)).
 
-    The loss of pairs is that of dot products. In training the FLOPS regulariser (arXiv 2004.05665) is added: the sum over
-    the vocabulary of the squared mean activation of the queries of the global batch, and the same of its passages and
-    hard negatives, by the weights of both times the `penalty_scale` of the step.
+    The loss of pairs is over dot products. Training adds the FLOPS regulariser (arXiv 2004.05665): the sum over the
+    vocabulary of the squared mean activation of the global batch's queries, and the same for its passages and hard
+    negatives, each times its weight and the `penalty_scale` of the step.
     """
 
     note = NOTE
@@ -66,7 +66,7 @@ class SparseModel(PairsModel):
     penalty_scale = 1.0
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns the vectors [X, V]. No more than `LOGITS_AT_ONCE` logits, or those of one text, are held at a time."""
+        """Returns the vectors [X, V]. At most `LOGITS_AT_ONCE` logits, or those of one text, are in memory."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
         if "cu_seqlens" in micro_batch:
             lengths = micro_batch["cu_seqlens"].diff().tolist()
@@ -114,11 +114,11 @@ class SparseModel(PairsModel):
         return found + rows * self.penalty_scale * torch.stack(terms).sum()
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """All of them, padding included."""
+        """Returns the number of all tokens, padding included."""
         return micro_batch["input_ids"].numel()
 
     def export_beside(self, folder: Path) -> list[Path]:
-        """Makes the folder one of sentence-transformers' SparseEncoder as well."""
+        """Makes the folder also one of sentence-transformers' SparseEncoder."""
         width = self.pretrained.config.get_text_config().vocab_size
         pooling = {"pooling_strategy": "max", "activation_function": "relu"}
         modules: dict[str, Mapping[str, object]] = {
@@ -130,7 +130,7 @@ class SparseModel(PairsModel):
 
 
 def groups(lengths: Sequence[int], size: int) -> list[list[int]]:
-    """Lengths one after the other in groups of at most `size` together, but for one that is longer by itself.
+    """Groups lengths in their order into sums of at most `size`; a longer length is a group by itself.
 
     Example:
         >>> groups([3, 4, 9, 1, 1], 8)
@@ -162,7 +162,7 @@ class SparseCollator(PairsCollator):
     __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
 
     def penalty_scale(self, progress: float) -> float:
-        """Returns the factor of both FLOPS weights when so much of the run, 0 to 1, is done; it grows quadratically."""
+        """Returns the factor of both FLOPS weights at a `progress` of the run from 0 to 1; it grows quadratically."""
         warmup = self.options.flops_warmup
         return min(progress / warmup, 1.0) ** 2 if warmup else 1.0
 
@@ -172,7 +172,7 @@ class SparseCollator(PairsCollator):
         return {**super().extra_fields(labelled, places, shape), "penalty_scale": scale}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the masked language model with its loss, and with what its folder says of texts."""
+        """Returns the masked language model with its loss, and how its exported folder reads texts."""
         return SparseModel(pretrained, *self.parts)
 
 
@@ -180,7 +180,7 @@ SPARSITY = ("query_active_dims", "passage_active_dims", "retrieval_flops")
 
 
 class Sparse(Contrastive):
-    """Queries find their passages among those of their set, by the dot product of sparse vectors."""
+    """Queries find their passages among all passages of their set, by the dot product of sparse vectors."""
 
     name = "sparse"
     objective = SparseCollator
@@ -192,7 +192,7 @@ class Sparse(Contrastive):
         return load_trained(AutoModelForMaskedLM, path)
 
     def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """Returns the weights of the tokens that have one, the largest first."""
+        """Returns the weights above 0 by token, the largest first."""
         weights, ids = vector.sort(descending=True, stable=True)
         count = int((weights > 0).sum())
         tokens = tokenizer.convert_ids_to_tokens(ids[:count].tolist())
@@ -203,7 +203,7 @@ class Sparse(Contrastive):
 
 
 class SparseRetrieved(Retrieved):
-    """Ranks by dot product, and how sparse the vectors of distinct texts are.
+    """Ranks by dot product, and the sparsity of the vectors of distinct texts.
 
     `query_active_dims` and `passage_active_dims` are mean numbers of entries above 0; `retrieval_flops` is the mean
     number of products to score a query with a passage: the sum over the vocabulary of the shares of queries and of
@@ -211,7 +211,7 @@ class SparseRetrieved(Retrieved):
     """
 
     def measured_names(self) -> list[str]:
-        """Those of ranks, and of sparsity."""
+        """Returns the names of the metrics of ranks and of sparsity."""
         return [*super().measured_names(), *SPARSITY]
 
     def measure(self) -> dict[str, float]:

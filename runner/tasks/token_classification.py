@@ -1,4 +1,4 @@
-"""Classification of words: a label for each word of a sentence, such as the tags of entities, or several."""
+"""Classification of words: a label for each word of a sentence, such as the tags of entities, or several labels."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class TokenClassification(TrainerTask):
     evaluation = TokenPredictions
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Predictions with the objective's kind of decoding."""
+        """Returns predictions with the objective's kind of decoding."""
         assert isinstance(objective, TokenClassificationCollator)
         return TokenPredictions(sequences, objective.options.constrained_decoding)
 
@@ -44,7 +44,7 @@ class TokenClassification(TrainerTask):
         return TokenClassifier(pretrained)
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
-        """Every token with a label is a target, and a word."""
+        """Returns the batch with targets: every token with a label is a target, and a word."""
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
         own = dict.fromkeys(("target_positions", "word_positions", "read_positions"), positions)
@@ -52,7 +52,7 @@ class TokenClassification(TrainerTask):
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """Yields the accuracy of the targets; F1 of entities of tagged ones, else the mean of F1 over the labels."""
+        """Yields parts of the targets' accuracy, and of entity F1 if labels are tags, else of the mean F1 over labels."""
         micro_batch, names = batch.micro_batch, batch.names
         predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
         yield Compared(self.name, predicted, targets, only=["accuracy"])
@@ -69,7 +69,7 @@ class TokenClassification(TrainerTask):
 
 
 class JointTagging(Task):
-    """A label for each word in each of several columns, by as many heads on one encoder."""
+    """A label for each word in each of several columns, with a head per column on one encoder."""
 
     name = "joint_tagging"
     reader = JointTaggingReader
@@ -77,6 +77,6 @@ class JointTagging(Task):
     evaluation = JointPredictions
 
     def collect(self, sequences: Any, objective: Collator) -> Predictions:
-        """Predictions with the objective's kind of decoding, and its weights."""
+        """Returns predictions with the objective's kind of decoding, and its weights."""
         assert isinstance(objective, JointTaggingCollator)
         return JointPredictions(sequences, objective.options.constrained_decoding, objective.weights)

@@ -14,13 +14,13 @@ from tiryns.runner.report.comparison.comparable import Goal
 from tiryns.runner.report.page import number
 
 Numbers = dict[str, Any]
-"""An answer, or what it tells of one comparison, as `--json` prints it."""
+"""An answer, or its part on one comparison, as `--json` prints it."""
 
 TRAINED = "train/loss"
-"""The figure that differs wherever weights do."""
+"""The metric that differs between runs whenever their weights do."""
 
 SKEWED = 1.5
-"""Skewness of differences beyond which the answer says so: of 8 normal ones it is beyond by chance in 5 % of cases."""
+"""Skewness of differences beyond which the answer notes it; 8 normal differences exceed it by chance in 5 % of cases."""
 
 
 class Compared(NamedTuple):
@@ -31,7 +31,7 @@ class Compared(NamedTuple):
     pairs: list[Pair]
 
     def figures(self, key: str) -> list[tuple[float, float]]:
-        """Returns the figure of both runs of each pair, that compared with first."""
+        """Returns the metric of both runs of each pair, in the order against, change."""
         return [(value(pair.against, key), value(pair.change, key)) for pair in self.pairs]
 
     def differences(self, key: str) -> list[float]:
@@ -64,7 +64,7 @@ def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float)
 
 
 def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
-    """Returns the numbers of one change, clear at `level` or not at all; the interval holds at the error `at`."""
+    """Returns the numbers of one change, clear at `level` (None: not clear), with the interval at the error `at`."""
     figures, differences = compared.figures(measure.key), compared.differences(measure.key)
     mean, several = float(np.mean(differences)), len(differences) > 1
     needed, first = paired.pairs_needed(differences, at), paired.first_look(at)
@@ -129,7 +129,7 @@ def _stands_at_budget(
 
 
 def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
-    """Returns the answer in words, corrected for so `many`; if clear, with a sentence on equal budgets."""
+    """Returns the answer in words, p corrected for `many` (such as `3 settings`); if clear, also on equal budgets."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
     pairs = f"{count_of(count, 'pair')} of equal seeds{folds}"
@@ -158,7 +158,7 @@ def _skewness_note(numbers: Numbers) -> str:
     side = "above" if found > 0 else "below"
     return (
         f" The differences are strongly skewed (skewness {found:+.1f}: single pairs lie far {side} the others), so the "
-        "error may be twice that which was asked for: look at the pairs, and add seeds."
+        "error may be twice the requested one: look at the pairs, and add seeds."
     )
 
 
@@ -168,7 +168,7 @@ def _more(numbers: Numbers) -> str:
         missing = f"{count_of(first - count, 'more seed')} {'is' if first - count == 1 else 'are'} needed"
         return f"no difference is clear with fewer than {first} pairs, so at least {missing}"
     if more is None:
-        return "no number of seeds can be named that would show so small a difference"
+        return "the difference is too small to estimate how many seeds would show it"
     return f"if it is as large as it looks, about {count_of(more, 'more seed')} would show it"
 
 
@@ -182,10 +182,10 @@ def _budgets(numbers: Numbers) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference with its sign: `-0.0097`, `+0.412`, `0`."""
+    """Returns a difference with its sign: `-0.0097`, `+0.412`, `0`."""
     return f"{'-' if value < 0 else '+' * (value > 0)}{shown(abs(value))}"
 
 
 def shown(value: float) -> str:
-    """A small number to read: `0.00973`, `0.031`, `4e-05`."""
+    """Returns a small number to read: `0.00973`, `0.031`, `4e-05`."""
     return number(value, 3) if value >= 1 else f"{value:.3g}"

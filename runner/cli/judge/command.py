@@ -4,9 +4,9 @@
   tiryns judge SWEEP --change KEY=B --against KEY=A        two settings of one sweep; --seeds N trains what it lacks
   tiryns judge --change KEY=B --against KEY=A KEY=VALUE... trains the pairs, as few as make it clear
 
-Several overrides make one setting in quotation marks: --change 'optimizer=muon optimizer.lr=0.02'. Several --change are
-each compared with --against, and corrected for their number. Without --against the other overrides alone are it.
-Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command goes on).
+Quote several overrides of one setting: --change 'optimizer=muon optimizer.lr=0.02'. Each --change is compared with
+--against, or if that is unset with the other overrides alone, and corrected for the number of changes.
+Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command resumes).
 """
 
 import shlex
@@ -35,7 +35,7 @@ SEEDS = 8
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Adds the arguments of the command."""
-    about = "two folders of runs, or that of a sweep, or overrides that both settings share"
+    about = "two folders of runs, the folder of a sweep, or overrides that both settings share"
     parser.add_argument("words", nargs="*", metavar="RUN|KEY=VALUE", help=about)
     about = "overrides of a setting that may be better, such as 'optimizer=muon optimizer.lr=0.02'; may be repeated"
     parser.add_argument("--change", action="append", default=[], metavar="OVERRIDES", help=about)
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--anyway", action="store_true", help="trains too few pairs for a clear answer, too")
     about = "pairs that are added at a time after the first look (1); more for launchers that run jobs side by side"
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help=about)
-    about = "metric to compare by (that which chooses checkpoints); several are corrected together"
+    about = "metric to compare by (the one that chooses checkpoints); several are corrected together"
     parser.add_argument("--metric", action="append", default=[], metavar="KEY", help=about)
     about = f"how often settings that are alike may be called different ({ERROR})"
     parser.add_argument("--error", type=float, default=ERROR, metavar="P", help=about)
@@ -112,7 +112,7 @@ def trained(
         many = "".join(f" and {number} {what}" for what, number in counts_of.items() if number > 1)
         raise ValueError(
             f"--seeds {most}: with --error {arguments.error}{many} no difference is clear with fewer than {first} pairs, "
-            f"so these runs could not tell: give --seeds {first} or more, or --anyway to train them"
+            f"so these runs could give no answer: give --seeds {first} or more, or --anyway to train them"
         )
     first = min(most, first)
     launched = any(word.startswith("hydra/launcher=") for word in common)
@@ -155,7 +155,7 @@ def compare_settings(settings: Sequence[Setting], runs_of: Callable[[Setting], l
 
 
 def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Setting]) -> tuple[list[str], Path]:
-    """Returns the overrides that both settings share, and the folder of their runs: of a sweep, the shared ones."""
+    """Returns the overrides that both settings share, from `words` or a sweep's runs, and the folder of their runs."""
     if not folders:
         sides.canonical(words)
         return words, sides.comparison_folder(words)

@@ -1,7 +1,7 @@
 """The forest plot of an answer: a row for each change, with its pairs, their mean and its interval.
 
-`panels` has its rows and axes. The page of the answer draws them in the browser, `write_figure` as svg or as pdf by the
-ending of the file, with the fonts of Helvetica, which every reader of pdf has.
+`panels` returns its rows and axes. The page of the answer draws them in the browser; `write_figure` writes svg or pdf by
+the ending of the file, in Helvetica, which every pdf reader has.
 """
 
 import re
@@ -18,7 +18,7 @@ from tiryns.runner.run.files import replacing
 ENDINGS = (".svg", ".pdf")
 
 PLOT, ROW, AXIS, GAP, SIZE = 200, 22, 34, 8, 8
-"""Width of the plot, heights of a row and of the axis, gap beside words and their size, in points (72 an inch)."""
+"""Width of the plot, heights of a row and of the axis, gap next to text, and font size, in points (72 an inch)."""
 
 INK, GREY, ACCENT = "#222222", "#9a9a9a", "#1f5fa8"
 
@@ -27,7 +27,7 @@ WIDTHS = {
     500: "Jcksvxyz", 584: "+<=>~", 611: "FTZ", 667: "&ABEKPSVXY", 722: "CDHNRUw", 778: "GOQ", 833: "Mm", 889: "%",
     944: "W", 1015: "@",
 }  # fmt: skip
-"""Widths of Helvetica's letters in thousandths of the size; those of the others are 556."""
+"""Widths of Helvetica's letters in thousandths of the font size; other letters have 556."""
 
 
 class Mark(NamedTuple):
@@ -45,7 +45,7 @@ class Mark(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A change: its name, its numbers in words, and the places of its pairs, their mean and its interval on the axis."""
+    """A change: its name, its numbers as text, and the positions of its pairs, their mean and interval on the axis."""
 
     name: str
     words: str
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """The rows of one metric and their axis, on which a place is a share of it from its left end."""
+    """The rows of one metric and their axis; a position is a share of the axis from its left end."""
 
     title: str
     zero: float
@@ -64,14 +64,14 @@ class Panel(NamedTuple):
 
 
 def panels(found: Numbers) -> list[Panel]:
-    """A panel for each metric of an answer as `answer` gives it."""
+    """Returns a panel for each metric of an answer from `answer`."""
     comparisons = found["comparisons"]
     titles = titles_of(dict.fromkeys(each["metric"] for each in comparisons))
     return [_panel([c for c in comparisons if c["metric"] == key], title) for key, title in titles.items()]
 
 
 def correction_note(found: Numbers) -> str:
-    """What the p of each row is corrected for; empty for a single row."""
+    """Returns a note on the correction of each row's p; empty for a single row."""
     count = len(found["comparisons"])
     return f"p is corrected for {count} comparisons" if count > 1 else ""
 
@@ -145,7 +145,7 @@ def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:
 
 
 def _ticks(low: float, high: float) -> tuple[float, float, int]:
-    """Returns the first tick, the distance of ticks and their number less one, which cover [low, high]."""
+    """Returns the first tick, the distance between ticks and the number of ticks minus 1, which cover [low, high]."""
     wide = (high - low) or abs(high) or 1.0
     power = 10.0 ** int(f"{wide:e}".partition("e")[2])
     step = next(power * unit for unit in (0.1, 0.2, 0.5, 1, 2, 5) if wide / (power * unit) <= 4)
@@ -174,7 +174,7 @@ def _svg(marks: list[Mark], width: float, height: float) -> str:
 
 
 def _pdf(marks: list[Mark], width: float, height: float) -> bytes:
-    """A page of the size of the picture; a dot is a line of no length with round ends."""
+    """Returns a pdf page of the size of the picture; a dot is a line of length 0 with round ends."""
     drawn = ["1 J"]
     for m in marks:
         paint = " ".join(f"{int(m.colour[i : i + 2], 16) / 255:.3f}" for i in (1, 3, 5))

@@ -23,12 +23,12 @@ from tiryns.runner.run.metrics_file import Series
 SHARED = "Folds share training examples, so their pairs are not independent: the error may be larger."
 
 NOT_LEARNT = ("perf/", "optim/", "train/epoch")
-"""Starts of figures that are neither better nor worse, or are those of the machine."""
+"""Prefixes of metrics that are neither better nor worse, or that describe the machine."""
 
 BUDGETS = ("tokens", "FLOPs", "seconds")
 
 ALIKE = 0.005
-"""Budgets that differ by this share are equal."""
+"""Budgets that differ by at most this share count as equal."""
 
 
 def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
@@ -88,7 +88,7 @@ def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
 
 
 def _logged(runs: Sequence[Run], measure: comparable.Goal) -> comparable.Goal:
-    """Returns the measure; raises ValueError for a run that has no such figure."""
+    """Returns the measure; raises ValueError for a run without this metric, or with a value that is not finite."""
     for run in runs:
         check_figure(run, measure.key)
         if not math.isfinite(run.final(measure.key) or 0.0):
@@ -137,7 +137,7 @@ class AtEqual(NamedTuple):
 
 
 def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
-    """Returns the differences when the run of each pair that used less had ended, at equal budgets."""
+    """Returns the differences, each at the smaller budget of the pair's runs; at the end if all budgets are equal."""
     used = [(_used(pair.against, key, budget), _used(pair.change, key, budget)) for pair in pairs]
     known = [(against, change) for against, change in used if against and change]
     if len(known) < len(pairs):
@@ -158,7 +158,7 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
 
 
 def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
-    """Returns the budget used at each point of a run's curve [N], equal for each step, and in all; None if unknown."""
+    """Returns the budget used at each point of a curve [N] (tokens, FLOPs equal per step) and in all; None if unknown."""
     manifest, curve = read_manifest(run.path), _curve(run, key)
     if budget == "seconds":
         sessions, ends = manifest.get("sessions") or [], [each.times.max() for each in run.series.values()]
@@ -183,7 +183,7 @@ def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget
 
 
 def _curve(run: Run, key: str) -> Series:
-    """Returns the figure's curve by step; of a step that was logged twice, the later point."""
+    """Returns the metric's curve by step; a step that was logged twice keeps its later point."""
     if key not in run.series:
         return Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
     series = run.series[key]

@@ -34,7 +34,7 @@ def page_in(folder: Path, title: str) -> Path:
 
 
 def write_page(path: Path, found: Numbers, title: str) -> Path:
-    """Writes the page of an answer as `answer` gives it, and returns its path."""
+    """Writes the page of an answer from `answer`, and returns its path."""
     better = {
         each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
     }
@@ -55,7 +55,7 @@ def write_page(path: Path, found: Numbers, title: str) -> Path:
 
 
 def chart(numbers: Numbers, metric: str) -> Chart:
-    """Returns the differences pair by pair, their mean so far, and the interval that the pairs so far leave."""
+    """Returns the differences pair by pair, their mean so far, and the interval from the pairs so far."""
     differences = np.array([pair["difference"] for pair in numbers["pairs"]])
     counts = np.arange(1, len(differences) + 1)
     intervals = [paired.interval(differences[:count], numbers["interval_error"]) for count in counts.tolist()]
@@ -81,7 +81,7 @@ def _pairs(numbers: Numbers) -> page.Part:
 
 
 def _difference_labels(differences: list[float]) -> list[str]:
-    """Differences with a sign and with equal decimals: three digits of one of their usual size.
+    """Returns differences with a sign and equal decimals: three digits for the median size.
 
     Example:
         >>> _difference_labels([0.574, 0.48, -0.0061])
@@ -106,7 +106,7 @@ def _facts(numbers: Numbers) -> dict[str, str]:
 
 
 def _times(ratio: float) -> str:
-    """A ratio of variances in words.
+    """Returns a ratio of variances in words.
 
     Example:
         >>> _times(4.0), _times(0.8), _times(0.998)

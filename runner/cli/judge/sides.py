@@ -31,7 +31,7 @@ log = logging.getLogger("tiryns")
 AS_IT_IS = "the config as it is"
 
 BY_SOURCE = "data.without=by:source"
-"""The word that stands for leaving out each source of a mixture, in a change of its own."""
+"""The override that stands for one change per source of a mixture, each without that source."""
 
 
 class Setting(NamedTuple):
@@ -60,14 +60,14 @@ class Pair(NamedTuple):
 
 
 def value(run: Run, key: str) -> float:
-    """Returns the figure of a run that has one."""
+    """Returns a metric of a run that has it."""
     found = run.final(key)
     assert found is not None, f"{run.path} has no {key}"
     return found
 
 
 def setting_of(given: str) -> Setting:
-    """Returns the setting that an argument names: overrides with spaces between them, or none."""
+    """Returns the setting that an argument names: overrides separated by spaces, or none."""
     return Setting(given or AS_IT_IS, canonical(shlex.split(given)))
 
 
@@ -100,7 +100,7 @@ def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
-    """Returns the finished runs of a setting by seed and fold; raises ValueError without one, or if more differs."""
+    """Returns the finished runs of a setting by seed and fold; ValueError for none, equal seeds or other differences."""
     found: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
@@ -131,7 +131,7 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
         found = [run.settings.get("resolved.precision") for run in runs]
         if None not in found and found[0] != found[1]:
             log.warning(
-                "%s of %s was computed in %s, that of %s in %s: the precision is part of the difference; set "
+                "seed %s: %s was computed in %s, %s in %s, so the precision is part of the difference; set "
                 "trainer.precision", shared, names[0], found[0], names[1], found[1],
             )  # fmt: skip
     return pairs
@@ -154,7 +154,7 @@ def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
 
 
 def new_folder(outputs: Path, marked: str = JUDGE) -> Path:
-    """A new folder for a comparison."""
+    """Makes a new folder for a comparison, and returns its path."""
     folder = outputs / f"{new_name()}-{Path(marked).stem}"
     folder.mkdir(parents=True)
     return folder
@@ -184,13 +184,13 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
 
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """Returns the finished runs of these seeds in a folder started with just these overrides beside the seed."""
+    """Returns a folder's finished runs of these seeds whose overrides, except for the seed, are exactly `words`."""
     runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
     return [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
 
 
 def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:
-    """Returns the seeds of which these overrides have no finished run in a folder."""
+    """Returns the seeds without a finished run of these overrides in a folder."""
     there = {seed_of(run) for run in finished_runs(folder, words, seeds)}
     return [seed for seed in seeds if seed not in there]
 
@@ -203,19 +203,19 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
     train_sweep(folder, [*words, f"seed={','.join(map(str, wanted))}"], "judge")
     if failed := missing_seeds(folder, words, wanted):
         lacking = ", ".join(map(str, failed))
-        again = "(see above); the same command goes on with what is missing"
+        again = "(see above); the same command trains the missing runs"
         raise ValueError(f"{name}: there is no finished run of seed {lacking} in {str(folder)!r} {again}")
 
 
 def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:
-    """Trains the jobs of a sweep that are not done, which print to standard error; SystemExit where interrupted."""
+    """Trains the unfinished jobs of a sweep, which print to stderr; raises SystemExit if interrupted."""
     GlobalHydra.instance().clear()
     with output_to_stderr():
         try:
             commands.main(["train", "-m", f"hydra.sweep.dir={quoted(str(folder))}", *words])
         except SystemExit as ended:
             if isinstance(ended.code, int) and ended.code:
-                again = f"{command}: the same tiryns {command} command goes on with what is missing"
+                again = f"{command}: the same tiryns {command} command trains the missing runs"
                 print(again, file=sys.stderr)
                 raise
             print(ended.code or "", file=sys.stderr)

@@ -5,7 +5,7 @@ folder of a model, or a checkpoint (`<run>/checkpoints/step-<n>.ckpt`). `RUN@300
 steps, `RUN@best` the best one, and `--last 5` the last five of each run. The mean is in at least fp32; `--weights 2,1`
 weighs models. `--ties BASE` merges them by their differences from a base. `--soup greedy` measures the finetuned models
 of runs, their soups and their ensemble on the validation and test sets of the runs, prints a table and writes the greedy
-soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the first one.
+soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the first model.
 """
 
 import json
@@ -95,7 +95,7 @@ def average(
     soup: str | None = None,
     allow: Sequence[str] = (),
 ) -> Path:
-    """Writes a model that is the mean or the merge of several, as transformers loads it, and what it was made of.
+    """Writes the mean or the merge of several models, as transformers loads it, and a record of its sources.
 
     With a `soup`, `uniform` or `greedy`, measures models of runs, and writes that mean; `allow` repeats settings
     of others' runs that let code run. Raises ValueError for invalid sources or numbers, OSError if
@@ -106,7 +106,7 @@ def average(
     if not 0 < density <= 1:
         raise ValueError(f"--density {density} must be above 0 and at most 1")
     if not math.isfinite(scale):
-        raise ValueError(f"--scale {scale} must be a number")
+        raise ValueError(f"--scale {scale} must be a finite number")
     from tiryns.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
     from tiryns.runner.checkpoints.files import read_while_training
 

@@ -1,8 +1,8 @@
-"""`tiryns consolidate CHECKPOINT TARGET`: exports the model of any checkpoint, also of one in shards.
+"""`tiryns consolidate CHECKPOINT TARGET`: exports the model of any checkpoint, sharded or not.
 
 CHECKPOINT is `<run>/checkpoints/step-<n>.ckpt` (or `best.ckpt`, `last.ckpt`), or a run folder for its newest one. The run
-may be training, or stopped. Its data must still be there. Of a run with a running average of its weights (`module.ema`,
-optimizer=splus) `--weights` chooses the average or the trained weights; without it they are those that the run exports.
+may be training, or stopped. Its data must still exist. If the run keeps a running average of its weights (`module.ema`,
+optimizer=splus), `--weights` chooses the average or the trained weights; the default is what the run exports.
 """
 
 from argparse import ArgumentParser, Namespace

@@ -1,11 +1,11 @@
-"""Measures a trained model on data that comes later: labelled examples, or text for a language model.
+"""Measures a trained model on new data: labelled examples, or text for a language model.
 
 `tiryns evaluate RUN FILE ...`: RUN is a run folder, the folder of a Hugging Face model, or its name on the hub. The
-figures are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
-row for each file. For a vision-language model files hold questions about images, which lie below `data.images=FOLDER`.
+metrics are those of the run's test, or of its validation for a language model, each with a 95 % interval; a table has a
+row for each file. For a vision-language model files hold questions about the images below `data.images=FOLDER`.
 `--label-column NAME`, or `data.label_column=NAME` and other settings of `data`, say how the files are read.
-`--out FOLDER` writes `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line where
-a file cannot be measured: then nothing is written.
+`--out FOLDER` writes `evaluation.json`, the predictions and `report.html`. The exit status is 0, or 1 with one line if
+a file cannot be measured; then nothing is written.
 """
 
 import sys
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tiryns.runner.inference.passes import Report
 
 SECONDS_PER_LINE = 10.0
-"""Between lines of progress; a terminal's is drawn again each tenth of a second."""
+"""Seconds between lines of progress; a terminal redraws its line every 0.1 s."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the figures, and writes them with `--out`."""
+    """Prints the metrics, and writes them with `--out`."""
     with many_imports():
         from tiryns.runner.inference.evaluated import Asked, evaluate
         from tiryns.runner.tasks import import_modules
@@ -132,7 +132,7 @@ def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> No
 
 
 def evaluate_sets(config: DictConfig, folder: Path) -> None:
-    """`mode=evaluate`: measures the run that `resume` names on `data.test` or, of text, on `data.validation`."""
+    """Runs `mode=evaluate`: measures the run that `resume` names on `data.test`, or a text model on `data.validation`."""
     with many_imports():
         from tiryns.runner.data.evaluated import by_name
         from tiryns.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
@@ -156,7 +156,7 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
 
 
 def write(found: "Evaluation", folder: Path) -> None:
-    """Writes figures, predictions and page into a folder."""
+    """Writes metrics, predictions and page into a folder."""
     from tiryns.runner.report.evaluation import write_page
 
     with replaceable(*_written(folder)):

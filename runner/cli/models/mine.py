@@ -3,9 +3,9 @@
   tiryns mine RUN pairs.jsonl --out mined.jsonl --relative-margin 0.05
   tiryns mine RUN pairs.csv --out mined.csv --range 10:50 --random data.text_column=question
 
-RUN is a run of experiment=contrastive, or a folder of sentence-transformers. PAIRS is what data.train may be for
-data=pairs. All its distinct passages are ranked for each query, and the nearest ones that do not belong to it (rows with
-the same query, or the same data.match_column) are written beside each row, in a column `negative`.
+RUN is a run of experiment=contrastive, or a folder of sentence-transformers. PAIRS takes the values of data.train for
+data=pairs. All its distinct passages are ranked for each query. The nearest passages that do not belong to the query
+(by rows with the same query, or the same data.match_column) are added to each row, in a column `negative`.
 """
 
 import re
@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Writes the file, and prints what it holds."""
+    """Writes the file, and prints a summary of it."""
     with many_imports():
         from tiryns.runner.cli.models.evaluate import progress
         from tiryns.runner.inference.mining import Mining, mine

@@ -5,7 +5,7 @@
   tiryns predict RUN -                                    every line of standard input
 
 RUN is a run folder or the folder of a Hugging Face model. `--out FILE` and `--format` write csv, jsonl or parquet, and
-keep the columns. Where a file has labels, metrics are shown too, and written beside the predictions (`--out p.jsonl`
+keep the columns. If a file has labels, metrics are shown too, and written beside the predictions (`--out p.jsonl`
 makes `p.figures.json`). A language model fills in each [MASK], or writes `--length N` tokens; a causal one continues the
 text, by up to `--max-new-tokens`. A vision-language model answers a question about `--image FILE`, or each of a file's
 questions about images below `--images FOLDER`. A model of vectors writes them as lists, or with `--out vectors.npy` as
@@ -138,7 +138,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _names_file(given: str | None, length: int | None) -> bool:
-    """Whether the input is a file; raises an error for nothing to predict for, and the name of a file that is missing."""
+    """Returns whether the input is a file; ValueError for no input, FileNotFoundError for the name of a missing file."""
     from tiryns.runner.data.read.files import is_saved
     from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 

@@ -1,6 +1,6 @@
 """`mode=probe`: measures the frozen features of a model on labelled data, and trains nothing.
 
-The folder of a probe is that of a run: config, status with the figures, `evaluation.json`, `predictions.jsonl`,
+A probe writes the folder of a run: config, status with the metrics, `evaluation.json`, `predictions.jsonl`,
 `report.html`.
 """
 
@@ -11,11 +11,11 @@ from omegaconf import DictConfig
 from tiryns.runner.run.folder import Run
 
 PRECISIONS = {"auto": "32-true", "32": "32-true"}
-"""Precisions by another name: features of all models are computed alike, in fp32 unless another is asked for."""
+"""Precisions by another name: `auto` is fp32 here, so that the features of all models are computed alike."""
 
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Writes measured features and their page into the folder of the run; returns the figures, or raises ValueError."""
+    """Measures frozen features, writes metrics and page to the run folder; returns the metrics, or raises ValueError."""
     from tiryns.runner.evaluation.files import PREDICTIONS
     from tiryns.runner.inference.evaluated import Evaluation, plain
     from tiryns.runner.inference.frozen.probes import probe

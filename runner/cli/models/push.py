@@ -3,9 +3,9 @@
 TARGET is a folder (`./name`, `/path/name`, or any name without a slash), or `owner/name` of the Hugging Face hub, where
 a new repository is private unless `--public` is given. The hub needs a token: `hf auth login`, or HF_TOKEN.
 
-`--format onnx` adds the model as a graph for onnxruntime, `onnx/model.onnx`, and `--int8` one with int8 weights,
+`--format onnx` adds the model as a graph for onnxruntime, `onnx/model.onnx`, and `--int8` a second one with int8 weights,
 `onnx/model_quantized.onnx`. Both are measured beside torch on the run's test rows, else on its validation rows, for the
-model card and the manifest. Where outputs differ by more than 1e-4, or int8 weights cost more of the main figure than
+model card and the manifest. If outputs differ by more than 1e-4, or int8 weights cost more of the main metric than
 `--most`, one line says so, and nothing is written.
 """
 
@@ -21,7 +21,7 @@ from tiryns.runner.run.files import copy_folder, naming, staging
 from tiryns.runner.run.lazy import many_imports
 
 MOST = 0.01
-"""What int8 weights may cost of the main figure."""
+"""Most that int8 weights may cost of the main metric."""
 
 Convert = Callable[[Path], None]
 
@@ -89,7 +89,7 @@ def is_hub_name(target: str) -> bool:
 
 
 def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert | None = None) -> Path:
-    """Copies the model atomically, and converts the copy; raises ValueError or OSError where that cannot be."""
+    """Copies the model atomically, and converts the copy; raises ValueError or OSError if that fails."""
     if target.exists() and not replace:
         raise ValueError(f"{str(target)!r} is there already; --replace replaces it")
     if target.exists() and not (target / "config.json").is_file():
@@ -106,7 +106,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert |
 
 
 def push_to_hub(source: Path, name: str, public: bool) -> str:
-    """Uploads the model in one commit, and returns its address; raises ValueError where this is not possible."""
+    """Uploads the model in one commit, and returns its address; raises ValueError if that fails."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 

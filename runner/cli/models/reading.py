@@ -1,6 +1,6 @@
 """How `tiryns predict` and `tiryns evaluate` read files, by flags or settings of data, and what `predict` writes.
 
-`--label-column NAME` and `data.label_column=NAME` are the same to both.
+`--label-column NAME` and `data.label_column=NAME` are the same setting.
 """
 
 import os
@@ -40,12 +40,12 @@ READ_BY = {
     "on_bad_row": "rows that cannot be used: error, or skip and count them (error)",
     "format": "csv, tsv, jsonl, json, parquet, txt, conll, ...; also of standard input",
 }
-"""Settings of data that may be other than in training, each as a flag."""
+"""Settings of data that may differ from those of training, each as a flag."""
 
 LISTS = ("label_columns", "tag_columns", "header")
 
 OWN = ("words", "predicted", "probability", "predicted_entities", "embedding")
-"""What a prediction adds to the columns of a table."""
+"""Columns that a prediction adds to a table."""
 
 _SPOOLED = "tiryns-stdin-"
 _CHOICES = {"quoting": ("true", "false"), "on_bad_row": ("error", "skip")}
@@ -53,7 +53,7 @@ _METAVARS = {"format": "FORMAT", "label_columns": "NAME,...", "tag_columns": "NA
 
 
 def add_reading_arguments(parser: ArgumentParser) -> None:
-    """Adds a flag for each setting of the table."""
+    """Adds a flag for each setting of `READ_BY`."""
     group = parser.add_argument_group(
         "how a file is read (as the training data, by its ending); as settings too, such as data.label_column=NAME"
     )
@@ -64,7 +64,7 @@ def add_reading_arguments(parser: ArgumentParser) -> None:
 
 
 def reading_flags() -> list[str]:
-    """Returns the names of the flags, in the order of the table: settings without the format of the input."""
+    """Returns the names of the flags, in the order of `READ_BY`: `input_format` for `format`, else the setting's name."""
     return ["input_format" if name == "format" else name for name in READ_BY]
 
 
@@ -91,7 +91,7 @@ def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settin
 
 
 def names_of(given: str) -> list[str]:
-    """Returns the names of columns, with commas between them, also in brackets as those of `data.header`.
+    """Returns the column names of a comma-separated text, which may be in brackets, as for `data.header`.
 
     Example:
         >>> names_of("text,label") == names_of("[text, label]") == ["text", "label"]
@@ -140,7 +140,7 @@ def check_apart(out: Path | None, given: str) -> None:
 
 
 def figures_file(out: Path) -> Path:
-    """Returns the file of the metrics beside that of the predictions."""
+    """Returns the path of the metrics file next to the file of predictions."""
     return out.with_suffix(".figures.json")
 
 
@@ -186,7 +186,7 @@ def line_of_vector(vector: Any) -> str:
 
 
 def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
-    """Writes vectors as a float32 array [D, H] that `numpy.load` reads; raises ValueError for what is no vector."""
+    """Writes vectors as a float32 array [D, H] that `numpy.load` reads; ValueError unless each text has one vector."""
     import numpy as np
 
     if out is None:
@@ -204,7 +204,7 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
 
 
 def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
-    """Yields the batches, with a bar on standard error that counts their rows, if that is an otherwise free terminal."""
+    """Yields the batches; counts their rows in a bar on stderr, if that is a terminal to which no output goes."""
     if not sys.stderr.isatty() or not (to_file or not sys.stdout.isatty()):
         yield from batches
         return

@@ -34,7 +34,7 @@ Figures = dict[str, float]
 def measured(
     found: Sequence[Source], soup: str, others: Sequence[object], allow: Sequence[str]
 ) -> dict[str, object]:
-    """Returns the figures of models and their soups, and the numbers of the `members` of the soup to write.
+    """Returns the metrics of models and their soups, and the indices of the `members` of the soup to write.
 
     Figures are the metrics of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
     logits. Raises ValueError for runs that were not trained and validated on the same labelled data, as one run may have
@@ -83,10 +83,10 @@ class _Measuring:
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
         self.settings: dict[str, dict[str, Any]] = {}
-        """Those of the task that each soup is used with, such as its thresholds."""
+        """By name of a soup, its settings of the task, such as thresholds."""
 
     def measure(self) -> tuple[dict[str, Figures], list[int]]:
-        """Returns the figures of members and soups, and the numbers of the members of the greedy one."""
+        """Returns the metrics of members and soups, and the indices of the greedy soup's members."""
         every = list(range(len(self.members)))
         alone = {run: self.figures(run, [[i]]) for i, run in enumerate(self.runs)}
         scores = [self.score(found) for found in alone.values()]
@@ -105,7 +105,7 @@ class _Measuring:
         return measured, sorted(chosen)
 
     def score(self, figures: Figures) -> float:
-        """Returns the figure that chooses, the larger the better."""
+        """Returns the metric that chooses, negated if smaller is better."""
         if self.monitor not in figures:
             known = ", ".join(figures)
             raise ValueError(
@@ -114,7 +114,7 @@ class _Measuring:
         return self.sign * figures[self.monitor]
 
     def figures(self, name: str, soups: Sequence[Sequence[int]]) -> Figures:
-        """Returns the figures of the mean of the logits of soups, each the numbers of its members."""
+        """Returns the metrics of the mean of the soups' logits; a soup is a list of its members' indices."""
         model, states = self.model, [self.state(numbers) for numbers in soups]
         if self.thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)

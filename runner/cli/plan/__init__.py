@@ -1,5 +1,5 @@
 """`tiryns plan`: data, samples, lengths, parameter groups, learning rate and costs of a run, which it does not train.
 
-- `content`: the parts of the plan, as numbers; `nominal`: those of a run whose data is not given, with hours on GPUs.
-- `shown`: the same for people, or as JSON.
+- `content`: the parts of the plan, as numbers; `nominal`: the plan of a run without its data, with hours on GPUs.
+- `shown`: the plan for people, or as JSON.
 """

@@ -28,7 +28,7 @@ ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size
 COLLATED = 8  # global batches that tell the tokens of a step
 
 OWN = ("model", "optimizer", "scheduler")
-"""Groups of which the settings are shown that a phase has of its own."""
+"""Groups of which the plan shows a phase's own settings."""
 
 Facts = dict[str, Any]
 
@@ -72,7 +72,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
 
 
 def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
-    """Returns the phases of a config whose lengths are settled, given its connected data; tokens are about as many."""
+    """Returns a row per phase of a config with resolved lengths, given its connected data; token counts are estimates."""
     phases = phases_in(config)
     timeline, rows = timeline_of(phases), []
     for place, phase in enumerate(phases):
@@ -162,7 +162,7 @@ def _fill(shares: Sequence[Share], batches: Any) -> Facts:
 
 
 NO_COSTS = {"memory": None, "time": None}
-"""Of runs whose step is not tried."""
+"""Costs of runs without a trial step."""
 
 
 def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Iterator[Part]:

@@ -1,6 +1,6 @@
-"""The plan of a run whose data is not there, such as a published recipe: sizes, tokens, FLOPs and hours per GPU.
+"""The plan of a run without its data, such as a published recipe: sizes, tokens, FLOPs and hours per GPU.
 
-Samplers, schedules and objectives are those of the run; every sequence is taken to have `data.max_length` tokens.
+Samplers, schedules and objectives are those of the run; every sequence is assumed to have `data.max_length` tokens.
 """
 
 import inspect
@@ -36,22 +36,22 @@ from tiryns.runner.samplers.base import PROVISIONAL, SeamlessSampler
 GPUS = ("A100", "H100", "H200", "RTX 4090")
 
 UTILISATION = 0.4
-"""Share of the peak at which a GPU is assumed to train; what a run reaches is `perf/mfu` in its log."""
+"""Share of the peak at which a GPU is assumed to train; a run logs its own share as `perf/mfu`."""
 
 POINTS = 20
-"""Steps for which the plan shows what they train with."""
+"""Number of steps for which the plan shows learning rate, batch size and so on."""
 
 EARLY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-"""Shares of the first phase at which some of them are, as warm-ups are short."""
+"""Shares of the first phase at which some of these steps lie, as warm-ups are short."""
 
 WITHOUT_WEIGHTS = {"init": "default", "tiled_from": None, "text_from": None, "vision_from": None}
-"""Settings of a model that only its weights depend on."""
+"""Values of the settings that affect only the weights of a model."""
 
 TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
-"""What an objective is told of a tokenizer that is not there."""
+"""Arguments of an objective in place of those of a missing tokenizer."""
 
 HOURS = "# Hours: "
-"""The line in the header of a recipe that tells how long the published run took."""
+"""Prefix of the line in a recipe's header that states the hours of the published run."""
 
 
 class NominalSequences:
@@ -70,12 +70,12 @@ class NominalSequences:
         return PROVISIONAL
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of sequences [D]."""
+        """Returns the tokens of each sequence [D]."""
         return np.full(len(indices), self.length, np.int32)
 
 
 class NominalPhase:
-    """A phase of a run, or a whole run without phases: its settings by group, and how many steps and tokens it has."""
+    """A phase of a run, or a whole run without phases: its settings by group, and its numbers of steps and tokens."""
 
     def __init__(self, config: DictConfig, phase: Phase) -> None:
         self.name, self.own = phase.name, phase.settings
@@ -98,7 +98,7 @@ class NominalPhase:
         return made
 
     def steps_within(self, tokens: float) -> int:
-        """Returns the most steps, from the first of the phase, that train on no more tokens."""
+        """Returns the most steps, from the first of the phase, that train on no more than `tokens`."""
         return self.sampler.steps_within(int(tokens / self.length + 1e-9))
 
     def tokens_before(self, step: int) -> int:
@@ -107,7 +107,7 @@ class NominalPhase:
 
 
 class NominalRun:
-    """The phases of a run without its data, and its figures at any step."""
+    """The phases of a run without its data, and its values at any step."""
 
     def __init__(self, config: DictConfig) -> None:
         self.lr = float(config.optimizer.get("lr") or 0.0)
@@ -121,7 +121,7 @@ class NominalRun:
         self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
         self.steps, self.tokens = self.timeline.ends[-1], self._tokens[-1]
         self.factor = self._schedule(config)
-        """The learning rate of a step in units of that of the run."""
+        """A function from a step to its factor on the learning rate of the run."""
 
     def _schedule(self, config: DictConfig) -> Callable[[int], float]:
         import torch
@@ -136,7 +136,7 @@ class NominalRun:
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
         scheduler = run_lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
         if not isinstance(scheduler, ClosedFormScheduler):
-            raise ValueError(f"scheduler: {type(scheduler).__name__} tells a rate only step by step")
+            raise ValueError(f"scheduler: {type(scheduler).__name__} computes a rate only step by step")
         return scheduler.factor
 
     @staticmethod
@@ -149,7 +149,7 @@ class NominalRun:
         return found
 
     def steps_within(self, tokens: float) -> int:
-        """Returns the most steps that train on no more tokens."""
+        """Returns the most steps that train on no more than `tokens`, but never all of the run."""
         place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
         inside = self.phases[place].steps_within(tokens - self._tokens[place])
         return min(self.timeline.starts[place] + inside, self.steps - 1)
@@ -175,7 +175,7 @@ class NominalRun:
 
 
 def nominal_objective(settings: Settings) -> Collator:
-    """Returns the objective of a run, told of no tokenizer."""
+    """Returns the objective of a run, made without its tokenizer."""
     node = OmegaConf.create({"objective": settings}).objective
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
@@ -195,11 +195,11 @@ def _phases(config: DictConfig) -> list[Phase]:
         return [Phase("training", steps=trainer.max_steps)]
     if amount := trainer.get("max_tokens"):
         return [Phase("training", tokens=amount)]
-    raise ValueError("how many steps the run has follows from its data: set data.source or trainer.max_steps")
+    raise ValueError("the run's number of steps follows from its data: set data.source or trainer.max_steps")
 
 
 def nominal_plan(config: DictConfig) -> Facts:
-    """Sizes, phases, FLOPs and hours of a run, and its `POINTS`; raises ValueError where these follow from the data."""
+    """Returns sizes, phases, FLOPs, hours and `POINTS` of a run; raises ValueError if these depend on the data."""
     with many_imports():
         model = meta_model(config)
         run = NominalRun(config)
@@ -274,14 +274,14 @@ def meta_model(config: DictConfig) -> Any:
     size = fields.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
     if size is None:
         tokenizer = f"data.tokenizer={config.data.tokenizer}"
-        raise ValueError(f"how many tokens {tokenizer} has is not known: give model.config.vocab_size")
+        raise ValueError(f"the number of tokens of {tokenizer} is unknown: give model.config.vocab_size")
     tokens: Any = _Tokens(size=size)
     with torch.device("meta"):
         return make_model_of(node, tokens, **nominal_objective(config.objective).model_arguments())
 
 
 def on_gpus(flops: float, tokens: int) -> list[Facts]:
-    """Returns the hours of one GPU of each type for a run of so many FLOPs.
+    """Returns the hours of one GPU of each type for a run of `flops`.
 
     Example:
         >>> [(gpu["name"], round(gpu["hours"])) for gpu in on_gpus(flops=1e21, tokens=10**12)][:2]

@@ -82,7 +82,7 @@ def _show_data(data: Facts) -> None:
 
 
 def _show_phases(phases: list[Facts]) -> None:
-    """A table of phases; columns that no phase has are left out."""
+    """Prints a table of phases, without columns that no phase fills."""
     cells = [
         {
             "phase": row["name"],
@@ -170,4 +170,4 @@ SHOWN: dict[str, Callable[[Any], None]] = {
     "lengths": _show_lengths,
     "optimization": _show_optimizer,
 }
-"""How the parts are shown that have a section of their own."""
+"""Printers of the parts that have a section of their own."""

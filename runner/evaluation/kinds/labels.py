@@ -19,7 +19,7 @@ from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Predictions, class_rows, confusion_tables
 
 USUAL = 0.5
-"""The threshold of labels that is taken where none is given."""
+"""The default threshold of labels."""
 
 L = TypeVar("L", LabelledSequences, ListSequences)
 
@@ -34,7 +34,7 @@ class OfLabels(Predictions[L]):
         return np.asarray(self.seen & ~unknown.any(axis=tuple(range(1, labels.ndim))))
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the number of the label or choice with the highest score, from 0, and its probability."""
+        """Returns the index of the label or choice with the highest score, and its probability."""
         probability, predicted = output["logits"].softmax(-1).max(-1)
         return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
 
@@ -63,16 +63,16 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
     kind, monitor = "classification", "accuracy"
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the most probable label and its probability; and all probabilities where figures need them."""
+        """Returns the most probable label and its probability; all probabilities too if metrics need them."""
         every = {"probabilities": output["logits"].softmax(-1)} if self.registered or self.keeps_all else {}
         return super().read(micro_batch, output) | every
 
     def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Probabilities [D, C], and class numbers [D]."""
+        """Returns probabilities [D, C] and true class indices [D]."""
         return self.of_known("probabilities")
 
     def compared(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Class numbers [D]."""
+        """Returns predicted and true class indices [D]."""
         return self.of_known()
 
     def rows(self) -> Iterator[PredictionRow]:
@@ -93,7 +93,7 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
 class Thresholds:
     """The threshold of each label: given, or chosen by the highest F1 on examples whose labels are known.
 
-    `given` is None (0.5), a number, numbers by label or in a list, or `global` or `per_label`, which `choose` chooses.
+    `given` is None (0.5), a number, numbers by label or in a list, or `global` or `per_label`, the modes of `choose`.
 
     Example:
         >>> thresholds = Thresholds("per_label", ["a", "b"])
@@ -106,7 +106,7 @@ class Thresholds:
     """
 
     def __init__(self, given: object, labels: Sequence[str], several: bool = True) -> None:
-        """Raises ValueError for values that cannot be, or where one label holds of each example (not `several`)."""
+        """Raises ValueError for invalid values, or for any `given` if each example has one label (not `several`)."""
         check_thresholds(given)
         if given is not None and not several:
             raise ValueError(
@@ -115,7 +115,7 @@ class Thresholds:
             )
         self.labels, self._is_given = list(labels), given is not None
         self.mode = given if given in THRESHOLDS else None
-        """How thresholds are chosen; None where they are not."""
+        """How `choose` chooses thresholds; None if it does not."""
         self.chosen = False
         self.values: NDArray[np.float64] = np.array(USUAL)
         """[C], or one number for all labels."""
@@ -125,7 +125,7 @@ class Thresholds:
             self.values = np.array(given, dtype=np.float64)
 
     def choose(self, probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> None:
-        """Chooses the thresholds for probabilities [D, C] of labels that hold or not [D, C], if that is the mode."""
+        """Chooses the thresholds by probabilities [D, C] and true labels, bool [D, C], if there is a mode."""
         if self.mode == "global":
             self.values = np.array(best_threshold(probabilities.reshape(-1), true.reshape(-1)))
         elif self.mode == "per_label":
@@ -134,7 +134,7 @@ class Thresholds:
         self.chosen = self.mode is not None
 
     def settings(self) -> dict[str, object]:
-        """Returns the objective's setting that gives these thresholds again; empty for the usual one."""
+        """Returns the objective's setting that gives these thresholds again; empty for the default."""
         if not self._is_given:
             return {}
         if self.mode and not self.chosen:
@@ -146,9 +146,9 @@ class Thresholds:
 
 
 def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> float:
-    """Returns the threshold with the highest F1 for probabilities [M] of true and false [M]; of ties that nearest 0.5.
+    """Returns the threshold with the highest F1 for probabilities [M] and truth, bool [M]; on ties the nearest to 0.5.
 
-    It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 where nothing is true, or all
+    It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 if nothing is true, or all
     probabilities are 0.
 
     Example:
@@ -171,7 +171,7 @@ def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_])
 
 
 class LabelPredictions(OfLabels[LabelledSequences]):
-    """Any number of labels per example, each above its threshold, which is 0.5 if none is given."""
+    """Any number of labels per example, each above its threshold, which is 0.5 by default."""
 
     kind, monitor = "multi_label", "micro_f1"
 
@@ -180,7 +180,7 @@ class LabelPredictions(OfLabels[LabelledSequences]):
         self.thresholds = thresholds or Thresholds(None, ())
 
     def calibrate(self) -> None:
-        """Chooses the thresholds, if that is asked for."""
+        """Chooses the thresholds, if they have a mode."""
         probability, labels = self.of_known("probability")
         if len(labels):
             self.thresholds.choose(probability, labels > 0.5)
@@ -189,17 +189,17 @@ class LabelPredictions(OfLabels[LabelledSequences]):
         return {"places": micro_batch["samples"], "probability": output["logits"].sigmoid()}
 
     def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Probabilities [D, C], and 1 for the labels that hold, else 0 [D, C]."""
+        """Returns probabilities [D, C], and labels [D, C]: 1 if true, else 0."""
         probability, labels = self.of_known("probability")
         return probability, (labels > 0.5).astype(np.int64)
 
     def compared(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether each label is predicted, and whether it holds, bool [D, C]."""
+        """Returns whether each label is predicted, and whether it is true, bool [D, C]."""
         probability, labels = self.of_known("probability")
         return np.asarray(probability > self.thresholds.values), labels > 0.5
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Label names, and the probabilities of those predicted; `none` is that of none, where none is predicted."""
+        """Yields the predicted labels and their probabilities; without any, `none` is 1 - the largest probability."""
         names, known = self.sequences.names, self.known()
         for i in np.flatnonzero(self.seen).tolist():
             probability, labels = self.values["probability"][i], self.sequences.labels[i]
@@ -210,7 +210,7 @@ class LabelPredictions(OfLabels[LabelledSequences]):
             yield {**_row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded), **none}
 
     def tables(self) -> Entry:
-        """Per-label figures, with the thresholds if they are not the usual one."""
+        """Returns the metrics of each label, with the thresholds if they are not the default."""
         predicted, true = self.compared()
         counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
         rows = class_rows(self.sequences.names, *counts)
@@ -229,16 +229,16 @@ class NumberPredictions(OfLabels[LabelledSequences]):
         return {"places": micro_batch["samples"], "predicted": output["logits"][:, 0]}
 
     def scored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Numbers [D], float64."""
+        """Returns predicted and true numbers [D], float64."""
         predicted, true = self.of_known()
         return predicted.astype(np.float64), true.astype(np.float64)
 
     def parts(self) -> list[Compared]:
-        """Correlations and the mean squared error, also of a subclass with a kind of its own."""
+        """Returns the part of the metrics of numbers, also for a subclass with a kind of its own."""
         return [Compared("regression", *self.scored(), self.owners())]
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Numbers; there is no probability."""
+        """Yields rows with numbers and no probability."""
         for i in np.flatnonzero(self.seen).tolist():
             gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
             yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)

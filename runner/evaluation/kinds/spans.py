@@ -13,11 +13,11 @@ from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
 
 AROUND = 75
-"""Letters of the context that are shown on each side of an answer."""
+"""Characters of the context that are shown on each side of an answer."""
 
 
 class QuestionPredictions(Predictions[QuestionSequences]):
-    """A text per question: the best span over all windows of its context, or none where that may be and scores more."""
+    """A text per question: the best span of all windows; empty if allowed and better by more than `null_threshold`."""
 
     kind, monitor = "question_answering", "f1"
 
@@ -31,7 +31,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
 
     def join(self, gather: Gather) -> None:
-        """Also chooses each question's window: the best score, against the least of their scores for no answer."""
+        """Also chooses each question's answer: the best window, or none by the least no-answer score of its windows."""
         super().join(gather)
         sequences, values = self.sequences, self.values
         seen = np.flatnonzero(self.seen)
@@ -63,7 +63,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return with_kinds(whole) if self.sequences.may_be_empty else [whole]
 
     def measured_names(self) -> list[str]:
-        """Also those of questions with and without an answer, where there are both."""
+        """Returns the names; if the data may have both, also those of the kinds that occur: with or without an answer."""
         names = sorted(super().measured_names(), key=lambda name: name != self.monitor)
         answers = [e.answers for e in self.sequences.examples if e.answers is not None]
         kinds = {"answerable": any(answers), "unanswerable": not all(answers)}
@@ -71,7 +71,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Texts; all accepted answers as gold, and where they are known the context around the first one as `excerpt`."""
+        """Yields texts; `gold` has all accepted answers, if known, and `excerpt` the context around the first one."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
             row: PredictionRow = {"id": example.id, "text": example.question, "gold": example.answers}
@@ -81,13 +81,13 @@ class QuestionPredictions(Predictions[QuestionSequences]):
             yield row
 
     def files(self) -> dict[str, str]:
-        """`answers`: id -> text, the format of SQuAD's evaluation script."""
+        """Returns `answers`: id -> text, the format of SQuAD's evaluation script."""
         answers = {row["id"]: row["predicted"] for row in self.rows()}
         return {"answers": json.dumps(answers, ensure_ascii=False)}
 
 
 def with_kinds(whole: Compared) -> list[Compared]:
-    """Answers to questions, and apart those to questions with and without an answer."""
+    """Returns the part of all questions, and the parts of questions with and without an answer."""
     parts = [whole]
     for kind, has_answer in (("answerable", True), ("unanswerable", False)):
         some = [i for i, accepted in enumerate(whole.true) if bool(accepted) == has_answer]
@@ -98,7 +98,7 @@ def with_kinds(whole: Compared) -> list[Compared]:
 
 
 def surroundings(context: str, answer: str) -> str:
-    """Returns the context for so many letters on both sides of the first place of an answer, or its beginning.
+    """Returns an answer's first occurrence with `AROUND` characters on each side; if missing, the context's beginning.
 
     Example:
         >>> surroundings("a river " * 20, "river")

@@ -1,4 +1,4 @@
-"""Vectors of pairs of texts: where the passages of queries rank, or how cosines correlate with scores.
+"""Vectors of pairs of texts: the ranks of the queries' passages, or the correlation of cosines with scores.
 
 Letters in shapes: E rows, K texts of a row, H hidden, Q queries.
 """
@@ -23,8 +23,8 @@ from tiryns.runner.evaluation.ranks import Ranking, cosines, rank
 class PairVectors(Predictions[PairSequences]):
     """The vectors of a set, and the objective's loss and figures of them in batches of one size, in the set's order.
 
-    `objective` has `batch_figures` of rows, their mean `loss` among them, the `dimensions` that vectors are cut to, the
-    `similarity` that scores them, and whether it does `learn_temperature`.
+    `objective` has `batch_figures` of rows, with their mean `loss`, the `dimensions` that vectors are cut to, the
+    `similarity` that scores vectors, and `learn_temperature`.
     """
 
     def __init__(self, sequences: PairSequences, objective: Any) -> None:
@@ -37,16 +37,16 @@ class PairVectors(Predictions[PairSequences]):
         return {"places": micro_batch["samples"], **own}
 
     def measured_names(self) -> list[str]:
-        """Returns the loss, those of its batches, those of each size of vectors, and the temperature if learnt."""
+        """Returns the names of the metrics of each size of vectors, of those of batches, and of a learnt temperature."""
         learnt = ["temperature"] if self.objective.learn_temperature else []
         own = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
         return [*own, *self.objective.batch_figure_names, *learnt]
 
     names: tuple[str, ...]
-    """The figures of one size of vectors."""
+    """The metrics of one size of vectors."""
 
     def sizes(self) -> list[tuple[int | None, str]]:
-        """Returns the sizes that vectors are cut to, None for none, and what figures of that size end in."""
+        """Returns the sizes that vectors are cut to (None: uncut), each with the ending of its metrics' names."""
         return [(None, ""), *((size, f"_{size}d") for size in self.objective.dimensions)]
 
     def measure(self) -> dict[str, float]:
@@ -65,24 +65,24 @@ class PairVectors(Predictions[PairSequences]):
         return torch.from_numpy(self.values["vectors"][..., :size])
 
     def parts(self) -> list[Compared]:
-        """None: figures are means, or of cosines."""
+        """Returns no parts: metrics come from `means`, or a subclass overrides this."""
         return []
 
     def rows(self) -> Iterator[PredictionRow]:
-        """`gold` and `predicted`, the passages or the score and the cosine."""
+        """Yields rows whose `gold` and `predicted` are passages, or the score and the cosine."""
         for i in np.flatnonzero(self.seen).tolist():
             example = self.sequences.examples[i]
             yield {"id": example.id, "text": example.text, "pair": example.pair, **self.row(i)}
 
     @abstractmethod
     def row(self, i: int) -> PredictionRow:
-        """Returns what is right and what is predicted for a row."""
+        """Returns the truth and the prediction of a row."""
 
 
 class Retrieved(PairVectors):
-    """Each query among all passages and hard negatives of the set, by the objective's similarity: see `rank`.
+    """The ranks of all passages and hard negatives of the set for each query, by the objective's similarity: see `rank`.
 
-    Rows with the same query are one query, with all their passages; equal passages are one.
+    Rows with the same query are one query with all their passages; equal passages are one passage.
     """
 
     kind, monitor = "retrieval", "mrr_at_10"
@@ -148,7 +148,7 @@ class _Texts(NamedTuple):
 
 
 class PairScores(PairVectors):
-    """The cosine of each pair, against its score."""
+    """The cosine of each pair, compared with its score."""
 
     kind, monitor = "similarity", "spearman"
     names = ("spearman", "pearson")

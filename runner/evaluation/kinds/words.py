@@ -18,10 +18,10 @@ from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, 
 
 
 class TokenPredictions(Predictions[SentenceSequences]):
-    """A label per word; a word without a token gets the most frequent label that may stand there.
+    """A label per word; a word without a token gets the most frequent label that is allowed there.
 
-    A sentence counts once all its words with a token are predicted. With `constrained`, and if the training data keeps a
-    scheme of tags, Viterbi's algorithm finds the most probable tags of a sentence that keep it too; otherwise each word
+    A sentence counts once all its words with a token are predicted. With `constrained`, if the training data follows a
+    scheme of tags, Viterbi's algorithm finds the most probable tags of a sentence under this scheme; otherwise each word
     gets its most probable tag.
     """
 
@@ -34,7 +34,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         self.monitor = "entity_f1" if self._tagging else "accuracy"
 
     def size(self) -> int:
-        """Words of all sentences."""
+        """Returns the number of words of all sentences."""
         return len(self.sequences.word_labels)
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -54,7 +54,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         self.complete()
 
     def complete(self) -> None:
-        """Completes the sentences with words that have no token."""
+        """Gives words without a token a label, and marks in `evaluated` the words of complete sentences."""
         starts, default = self.sequences.word_starts, self.sequences.default_label
         known = self.seen | ~self.sequences.has_pieces
         self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
@@ -70,7 +70,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         self.values["probability"][~self.seen] = 0.0
 
     def compared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Class numbers [W]."""
+        """Returns predicted and true class indices [W] of the words with a known label."""
         known = self._known()
         return self.values["predicted"][known], self.sequences.word_labels[known]
 
@@ -83,7 +83,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return self._sentences()[self._known() & self.seen]
 
     def parts(self) -> list[Compared]:
-        """Accuracy over words and, where labels are tags of entities, F1, precision and recall over entities."""
+        """Returns the part of accuracy over words and, if labels are tags of entities, that of metrics over entities."""
         parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
         if self._tagging and len(parts[0].true):
             predicted, true = zip(*self._tags(), strict=True)
@@ -91,16 +91,16 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return parts
 
     def measured_names(self) -> list[str]:
-        """Returns the names of its metrics; those of entities only where labels are their tags."""
+        """Returns the names of its metrics; metrics of entities only if labels are tags of entities."""
         return [name for name in super().measured_names() if self._tagging or name not in ENTITY_FIGURES]
 
     def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Probabilities [W, C], and class numbers [W], of words with a token."""
+        """Returns probabilities [W, C] and true class indices [W] of words with a token."""
         known = self._known() & self.seen
         return self.values["probabilities"][known], self.sequences.word_labels[known]
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Lists with an item per word."""
+        """Yields rows of lists with an item per word."""
         names = self.sequences.names
         for i, e in enumerate(self.sequences.examples):
             words = slice(*self.sequences.word_starts[i : i + 2])
@@ -117,7 +117,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
                 yield row
 
     def tables(self) -> Entry:
-        """Per-tag figures and confusions, and figures per type of entity."""
+        """Returns metrics and confusions of tags, and metrics of types of entities."""
         predicted, true = self.compared()
         found = confusion_tables(self.sequences.names, true, predicted)
         if self._tagging:
@@ -136,7 +136,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return np.asarray(self.evaluated & (self.sequences.word_labels >= 0))
 
     def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
-        """Predicted and true tags of every labelled sentence, in IOB2."""
+        """Yields predicted and true tags of every labelled sentence, in IOB2."""
         assert self._tagging, "labels are tags of entities"
         for row in self.rows():
             if row["gold"] is not None:
@@ -144,11 +144,11 @@ class TokenPredictions(Predictions[SentenceSequences]):
 
 
 MEAN_SCORE = "mean_score"
-"""The mean of each column's own figure: the F1 of its entities if its labels are their tags, else the accuracy."""
+"""The mean of each column's own metric: the entity F1 if its labels are tags of entities, else the accuracy."""
 
 
 class JointPredictions(Predictions[TaggedSequences]):
-    """A label per word and column: `columns` has the predictions of each; their figures end in its name."""
+    """A label per word and column; `columns` has the predictions of each column, whose metrics end in its name."""
 
     kind = "joint_tagging"
     monitor = MEAN_SCORE
@@ -159,7 +159,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         self.weights = weights
 
     def size(self) -> int:
-        """Words of all sentences."""
+        """Returns the number of words of all sentences."""
         return next(iter(self.columns.values())).size()
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -189,7 +189,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         ]
 
     def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the mean of the columns' own figures."""
+        """Returns the mean of the columns' own metrics."""
         return mean_score(figures, {name: one.monitor for name, one in self.columns.items()})
 
     def measured_names(self) -> list[str]:
@@ -207,7 +207,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         return {"loss": loss, **{f"loss_{name}": value for name, value in known.items()}}
 
     def rows(self) -> Iterator[PredictionRow]:
-        """A list for each column with an item per word; `gold` has the columns in which the sentence has labels."""
+        """Yields rows with a list per column; `gold` has only the columns in which the sentence has labels."""
         for together in zip(*(one.rows() for one in self.columns.values()), strict=True):
             rows = dict(zip(self.columns, together, strict=True))
             gold = {name: row["gold"] for name, row in rows.items() if row["gold"] is not None}
@@ -218,13 +218,13 @@ class JointPredictions(Predictions[TaggedSequences]):
             yield row
 
     def tables(self) -> Entry:
-        """Returns the tables of each column in which the set has labels, with its name behind theirs."""
+        """Returns the tables of each column in which the set has labels, under names that end in the column's."""
         known = [name for name, one in self.columns.items() if len(one.compared()[1])]
         return {f"{key}_{name}": rows for name in known for key, rows in self.columns[name].tables().items()}
 
 
 def mean_score(found: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the mean of the columns' own figures, whose names are given by column; nothing where there are none.
+    """Returns the mean of the columns' own metrics, whose names `own` gives by column; empty if none is found.
 
     Example:
         >>> mean_score({"accuracy_pos": 0.5, "entity_f1_ner": 1.0}, {"pos": "accuracy", "ner": "entity_f1"})

@@ -41,13 +41,13 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return np.array(list(self.answers), dtype=np.int64)
 
     def measured_names(self) -> list[str]:
-        """Exact match, and that of each type; a type of which no question is asked has no figure."""
+        """Returns the names of exact match, overall and per type; a type without an asked question gets no value."""
         kinds = sorted({example.kind or "other" for example in self.sequences.examples})
         apart = kinds if len(kinds) > 1 else []
         return [*FIGURES, *(_of_kind(name, kind) for name in FIGURES for kind in apart)]
 
     def measure(self) -> dict[str, float]:
-        """SQuAD's exact match, also for each type of question, and that of the best constant answer to each type."""
+        """Returns SQuAD's exact match, of the answers and of the best constant answer per type, overall and per type."""
         kinds = self.kinds()
         found = {}
         for name in FIGURES if kinds else ():
@@ -57,11 +57,11 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return found
 
     def parts(self) -> list[Compared]:
-        """None: the figures are those of `means`, and baselines, which have no interval."""
+        """Returns no parts: metrics come from `means`, and baselines have no interval."""
         return []
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Returns the exact match of each answer, of all and of each type of question."""
+        """Returns the exact match of each answer, over all questions and per type of question."""
         asked = self.owners()
         right = np.array([self._is_right(i) for i in self.answers], dtype=np.float64)
         kinds = np.array([self.sequences.examples[i].kind or "other" for i in self.answers])
@@ -70,7 +70,7 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return {name: (right[among], asked[among]) for name, among in found.items()}
 
     def kinds(self) -> list[Entry]:
-        """For each type of question: its examples, their exact match, the best constant answer, and its exact match."""
+        """Returns per type of question: examples, exact match, the best constant answer, and its exact match."""
         by_kind: dict[str, list[int]] = defaultdict(list)
         for i in self.answers:
             by_kind[self.sequences.examples[i].kind or "other"].append(i)
@@ -96,7 +96,7 @@ class AnswerPredictions(Predictions[ConversationSequences]):
             yield {**row, "gold": example.accepted, "predicted": text, "probability": None}
 
     def tables(self) -> Entry:
-        """`samples` of the set, `kinds`, and `shown`: some examples with small images as data URIs."""
+        """Returns `samples` (the size of the set), `kinds`, and `shown`: some examples with small images as data URIs."""
         with_images = [i for i in self.answers if self.sequences.examples[i].images]
         places = np.linspace(0, len(with_images) - 1, min(12, len(with_images))).astype(int)
         shown = []
@@ -115,7 +115,7 @@ class AnswerPredictions(Predictions[ConversationSequences]):
 
 
 def _of_kind(figure: str, kind: str) -> str:
-    """Returns the name of a figure over questions of one type."""
+    """Returns the name of a metric over questions of one type."""
     return f"{figure}_{re.sub('[^a-z0-9]+', '_', kind.lower())}"
 
 

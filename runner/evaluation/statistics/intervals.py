@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals over samples (Efron 1979), from keyed resamples: one seed always gives the same.
+"""Percentile bootstrap intervals over samples (Efron 1979), from keyed resamples: one seed always gives the same ones.
 
 Letters in shapes: R resamples, D samples.
 """
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from tiryns.runner.order.keyed import sample_keys, token_bits
 
 RESAMPLES = 1000
-"""How many resamples the interval of a figure is from."""
+"""The default number of resamples of an interval."""
 
 LEVEL = 0.95
-"""The share of the resamples whose figures are within the interval."""
+"""The share of the resamples whose values are within the interval."""
 
 _STREAM = 0x626F6F74
 """The stream of the keyed generator for resamples ("boot")."""
@@ -26,11 +26,11 @@ Weights = NDArray[np.float64]
 """How often each of D samples is in each of R resamples [R, D]."""
 
 Statistic = Callable[[Weights], Mapping[str, NDArray[np.float64]]]
-"""Figures by name, each [R] or [R, ...], of the samples weighted by how often they were drawn [R, D]."""
+"""A function from the weights of samples [R, D] to metrics by name, each [R] or [R, ...]."""
 
 
 def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
-    """How often each of D samples is drawn in each resample of D draws with replacement, in blocks of resamples.
+    """Yields how often each of D samples is drawn in each resample of D draws with replacement, in blocks of resamples.
 
     Draw i of resample r depends on the seed, r and i alone.
 
@@ -53,9 +53,9 @@ def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
 def bootstrap(
     statistic: Statistic, num_samples: int, resamples: int = RESAMPLES, seed: int = 0, level: float = LEVEL
 ) -> dict[str, NDArray[np.float64]]:
-    """Returns the percentile interval of every figure, [2] or [..., 2]: its lower and its upper end.
+    """Returns the percentile interval of every metric, [2] or [..., 2]: its lower and its upper end.
 
-    Resamples in which a figure is no number (a correlation of equal numbers) do not count; NaN if all are. Raises
+    Resamples in which a metric is NaN (a correlation of equal numbers) do not count; NaN if all are. Raises
     ValueError for no samples or no resamples.
 
     Example:
@@ -80,6 +80,6 @@ def bootstrap(
 
 
 def each(weights: Weights, figures: Callable[[Weights], Mapping[str, float]]) -> dict[str, Weights]:
-    """Returns the figures of each resample on its own, given its weights [D], as arrays [R]."""
+    """Returns metrics as arrays [R], computed for each resample on its own from its weights [D]."""
     rows = [figures(row) for row in weights]
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}

@@ -1,9 +1,9 @@
-"""Tests of paired differences, of which there are few: 2 to 16 pairs of runs with equal seeds.
+"""Tests of a few paired differences: 2 to 16 pairs of runs with equal seeds.
 
 After each pair the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule): if both
 settings are alike, all 2^k signs of |d_1| ... |d_k| are equally likely (Fisher 1935, The Design of Experiments, section
-21). The paths with the largest |d_1 + ... + d_k| are called clear, as many as the error that may be spent up to k allows,
-beside those called so earlier; that share depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be clear
+21). The paths with the largest |d_1 + ... + d_k| are called clear, in addition to paths called so earlier, as many as the
+error spent up to k allows. This error depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be clear
 after 3 pairs, and is wrong in a quarter of the cases where each difference is about +c or -c; a test by betting
 (Waudby-Smith and Ramdas 2024, JRSS B 86) needs as many pairs as this one, and more once a sign differs.
 
@@ -24,16 +24,16 @@ from tiryns.runner.evaluation.statistics.student import ERROR, last_where
 Floats = NDArray[np.float64]
 
 Differences = Sequence[float] | Floats
-"""One for each pair, in their order."""
+"""One difference for each pair, in the order of the pairs."""
 
 AT_FIRST = 0.625
-"""Share of the error that is spent at the first look: all of 2 in 64 at an error of 5 %."""
+"""Share of the error that is spent at the first look: exactly 2 in 64 at an error of 5 %."""
 
 EXACT = 16
-"""Pairs of which every path is looked at; each further pair extends these paths by signs that are drawn."""
+"""Pairs up to which every path is examined; each further pair extends these paths by random signs."""
 
 MOST = 10_000
-"""Pairs beyond which no number is given for how many are needed."""
+"""Most pairs that `pairs_needed` returns as an estimate."""
 
 
 def first_look(error: float = ERROR) -> int:
@@ -47,7 +47,7 @@ def first_look(error: float = ERROR) -> int:
 
 
 def spent(pairs: int, error: float = ERROR) -> float:
-    """Returns the error that may be spent up to so many pairs.
+    """Returns the error that may be spent up to this number of pairs.
 
     Example:
         >>> [round(spent(k), 5) for k in (5, 6, 8, 16)]
@@ -58,7 +58,7 @@ def spent(pairs: int, error: float = ERROR) -> float:
 
 
 def clear_after(differences: Differences, error: float = ERROR) -> int | None:
-    """Returns after how many of the differences [N], in their order, they clearly do not centre on 0; None if never.
+    """Returns how many of the differences [N], from the first, make clear that they do not centre on 0; None if never.
 
     Example:
         >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
@@ -77,10 +77,10 @@ def clear_after(differences: Differences, error: float = ERROR) -> int | None:
 
 
 def interval(differences: Differences, error: float = ERROR) -> tuple[float, float] | None:
-    """Returns the differences that the pairs [N] do not exclude: taken from each they leave nothing clear.
+    """Returns the interval of values that the pairs [N] do not exclude: subtracted from each they leave nothing clear.
 
-    It holds at any time: the chance that it ever leaves out the true difference is at most the error. None where it has
-    no bounds (fewer pairs than `first_look`), and where the first pairs exclude all that the later ones suggest.
+    It holds at any time: the chance that it ever leaves out the true difference is at most the error. None if it has no
+    bounds (fewer pairs than `first_look`), or if the first pairs exclude all values that the later pairs suggest.
 
     Example:
         >>> low, high = interval([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
@@ -137,7 +137,7 @@ def skewness(differences: Differences) -> float | None:
 
 
 def t_statistic(differences: Differences) -> float:
-    """Student's paired t of two or more differences [N].
+    """Returns Student's paired t of two or more differences [N].
 
     Example:
         >>> round(t_statistic([1.0, 2.0, 3.0]), 3)
@@ -170,7 +170,7 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Returns the p of several tests, corrected so that the chance of any false one is kept (Holm 1979).
+    """Returns the p of several tests, corrected so that the chance of any false positive keeps its bound (Holm 1979).
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -186,8 +186,8 @@ def holm(tests: Sequence[float]) -> list[float]:
 def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[float | None]:
     """Returns, for several settings' differences, the level at which each is clear by Holm's rule; None if it is not.
 
-    The first must be clear at error / M, the next at error / (M - 1), and so on: the chance that any of M settings which
-    are like the one that they are compared with is called different is at most the error.
+    The first must be clear at error / M, the next at error / (M - 1), and so on. So the chance is at most the error that
+    any setting is called different although it is like the setting that it is compared with.
 
     Example:
         >>> clear_among([[0.3, 0.2, 0.1, 0.4, 0.2, 0.3, 0.2], [0.1, -0.2] * 4])
@@ -208,7 +208,7 @@ def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[f
 
 
 def _paths(differences: Floats) -> Iterator[tuple[Floats, float]]:
-    """After each pair the |sum| of every path of signs [P], the observed one first, and the rounding error of a sum.
+    """Yields after each pair the |sum| of every path of signs [P], the observed first, and the rounding error of a sum.
 
     A path and its mirror have one |sum|, so the first sign stays as it is: P = 2^(pairs - 1), up to 2^15.
     """

@@ -1,4 +1,4 @@
-"""The best rate of a curve of losses, how it goes with the width, and the law of the loss over sizes. numpy only."""
+"""The best rate of a curve of losses, how it scales with the width, and the law of the loss over sizes. numpy only."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from tiryns.runner.evaluation.statistics.student import ERROR, spread_of, t_inte
 Floats = NDArray[np.float64]
 
 EXPONENTS = np.geomspace(0.005, 5.0, 2000)
-"""Exponents of the law that are tried."""
+"""Candidate exponents of the law."""
 
 
 class Optimum(NamedTuple):
@@ -22,7 +22,7 @@ class Optimum(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A figure that is expected, with the ends of its interval."""
+    """A predicted metric, with the ends of its interval."""
 
     value: float
     low: float
@@ -42,9 +42,9 @@ class Law(NamedTuple):
 
 
 def optimum(losses: Mapping[float, float]) -> Optimum | None:
-    """Returns the lowest point of the parabola, in the logarithm of the rate, by one seed's best rate and its neighbours.
+    """Returns the lowest point of the parabola, in the logarithm of the rate, by a seed's best rate and its neighbours.
 
-    `losses` are finite, by rate. None where the best rate is the first or the last one: the lowest point may be beyond.
+    `losses` are finite, by rate. None if the best rate is the first or the last, as the lowest point may be beyond.
 
     Example:
         >>> found = optimum({1e-3: 2.2, 2e-3: 2.0, 4e-3: 2.0, 8e-3: 2.2})
@@ -63,18 +63,18 @@ def optimum(losses: Mapping[float, float]) -> Optimum | None:
 
 
 class AtBest(NamedTuple):
-    """A width at its best rate over seeds, or the problem why it has none."""
+    """A width at its best rate over seeds, or the reason why it has none."""
 
     rate: float | None = None
     interval: list[float] | None = None
     loss: float | None = None
     deviation: float | None = None
-    """Of that loss."""
+    """The standard deviation of `loss`."""
     problem: str = ""
 
 
 def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
-    """What the seeds' curves of losses over rates say together; rates are averaged by their logarithms."""
+    """Returns the best rate over the seeds' curves of losses over rates; rates are averaged by their logarithms."""
     if not curves:
         return AtBest(problem="no run has a finite loss")
     optima = []
@@ -102,12 +102,12 @@ def transferred(widths: Sequence[int], values: Sequence[float]) -> Transfer:
 
 
 def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
-    """Returns the rate to expect at a width, by the power of the width that fits those known."""
+    """Returns the rate to expect at a width, by the power of the width that fits the known rates."""
     return float(np.exp(np.polyval(np.polyfit(np.log(widths), np.log(rates), 1), np.log(width))))
 
 
 def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
-    """Returns the law of least squares, with a floor of 0 for three sizes; raises ValueError where losses do not fall."""
+    """Returns the law of least squares, with a floor of 0 for three sizes; raises ValueError if losses do not fall."""
     x = np.asarray(sizes, float)
     _, fits, best = _fits(x, np.asarray(losses, float))
     (floor, factor), exponent = fits[best].tolist(), float(EXPONENTS[best])
@@ -117,20 +117,20 @@ def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
 def predicted(
     sizes: Sequence[float], losses: Sequence[float], deviation: float, size: float, error: float = ERROR
 ) -> Prediction:
-    """Returns the loss to expect of a size, with its interval: of all laws that fit nearly as well as the best one.
+    """Returns the loss to expect of a size, and its interval over all laws that fit nearly as well as the best one.
 
     Args:
         sizes: Three sizes or more [N]; from four on the floor is fitted as well.
-        losses: The loss of each at its best rate, over equal seeds [N].
-        deviation: Of such a loss, as seeds scatter; 0 where it is not known.
-        size: That of the model to come, trained with as many seeds.
-        error: How often the loss may be outside.
+        losses: The loss of each size at its best rate, over equal seeds [N].
+        deviation: The standard deviation of such a loss over seeds; 0 if unknown.
+        size: The size of the model to come, trained with as many seeds.
+        error: The share of cases in which the loss may lie outside the interval.
 
     Raises:
         ValueError: the losses do not fall with the size.
 
-    Laws are within where their squares exceed the least by at most t**2 variances: the profile likelihood, with t of
-    Student for what the N losses leave free, and the variance that they leave, or that of the seeds if it is larger.
+    The interval covers laws whose squares exceed the least by at most t**2 variances: the profile likelihood, with
+    Student's t for the degrees of freedom left, and the residual variance, or that of the seeds if it is larger.
     """
     x, y = np.asarray(sizes, float), np.asarray(losses, float)
     squares, fits, best = _fits(x, y)
@@ -152,13 +152,13 @@ def predicted(
 
 
 def _ratios(sizes: Floats, of: Floats) -> Floats:
-    """(size / geometric mean of the sizes) ** -exponent, for each exponent [E, N]."""
+    """Returns (size / geometric mean of the sizes) ** -exponent, for each exponent [E, N]."""
     found: Floats = (of / np.exp(np.log(sizes).mean())) ** -EXPONENTS[:, None]
     return found
 
 
 def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
-    """Sums of squares [E] and (floor, factor) [E, 2] of the best law of each exponent, and the best of them."""
+    """Returns sums of squares [E] and (floor, factor) [E, 2] of each exponent's best law, and the index of the best."""
     z = _ratios(sizes, sizes)
     alone = (z @ losses) / (z**2).sum(1)
     factor, floor = alone, np.zeros_like(alone)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 ERROR = 0.05
-"""How often two settings that are alike may be called different."""
+"""The share of cases in which two equal settings may be called different."""
 
 
 class Spread(NamedTuple):
-    """Mean, standard deviation and Student's 95 % interval of figures; None for what too few of them give."""
+    """Mean, standard deviation and Student's 95 % interval of values; None if there are too few values."""
 
     mean: float | None
     deviation: float | None
@@ -18,7 +18,7 @@ class Spread(NamedTuple):
 
 
 def spread_of(figures: Sequence[float]) -> Spread:
-    """Returns the spread of figures over seeds or folds [N].
+    """Returns the spread of values over seeds or folds [N].
 
     Example:
         >>> spread_of([2.0]), spread_of([])
@@ -33,7 +33,7 @@ def spread_of(figures: Sequence[float]) -> Spread:
 
 
 def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[float, float]:
-    """Student's interval for the mean of two or more differences [N].
+    """Returns Student's interval for the mean of two or more differences [N].
 
     Example:
         >>> low, high = t_interval([1.0, 2.0, 3.0])
@@ -56,7 +56,7 @@ def t_quantile(freedom: int, error: float = ERROR) -> float:
 
 
 def within(t: float, freedom: int) -> float:
-    """Returns the chance that Student's t of so many degrees of freedom is within -t and t."""
+    """Returns the chance that Student's t with `freedom` degrees of freedom is within -t and t."""
     if math.isinf(t):
         return 1.0
     angle = math.atan(t / math.sqrt(freedom))
@@ -70,7 +70,7 @@ def within(t: float, freedom: int) -> float:
 
 
 def last_where(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Returns the last value on the way from `inside`, where something holds, to `outside`, where it does not."""
+    """Returns the last value from `inside`, where a condition holds, to `outside`, where it does not hold."""
     for _ in range(60):
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if holds(middle) else (inside, middle)

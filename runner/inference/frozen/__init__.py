@@ -1,5 +1,5 @@
-"""What a model's frozen features are worth, without training it: `mode=probe`.
+"""Metrics of a model's frozen features, without training it: `mode=probe`.
 
-- `probes`: what is measured for each kind of data, of the features that `vectors` makes.
+- `probes`: the measurements for each kind of data, on the features that `vectors` makes.
 - `mteb_tasks`: tasks of mteb, through the same encoder.
 """

@@ -15,7 +15,7 @@ from tiryns.runner.evaluation.ranks import cosines, unit
 from tiryns.runner.inference.vectors import FrozenEncoder
 
 OF_RANKS = ("ndcg_at_10", "mrr_at_10", "map_at_100", "recall_at_10", "recall_at_100")
-"""Figures of retrieval and reranking beside the main one."""
+"""Metrics of retrieval and reranking besides the main metric."""
 
 
 class MtebEncoder:
@@ -42,7 +42,7 @@ class MtebEncoder:
 
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
-    """Returns the figures of each task, means over its splits and languages, main one first, as in `evaluation.json`."""
+    """Returns the metrics of each task as in `evaluation.json`: means over splits and languages, the main one first."""
     adapted, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
         done = mteb.evaluate(adapted, task, co2_tracker=False, cache=None, show_progress_bar=False)

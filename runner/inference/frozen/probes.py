@@ -1,4 +1,4 @@
-"""What is measured of frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
+"""Measures frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -22,46 +22,46 @@ from tiryns.runner.inference.passes import device_here
 from tiryns.runner.inference.vectors import FrozenEncoder
 
 MOST_WORDS = 20_000
-"""Words that a probe is fitted to; of n times as many every n-th is taken."""
+"""Most words that a probe is fitted to; of up to n times as many words, every n-th is taken."""
 
 Scores = Callable[[Tensor], Tensor]
-"""From features [M, H] to the scores of classes [M, C]."""
+"""A function from features [M, H] to the scores of classes [M, C]."""
 
 
 class Probed(NamedTuple):
-    """What was measured on each set, by name (`val/validation`, `test/test`)."""
+    """The measurements on each set, by name (`val/validation`, `test/test`)."""
 
     task: str
     monitor: str
-    """The figure that stands for all."""
+    """The main metric."""
     sets: dict[str, Entry]
     """Entries of `evaluation.json`."""
     predictions: Mapping[str, Iterable[PredictionRow]]
     """Their lines of `predictions.jsonl`."""
     chosen: Mapping[str, float] = {}
-    """What was chosen on the validation examples."""
+    """The values chosen on the validation examples."""
 
     def figures(self) -> dict[str, float]:
-        """Returns the figures of all sets, by set and name."""
+        """Returns the metrics of all sets, by set and name."""
         return {
             f"{name}/{key}": v for name, entry in self.sets.items() for key, v in entry["metrics"].items()
         }
 
     def objective(self) -> str:
-        """Returns the figure that stands for all, of a validation set if there is one: `val/validation/accuracy`."""
+        """Returns the key of the main metric, of a validation set if there is one: `val/validation/accuracy`."""
         keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
         return next(key for key in keys if key in self.figures())
 
 
 def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, encoder: Any) -> Probed:
-    """Measures a frozen encoder, or for minimal pairs a `PairScorer`, on prepared data, as its kind asks for.
+    """Measures a frozen encoder, or for minimal pairs a `PairScorer`, on prepared data, by the kind of the data.
 
     Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
-    numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: what mteb measures;
+    numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: the metrics of mteb;
     minimal pairs: how often the right sentence is the more likely one.
 
     Raises:
-        ValueError: nothing is measured on this kind of data, or there are no validation examples to choose on.
+        ValueError: this kind of data is not supported, or there are no validation examples to choose on.
     """
     if isinstance(data, RetrievalPairs):
         return _rank_passages(data.sets, encoder)
@@ -90,8 +90,8 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
 
 
 def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
-    """A linear probe of the features of texts or of words, whose sentences are decoded as in training; of texts also
-    their nearest neighbours.
+    """Fits a linear probe on the features of texts, or of words, whose sentences are decoded as in training; for texts
+    also nearest neighbours.
 
     Both are chosen by the share of the validation examples or words with a label whose class has the largest score.
     Raises ValueError without a validation set.
@@ -136,7 +136,7 @@ def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed
 
 
 def _compare_pairs(data: Any, encoder: FrozenEncoder) -> Probed:
-    """Returns the cosine of the features of two texts, against a number."""
+    """Compares the cosine of the features of two texts with a number."""
     predictions, entries = {}, {}
     for name, given in data.evaluated_sets.items():
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
@@ -150,7 +150,7 @@ def _compare_pairs(data: Any, encoder: FrozenEncoder) -> Probed:
 
 
 def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
-    """All passages of a set, ranked for each query by their cosine."""
+    """Ranks all passages of a set for each query by their cosine."""
     predictions, entries = {}, {}
     for name, given in sets.items():
         queries = encoder.embed(given.queries, f"{name}, queries", prompt="query")

@@ -32,14 +32,14 @@ from tiryns.runner.objectives import Collator
 from tiryns.runner.run.yaml_files import settings_in
 
 OBJECTIVES = ("mlm", "diffusion", "clm")
-"""Objectives that a model of others may be measured by."""
+"""Objectives that `--objective` may name."""
 
 SETTINGS = ("text_column", "split", "text_unit", "max_length", "long_documents", *Reading._fields)
-"""Settings of `data` that say what a document is, and how it is cut."""
+"""Settings of `data` that decide what a document is, and how it is cut."""
 
 
 class DocumentSequences(TaskSequences):
-    """Sequences of documents, each cut into one or several; a document without any token has none."""
+    """Sequences of documents; a document is cut into one or several sequences, or none if it has no token."""
 
     example_of = "documents"
 
@@ -47,20 +47,20 @@ class DocumentSequences(TaskSequences):
         super().__init__(num_bytes, ids)
         self.documents = np.array(owners, dtype=np.int64)
         self.num_bytes = np.array(num_bytes, dtype=np.int64)
-        """Bytes of UTF-8 of each document [E]; 0 for one that came as token ids."""
+        """Bytes of UTF-8 of each document [E]; 0 for a document of token ids."""
 
     def by_document(self, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """How many tokens [E] of each document are of ids that are `counted` [V]."""
+        """Returns how many tokens [E] of each document have an id that is `counted` [V]."""
         owners = np.repeat(self.documents, self.lengths(np.arange(len(self))))
         return np.bincount(owners, counted[self.ids], len(self.num_bytes)).astype(np.int64)
 
 
 class LanguageModel:
-    """The language model of a run, with its objective and settings, or of a folder, with those of `objective`: by default
-    mlm, or clm of a model that guesses next tokens.
+    """The language model of a run, with its objective and settings, or of a folder, with the defaults of `objective`,
+    which is clm for a model that guesses next tokens, else mlm, unless given.
 
-    `changes` are data settings in the place of these. A run of enhanced masked language modelling, whose decoder is not
-    exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured so.
+    `changes` are data settings that replace these. A run of enhanced masked language modelling, whose decoder is not
+    exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured.
     """
 
     def __init__(self, run: str, opened: Opened, changes: Settings, objective: str | None = None) -> None:
@@ -110,7 +110,7 @@ class LanguageModel:
         return self.cut(source.documents(), source.describe())
 
     def cut(self, documents: Iterable[str | Sequence[int]], where: str) -> DocumentSequences:
-        """Documents, texts or token ids, cut as in training; ValueError where they hold no text."""
+        """Returns documents, texts or token ids, cut as in training; ValueError if they hold no text."""
         length, how = self.settings["max_length"], self.settings["long_documents"]
         chunker = Chunker(self.tokenizer.backend_tokenizer, length, how)
         ids: list[NDArray[np.int64]] = []
@@ -133,9 +133,9 @@ class LanguageModel:
         return DocumentSequences(ids, owners, sizes)
 
     def measure(self, sequences: DocumentSequences, report: Report | None = None) -> Measured[list[Entry]]:
-        """Measures a set: its figures are those of a validation of the run, its predictions a line for each document.
+        """Measures a set: its metrics are those of a validation of the run, its predictions a line for each document.
 
-        Masks depend on the run's seed and the numbers of the sequences alone.
+        Masks depend only on the run's seed and the indices of the sequences.
         """
         model, collator = self.model, self.collator
         model.by_row = True

@@ -47,7 +47,7 @@ class Opened(NamedTuple):
 
 
 def open_model(run: str) -> Opened:
-    """Config and tokenizer of the model of a run folder or a Hugging Face folder; raises ValueError without a model."""
+    """Returns config and tokenizer of the model in a run folder or a Hugging Face folder; ValueError without a model."""
     folder = model_folder(run)
     try:
         return Opened(from_pretrained(AutoConfig, folder), from_pretrained(AutoTokenizer, folder))
@@ -108,9 +108,9 @@ class Masks(OfTexts):
         self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """Returns the texts filled in, or the likeliest tokens; the batches after the first have seeds of their own.
+        """Returns the texts filled in, or the likeliest tokens; each batch after the first has its own seed.
 
-        Raises ValueError for a text without masks or a too long one.
+        Raises ValueError for a text that has no mask or is too long.
         """
         if not texts:
             return []
@@ -142,7 +142,7 @@ class Masks(OfTexts):
 
 
 class Continuations(Masks):
-    """A causal language model, which continues texts; one that reads both ways fills in masks besides."""
+    """A causal language model, which continues texts; a model that reads both ways also fills in masks."""
 
     name = "generation"
 
@@ -157,7 +157,7 @@ class Continuations(Masks):
         self.causal = CausalLM(pretrained).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """What the model writes behind each text, or the text with its masks filled in."""
+        """Returns the continuation of each text, or the text with its masks filled in."""
         kept, found = [], []
         for place, row in enumerate(rows.rows, number * self.at_once):
             with rows.bad.row():
@@ -174,10 +174,10 @@ class Continuations(Masks):
         return Kept(kept, found)
 
     def continuation(self, text: str, options: PredictOptions, seed: int) -> str:
-        """What the model writes behind a text, up to the end token, `max_new_tokens` or the longest text that it reads.
+        """Returns the continuation of a text, up to the end token, `max_new_tokens` or the model's longest text.
 
-        Temperature 0 takes the likeliest token; no other special token than the end is written. Raises ValueError for a
-        text that leaves no room, for no token to write, or a negative temperature.
+        Temperature 0 takes the likeliest token; no special token is written. Raises ValueError for a text without
+        tokens or a too long one, `max_new_tokens` below 1, or a negative temperature.
         """
         most, temperature, tokenizer = options.max_new_tokens, options.temperature, self.tokenizer
         if most < 1 or temperature < 0:
@@ -215,7 +215,7 @@ class Continuations(Masks):
 
 
 def drawn(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float64]:
-    """Scores [V] with Gumbel noise of (seed, step, token): the largest is a draw from their softmax.
+    """Returns scores [V] with Gumbel noise of (seed, step, token): the largest is a draw from their softmax.
 
     Example:
         >>> scores = np.log([0.5, 0.25, 0.25])

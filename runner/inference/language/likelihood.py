@@ -1,4 +1,4 @@
-"""How likely a language model finds texts: pseudo-perplexity of documents, and which sentence of a pair it prefers.
+"""Likelihoods of texts by a language model: pseudo-perplexity of documents, and the preferred sentence of a pair.
 
 Each ordinary token of a text is masked alone and guessed from all others of its sequence; the pseudo-log-likelihood is
 the sum of the log-probabilities, and the pseudo-perplexity exp(-sum / tokens) over all documents (Salazar et al. 2020,
@@ -28,7 +28,7 @@ _STREAM = 0x70736575
 
 
 class MaskedOneByOne:
-    """A copy of its sequence for each of N tokens, which is masked there."""
+    """For each of N tokens a copy of its sequence, in which that token is masked."""
 
     def __init__(
         self, sequences: DocumentSequences, numbers: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -39,15 +39,15 @@ class MaskedOneByOne:
         return len(self.numbers)
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each copy."""
+        """Returns the number of tokens of each copy."""
         return self.sequences.lengths(self.numbers[indices])
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the copies end to end, and the length of each."""
+        """Returns the tokens of the copies end to end, and the length of each copy."""
         return self.sequences.gather(self.numbers[indices])
 
     def extras(self, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Returns the place in each copy that is masked."""
+        """Returns the masked position of each copy."""
         return {"masked_places": self.offsets[indices]}
 
 
@@ -74,9 +74,9 @@ def add_pseudo_perplexity(
     seed: int,
     report: Report | None = None,
 ) -> None:
-    """Adds the pseudo-perplexity of `num_documents` chosen by the seed, of all for None, to the entry of their set.
+    """Adds the pseudo-perplexity of `num_documents` chosen by the seed, or of all if None, to the entry of their set.
 
-    Its interval is over documents; beside it stand the numbers of `documents` and `tokens`.
+    Its interval is over documents; the entry also gets the numbers of `documents` and `tokens`.
 
     Raises ValueError for a model that guesses next tokens, whose perplexity is exact, and documents without a token.
     """
@@ -105,9 +105,9 @@ def pseudo_losses(
     chosen: NDArray[np.int64],
     report: Report | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Returns the negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 for those not `chosen`.
+    """Returns the negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 if not `chosen`.
 
-    Raises ValueError for another model than one of masked tokens, and documents without a token.
+    Raises ValueError for a model that is not a masked language model, and for documents without a token.
     """
     samples = np.flatnonzero(np.isin(sequences.owners(), chosen))
     ids, lengths = sequences.gather(samples)
@@ -131,7 +131,7 @@ def pseudo_losses(
 def rows_of_pairs(pairs: list[MinimalPair], scores: NDArray[np.float64]) -> Iterator[PredictionRow]:
     """Yields a line of `predictions.jsonl` for each pair: `predicted` is the sentence that the model finds more likely.
 
-    `scores` [P, 2] are how likely a model finds the right and the wrong sentence: log-probabilities in nats.
+    `scores` [P, 2] are the model's log-probabilities of the right and the wrong sentence, in nats.
     """
     for number, (pair, (good, bad)) in enumerate(zip(pairs, scores.tolist(), strict=True)):
         chosen = pair.good if good > bad else pair.bad
@@ -183,11 +183,11 @@ class PairScorer(LanguageModel):
         self.computation, self.progress = computation.set_up(self.collator, self.model), progress
 
     def facts(self) -> dict[str, object]:
-        """How the likelihoods are computed."""
+        """Returns how the likelihoods are computed."""
         return {"objective": self.objective, **self.computation._asdict()}
 
     def scores(self, pairs: list[MinimalPair], name: str) -> NDArray[np.float64]:
-        """Returns the log-likelihoods [P, 2] of both sentences; raises ValueError for one without a known token."""
+        """Returns the log-likelihoods [P, 2] of both sentences; ValueError for a sentence without a known token."""
         texts = [text for pair in pairs for text in (pair.good, pair.bad)]
         sentences, report = self.cut(texts, name), self.progress and self.progress(name)
         if self.objective == "clm":

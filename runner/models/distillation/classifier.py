@@ -23,10 +23,10 @@ from tiryns.runner.widening import widened
 
 
 class DistilledClassifier(Taught, SequenceClassifier):
-    """Trains on the sum over labelled texts of `label` times their loss and `teacher` times what the teacher adds.
+    """Trains on the sum over labelled texts of `label_weight` times the loss and `teacher_weight` times the divergence.
 
     That is T^2 KL of one label's distribution, the mean of T^2 KL over labels that may hold at once, or for a number the
-    squared difference to the teacher's, which knows no temperature (arXiv 1503.02531, section 2).
+    squared difference from the teacher's, without a temperature (arXiv 1503.02531, section 2).
 
     Letters in shapes: D texts, C classes, N training samples.
     """
@@ -35,7 +35,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
     """The teacher's outputs, [N, C] in fp32; None until they are computed."""
 
     def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
-        """Asks the teacher about all training samples, unless the cache has its outputs."""
+        """Computes the teacher's outputs for all training samples, unless the cache has them."""
         if self.options.cache_teacher and self.options.teacher_weight:
             device = self.pretrained.device
             teacher = self.teacher_on(device)
@@ -78,17 +78,17 @@ PIECE = 1024
 """Samples of a file."""
 
 AT_ONCE = 32
-"""Samples of a batch; what is computed depends on it to rounding."""
+"""Samples of a batch, on which the rounding of outputs depends."""
 
 
 def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], rank: int = 0) -> Tensor:
     """Returns a teacher's outputs for each training sample, [N, ...] in fp32 on the CPU, computed once, cached on disk.
 
     Pieces of consecutive samples have the same batches in every process. Ranks and jobs share the work: each
-    takes pieces that no other has begun, and waits for the rest.
+    computes pieces that no other has begun, and waits for the rest.
 
     `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
-    outputs [D, ...]. Raises ValueError for data that cannot be read by number.
+    outputs [D, ...]. Raises ValueError for data that cannot be read by index.
     """
     samples: Any = data.train
     if not hasattr(samples, "gather"):
@@ -120,7 +120,7 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
 
 @torch.no_grad()
 def _asked(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
-    """Returns the outputs for samples of these numbers, in batches of `AT_ONCE`."""
+    """Returns the outputs for the samples of these indices, in batches of `AT_ONCE`."""
     log.info("asking the teacher about samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
     size = 1 if data.layout == "single" else AT_ONCE
     found = []

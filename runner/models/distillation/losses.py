@@ -11,9 +11,9 @@ from tiryns.runner.widening import widened
 
 
 def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
-    """Divergence [N] of logits [N, V], T^2 KL(teacher || student), both softened by T (arXiv 1503.02531, section 2).
+    """Returns T^2 KL(teacher || student) [N] of logits [N, V], both softened by T (arXiv 1503.02531, section 2).
 
-    T^2 keeps the scale of its gradient as T changes. With `top_k` the teacher's distribution covers only its likeliest
+    T^2 keeps the scale of the gradient as T changes. With `top_k` the teacher's distribution covers only its likeliest
     tokens, the student's still all tokens.
 
     Example:
@@ -45,7 +45,7 @@ def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> T
 
 
 def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
-    """1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3).
+    """Returns 1 - cos [N] of hidden states [N, H] (DistilBERT, arXiv 1910.01108, section 3).
 
     Example:
         >>> cosine_distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])).tolist()
@@ -55,7 +55,7 @@ def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def matching_layers(student: int, teacher: int) -> list[tuple[int, int]]:
-    """Pairs of layers, counted from 1, that are compared: the student's at equal distances over the teacher's.
+    """Returns the compared layers, counted from 1: each of the student's with the teacher's at the same relative depth.
 
     Example:
         >>> matching_layers(3, 12)

@@ -17,8 +17,8 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
     """Trains on the sum over the targets of `label_weight` CE + `teacher_weight` T^2 KL + `hidden_weight` (1 - cos).
 
     The factors are settings of the objective (DistilBERT, arXiv 1910.01108, section 3). Hidden states are the last ones,
-    or with `hidden_layers=uniform` those of each of the student's layers, beside the teacher's at the same relative
-    depth; their distances are averaged. Where the widths differ, a learned linear map without a bias leads from the
+    or with `hidden_layers=uniform` those of each of the student's layers, compared with the teacher's at the same
+    relative depth; their distances are averaged. If the widths differ, a learned linear map without a bias leads from the
     student's to the teacher's (TinyBERT, arXiv 1909.10351, equation 8); it is not exported.
 
     Letters in shapes: N targets, H width.
@@ -69,7 +69,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
 
     @property
     def reads_logits(self) -> bool:
-        """Whether the loss is more than that of the labels."""
+        """Whether the loss differs from that of the labels alone."""
         return bool(self.options.teacher_weight) or self.options.label_weight != 1
 
     def token_losses(self, logits: Tensor, targets: Tensor, *taught: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
 def states_at(
     model: SparseMaskedLM, micro_batch: MicroBatch, positions: Tensor, layers: Sequence[int]
 ) -> list[Tensor]:
-    """Hidden states [N, H] behind some layers, counted from 1 and the last one at the end, at positions [N]."""
+    """Returns the hidden states [N, H] at positions [N] after some layers, counted from 1, the last layer at the end."""
     arguments = model.arguments(micro_batch)
     if len(layers) > 1:
         arguments["output_hidden_states"] = True

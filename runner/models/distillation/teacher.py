@@ -1,6 +1,6 @@
 """The teacher: a trained model that is evaluated and never trained.
 
-It is no part of the student's state: neither in parameters nor in checkpoints, and not exported.
+It is not part of the student's state: neither of its parameters nor of checkpoints, nor of the export.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ def load_teacher(
     """Returns the trained model of the class `auto` under a hub name, in a folder or in a run folder.
 
     Raises:
-        ValueError: it cannot be loaded with its head, has other tokens than `tokenizer` or other `labels`, or reads
-            less than `max_length` tokens.
+        ValueError: the model cannot be loaded with its head, has other tokens than `tokenizer` or other `labels`, or
+            reads fewer than `max_length` tokens.
     """
     try:
         kind, path = getattr(transformers, auto), model_folder(name_or_path)
@@ -63,8 +63,8 @@ class Taught(WrappedModel):
     """
 
     teacher: Any
-    """A frozen task model that gives its outputs for the student's micro-batches. Weights are at least fp32; what is
-    computed with them follows the run's precision, as that of the student does."""
+    """A frozen task model that gives its outputs for the student's micro-batches. Weights are at least fp32; the
+    computation follows the run's precision, as the student's does."""
 
     options: Any
     """The settings of the objective: `label_weight`, `teacher_weight` and others."""
@@ -102,7 +102,7 @@ class Taught(WrappedModel):
             raise
 
     def try_padding(self) -> str:
-        """As `TaskModel.try_padding`, of teacher and student."""
+        """As `TaskModel.try_padding`, for teacher and student."""
         try:
             untried = self.teacher.try_padding()
         except ValueError as error:

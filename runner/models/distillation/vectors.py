@@ -1,4 +1,4 @@
-"""A model of vectors of texts that learns from the vectors of another one, beside pairs.
+"""A model of vectors of texts that learns from pairs and from the vectors of another model.
 
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, H hidden.
 """
@@ -19,15 +19,15 @@ from tiryns.runner.models.wrapped import WrappedModel
 
 
 class DistilledVectors(Taught, ContrastiveModel):
-    """Trains on `label` times the loss of pairs and `teacher` times the mean of 1 - cos over the texts of each row.
+    """Trains on `label_weight` times the loss of pairs plus `teacher_weight` times the mean of 1 - cos over each row.
 
-    The teacher's vectors are pooled as the student's are. Where they are of other widths, a learned linear map without a
-    bias leads from the student's to the teacher's; it is not exported. Of losses that compare pairs with scores, rows
+    The teacher's vectors are pooled as the student's are. If their widths differ, a learned linear map without a bias
+    leads from the student's to the teacher's; it is not exported. With losses that compare pairs with scores, only rows
     with a score count.
     """
 
     widen: nn.Module | None
-    """The map between widths; None where they are equal."""
+    """The map between widths; None if they are equal."""
 
     def learn_from(self, teacher: WrappedModel, options: object) -> Self:
         """As `Taught.learn_from`, with the map between widths."""
@@ -40,7 +40,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return self
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns the vectors [X, H], in training with the teacher's behind them, which are computed once."""
+        """Returns the vectors [X, H], in training followed by the teacher's, which are computed once."""
         vectors = super().vectors_of(micro_batch)
         if not (self.training and self.options.teacher_weight):
             return vectors
@@ -52,7 +52,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return torch.cat([vectors, micro_batch["taught"]], 1)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the weighted sum of both losses over the rows of a batch, 0-dim; in evaluation that of pairs alone."""
+        """Returns the weighted sum of both losses over the rows of a batch, 0-dim; in evaluation only that of pairs."""
         ours, theirs = pairs.vectors[..., : self.width], pairs.vectors[..., self.width :]
         found = super().loss(pairs._replace(vectors=ours), temperature)
         if not self.training:
@@ -68,6 +68,6 @@ class DistilledVectors(Taught, ContrastiveModel):
         return found + self.options.teacher_weight * of_rows.sum()
 
     def loss_parameters(self) -> list[nn.Parameter]:
-        """Those of the loss of pairs, and of the map between widths."""
+        """Returns the parameters of the loss of pairs, and of the map between widths."""
         own = [] if self.widen is None else list(self.widen.parameters())
         return [*super().loss_parameters(), *own]

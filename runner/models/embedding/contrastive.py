@@ -1,4 +1,4 @@
-"""The task model of contrastive training: texts to vectors, and the loss of a batch of them.
+"""The task model of contrastive training: maps texts to vectors, and computes the loss of a batch.
 
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, T tokens, H hidden.
 """
@@ -26,7 +26,7 @@ POOLS = "add_pooling_layer"
 class PairsModel(WrappedModel):
     """A model of texts with a loss that couples all rows of a global batch; a subclass makes vectors of texts.
 
-    `options` are the settings of the objective, and `texts` is what an exported folder says of reading texts.
+    `options` are the settings of the objective, and `texts` is how an exported folder reads texts.
     """
 
     couples_batch = True
@@ -48,13 +48,13 @@ class PairsModel(WrappedModel):
 
     @property
     def temperature(self) -> Tensor:
-        """The divisor of cosines, 0-dim."""
+        """Returns the divisor of cosines, 0-dim."""
         if self.log_temperature is None:
             return torch.tensor(self.options.temperature, device=self.pretrained.device)
         return self.log_temperature.exp()[0]
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """`vectors` [X, ...] in fp32 or wider, and the `loss` as if the micro-batch were the whole batch.
+        """Returns `vectors` [X, ...] in fp32 or wider, and the `loss` as if the micro-batch were the whole batch.
 
         In evaluation also `rows` [D, K, ...], the vectors of each row, and the `temperature` [D].
         """
@@ -67,7 +67,7 @@ class PairsModel(WrappedModel):
         return found
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """What stands for each text of a micro-batch [X, ...], in fp32 or wider."""
+        """Returns the vectors of each text of a micro-batch [X, ...], in fp32 or wider."""
         raise NotImplementedError
 
     def batch_loss(self, pairs: Pairs) -> Tensor:
@@ -85,7 +85,7 @@ class PairsModel(WrappedModel):
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
         """Returns the vectors [X, ...] of the texts of micro-batches as rows, without fillers if of the `whole_batch`.
 
-        Rows of the whole batch are in its order; those of other micro-batches, and those that the run leaves out, are 0.
+        Rows of the whole batch are in its order; rows of other micro-batches, and rows that the run leaves out, are 0.
         """
         places = torch.cat([self.places(micro_batch, whole_batch) for micro_batch in micro_batches])
         given: Sequence[Any] = micro_batches
@@ -104,19 +104,19 @@ class PairsModel(WrappedModel):
         return Pairs(of_texts, of_ids, spread(matches, rows, 1), spread(scores, rows, 1))
 
     def places(self, micro_batch: MicroBatch, whole_batch: bool) -> Tensor:
-        """Returns the places [X] of the texts of a micro-batch in its rows, or of the whole batch, text by text."""
+        """Returns the positions [X] of a micro-batch's texts in its rows, or in the whole batch's, text by text."""
         rows = micro_batch["text_rows"]
         if whole_batch:
             rows = micro_batch["batch_places"][rows]
         return rows * self.texts_per_row + micro_batch["text_columns"]
 
     def loss_parameters(self) -> list[nn.Parameter]:
-        """Those of the loss itself."""
+        """Returns the parameters of the loss itself."""
         return [] if self.log_temperature is None else [self.log_temperature]
 
 
 class ContrastiveModel(PairsModel):
-    """An encoder with pooling, which makes one vector of each text."""
+    """An encoder with pooling, which makes one vector for each text."""
 
     def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, *given: Any) -> None:
         """As `PairsModel`; raises ValueError for dimensions that its vectors do not have."""
@@ -135,7 +135,7 @@ class ContrastiveModel(PairsModel):
 
 
 def leave_out_pooler(encoder: Any) -> None:
-    """Takes off, or freezes, a pooler that the vectors are not made with: nothing would train it."""
+    """Removes, or freezes, a pooler that the vectors do not use, as nothing would train it."""
     pooler = getattr(encoder, "pooler", None)
     if pooler is None:
         return
@@ -146,6 +146,6 @@ def leave_out_pooler(encoder: Any) -> None:
 
 
 def loaded_without_pooler(encoder: object) -> dict[str, bool]:
-    """Returns the arguments that an encoder without its pooler is loaded with, so that none is drawn anew; else none."""
+    """Returns arguments that load an encoder without its pooler, so that no new one is drawn; empty with a pooler."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

@@ -1,8 +1,8 @@
-"""How texts become vectors, as the files in a folder of sentence-transformers say it, without that library.
+"""How texts become vectors, by the files in a folder of sentence-transformers, without that library.
 
-They are beside the model's own: `modules.json`, `sentence_bert_config.json` (the longest text), `1_Pooling/config.json`,
-`2_Normalize/config.json` where vectors have unit length, and `config_sentence_transformers.json` (prompts). Written are
-the names of version 5, which version 6 reads as well.
+They lie beside the model's: `modules.json`, `sentence_bert_config.json` (the longest text), `1_Pooling/config.json`,
+`2_Normalize/config.json` if vectors have unit length, and `config_sentence_transformers.json` (prompts). They are written
+with the names of version 5, which version 6 reads as well.
 """
 
 import json
@@ -25,22 +25,22 @@ POOLINGS = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-"""Their fields in version 5, by their names in version 6."""
+"""Fields of poolings in version 5, by their names in version 6."""
 
 OURS = ("cls", "mean", "max")
-"""Those that `pooled` knows."""
+"""Poolings that `pooled` knows."""
 
 ABSENT = {
     f"_raise_exceptions_for_{flag}": False for flag in ("missing_entries", "connection_errors", "gated_repo")
 }
-"""Arguments of `cached_file` that make it return None for a file that is not there, or cannot be reached."""
+"""Arguments of `cached_file` that make it return None for a file that is missing or cannot be reached."""
 
 PASSAGE = ("passage", "document", "corpus")
 """Names of the prompt of passages; sentence-transformers looks for `document` first."""
 
 
 class Embedding(NamedTuple):
-    """How a text becomes a vector: prompt and text are cut off at `max_length` tokens, encoded, pooled, and scaled.
+    """How a text becomes a vector: prompt and text are truncated to `max_length` tokens, encoded, pooled, and scaled.
 
     Example:
         >>> Embedding("mean", prompts=prompts_of("query: ", "")).prompt("query")
@@ -51,11 +51,11 @@ class Embedding(NamedTuple):
     normalised: bool = False
     """Whether vectors have unit length."""
     prompts: Mapping[str, str] = {}
-    """Texts that are put before others, by name."""
+    """Prompts before texts, by name."""
     default_prompt: str | None = None
-    """The name of the prompt for texts of no kind."""
+    """The name of the prompt for texts without a kind."""
     max_length: int | None = None
-    """None is what the tokenizer says."""
+    """Longest text in tokens; None for the tokenizer's."""
     similarity: str = "cosine"
     """How vectors are compared."""
 
@@ -72,16 +72,16 @@ class Embedding(NamedTuple):
 
 
 def prompts_of(query: str, passage: str) -> dict[str, str]:
-    """Returns the prompts by the names that sentence-transformers asks for; empty where there are none."""
+    """Returns the prompts by the names that sentence-transformers uses; empty if both are empty."""
     return {"query": query, "document": passage, "passage": passage} if query or passage else {}
 
 
 def write_embedding(
     folder: Path, embedding: Embedding, width: int, model_arguments: Mapping[str, object]
 ) -> None:
-    """Makes a folder with a model of hidden size `width` and a tokenizer one of sentence-transformers.
+    """Turns a folder with a model of hidden size `width` and a tokenizer into a folder of sentence-transformers.
 
-    `model_arguments` are those that the model is loaded with.
+    `model_arguments` are the arguments with which it loads the model.
     """
     poolings = {field: name == embedding.pooling for name, field in POOLINGS.items()}
     pooling: dict[str, object] = {"word_embedding_dimension": width, **poolings, "include_prompt": True}
@@ -102,7 +102,7 @@ def write_modules(
     """Writes the files of a folder of sentence-transformers for a `kind` of its models.
 
     `modules` are configs by the type of the module, below `sentence_transformers`. The first module is the model of
-    transformers, which lies in `folder` itself; its config is added to that of texts.
+    transformers, which lies in `folder` itself; its config joins the config of texts.
     """
     names = [name.rpartition(".")[2] for name in modules]
     places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
@@ -133,10 +133,10 @@ def write_modules(
 
 
 def read_embedding(name_or_path: str) -> Embedding | None:
-    """That of a folder of sentence-transformers, a run, or a name on the hub; None for what is no such folder.
+    """Returns the embedding of a folder of sentence-transformers, a run, or a hub name; None for other folders.
 
     Raises:
-        ValueError: it has modules or a pooling that are not known here, or a file that cannot be read.
+        ValueError: the folder has unknown modules or an unknown pooling, or a file that cannot be read.
     """
     path = model_folder(name_or_path)
     if (modules := _content(path, MODULES)) is None:
@@ -200,7 +200,7 @@ def _pooling(config: Mapping[str, Any]) -> str:
 
 
 def _content(path: str, name: str) -> Any:
-    """What a file of JSON holds; None where there is none, and where the hub cannot be reached."""
+    """Returns the content of a JSON file; None if it is missing, or the hub cannot be reached."""
     from transformers.utils import cached_file
 
     try:
@@ -211,9 +211,9 @@ def _content(path: str, name: str) -> Any:
 
 
 def settle_embedding(config: DictConfig) -> None:
-    """Fills in unset settings of vectors: those of the model's folder, else mean pooling to unit length.
+    """Fills in unset settings of vectors from the model's folder, else with mean pooling to unit length.
 
-    One line of the log names those that are set to something else than the folder's. Raises ValueError for a folder with
+    One line of the log names the settings that differ from the folder's. Raises ValueError for a folder with
     modules that cannot be trained here.
     """
     name = config.model.get("name_or_path")

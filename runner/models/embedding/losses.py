@@ -23,11 +23,11 @@ class Pairs(NamedTuple):
     vectors: Tensor
     """[D, K, H]: query, passage, and hard negatives."""
     text_ids: Tensor
-    """int64 [D, K], the same for equal texts, 0 where there is no text."""
+    """int64 [D, K], the same for equal texts, 0 for no text."""
     match_ids: Tensor
-    """int64 [D], the same for rows whose passages are no negatives of each other, 0 for none."""
+    """int64 [D], the same for rows whose passages are no negatives of each other, 0 for no id."""
     scores: Tensor
-    """[D], NaN where there is none."""
+    """[D], NaN for no score."""
 
     def some(self, rows: slice | Tensor) -> "Pairs":
         """Returns the rows of a slice, or those that a bool tensor [D] marks."""
@@ -38,8 +38,8 @@ class PairLoss(NamedTuple):
     """The loss of a batch of pairs, of one kind; scores are of rows, and rows without one do not count.
 
     `infonce`, `cosent`, `margin_kl`: see `info_nce`, `cosent` and `margin_divergences`. `cosine`: the sum of
-    (cos_i - score_i)^2. `margin_mse`: the sum of (margin_i - score_i)^2, the margin being how far the similarity puts the
-    passage above the first hard negative, and the score how far a teacher does (MarginMSE, arXiv 2010.02666).
+    (cos_i - score_i)^2. `margin_mse`: the sum of (margin_i - score_i)^2, where margin_i is the similarity of the
+    passage minus that of the first hard negative, and score_i the teacher's margin (MarginMSE, arXiv 2010.02666).
 
     With `dimensions` it is the sum of the losses of vectors cut to each size, by their weights (Matryoshka representation
     learning, arXiv 2205.13147, equation 1).
@@ -58,7 +58,7 @@ class PairLoss(NamedTuple):
     similarity: DotProduct = COSINE
 
     def __call__(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the sum of the losses of all rows, 0-dim; the mean of `cosent` counts for each row that has a score."""
+        """Returns the sum of the losses of all rows, 0-dim; `cosent` counts once per row that has a score."""
         if not self.dimensions:
             return self.of(pairs, temperature)
         weights = self.weights or [1.0] * len(self.dimensions)
@@ -69,7 +69,7 @@ class PairLoss(NamedTuple):
         return torch.stack(losses).sum()
 
     def of(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the same of whole vectors."""
+        """Returns the loss of whole vectors."""
         if self.kind == "infonce":
             return self.info_nce(pairs, temperature)
         if self.kind == "cosent":
@@ -84,9 +84,9 @@ class PairLoss(NamedTuple):
     def info_nce(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """Returns the sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s the similarity.
 
-        The candidates c are all passages and hard negatives of the batch, but for those of `false_negatives`, and those
-        whose score is above that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
-        2004.04906). A `symmetric` loss is the mean with that of the queries for each passage.
+        The candidates c are all passages and hard negatives of the batch, except for `false_negatives`, and candidates
+        whose score exceeds that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
+        2004.04906). A `symmetric` loss is the mean of this sum and that over passages with the queries as candidates.
         """
         vectors = self.similarity.prepared(pairs.vectors)
         queries, passages = vectors[:, 0], vectors[:, 1]
@@ -122,10 +122,10 @@ class PairLoss(NamedTuple):
 
 
 def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
-    """Which candidates [D, C] are no negatives of the queries of some rows, or of their passages if `backwards`.
+    """Returns which candidates [D, C] are no negatives of some rows' queries, or of their passages if `backwards`.
 
-    That is what equals the query or its own passage, passages of equal queries and of equal `match_ids`, and places
-    without a text; a query's own passage is not among them. The candidates of a passage are the queries.
+    These are texts equal to the query or its passage, passages of equal queries or equal `match_ids`, and missing texts,
+    but not the query's own passage. The candidates of a passage are the queries.
     """
     ids, matches = pairs.text_ids, pairs.match_ids
     queries, passages = ids[:, 0], ids[:, 1]
@@ -141,7 +141,7 @@ def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
 
 
 def ranks(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
-    """How far up [D] the own passage of each query stands among the candidates of the batch, from 1, int64."""
+    """Returns the rank [D] of each query's own passage among the candidates of the batch, from 1, int64."""
     vectors = similarity.prepared(pairs.vectors)
     scores = similarity.matrix(vectors[:, 0], vectors[:, 1:].transpose(0, 1).flatten(0, 1))
     own = scores.diagonal()[:, None]
@@ -155,7 +155,7 @@ def pair_cosines(pairs: Pairs) -> Tensor:
 
 
 def cosent(pairs: Pairs, temperature: Tensor) -> Tensor:
-    """log(1 + sum over i, j with score_i < score_j of exp((cos_i - cos_j) / t)), times the rows with a score.
+    """Returns log(1 + sum over i, j with score_i < score_j of exp((cos_i - cos_j) / t)) times the number of scored rows.
 
     CoSENT (Su 2022, https://kexue.fm/archives/8847).
     """
@@ -174,8 +174,8 @@ def squared_errors(found: Tensor, scores: Tensor) -> Tensor:
 def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> Tensor:
     """Returns the sum of t^2 KL(teacher || student) over rows that have a score, over passage and first hard negative.
 
-    Either side has the softmax of its scores divided by t. A margin is enough for that: the score of a row is how
-    far the teacher puts the passage above the negative.
+    Both distributions are the softmax of scores divided by t, for which a margin is enough: the score of a row is the
+    teacher's margin of the passage over the negative.
     """
     unknown = scores.isnan()
     both = (margins, scores.masked_fill(unknown, 0.0).to(margins.dtype))

@@ -12,7 +12,7 @@ from tiryns.runner.widening import widened
 
 
 def pooled(hidden: Tensor, micro_batch: MicroBatch, how: str) -> Tensor:
-    """Vectors [D, H] of hidden states [D, T, H] of padded rows, or [1, T, H] of a packed row, in their dtype.
+    """Returns vectors [D, H] of hidden states [D, T, H] of padded rows, or [1, T, H] of a packed row, in their dtype.
 
     `how` is `cls`, `mean` or `max`, by the formulas of sentence-transformers: a mean is summed in fp32 or wider. A
     document's vector depends neither on the layout nor on how far its row is padded.

@@ -1,6 +1,6 @@
-"""What a model begins with: the type of its weights, and weights that are not those of transformers.
+"""The initial state of a model: the type of its weights, and weights from other sources than transformers.
 
-- `dtypes`: the type that the precision of the run says, whatever a file has.
+- `dtypes`: the type that the run's precision decides, whatever type a file has.
 - `schemes`: published schemes that depend on depth and width (`model.init`).
 - `tiling`: from a smaller encoder (`model.tiled_from`).
 - `vocabulary`: from an encoder with another vocabulary (`model.new_vocabulary`).

@@ -1,7 +1,7 @@
 """The type of a model's weights: the precision of the run decides it, whatever type a file has.
 
 Every model is loaded by `load_model`, and a run builds and loads its models inside `weights_of(precision)`. Outside of a
-run weights are at least fp32. Half precision is given to the finished model: the trials before training are of fp32.
+run weights are at least fp32. Half precision is set on the finished model; the trials before training are in fp32.
 """
 
 import json
@@ -24,7 +24,7 @@ OTHER_THAN_FP32 = {
 """Types of weights by `trainer.precision`; `32-true`, `auto` and the mixed precisions train fp32 weights."""
 
 WEIGHTS = "weights"
-"""The key of the types of its weights in what a run has `resolved`."""
+"""Key of the types of a run's weights in `resolved` of its status."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -33,7 +33,7 @@ STORED = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF1
 
 
 class _Run(NamedTuple):
-    """What the models of a run are held in, and a line for each file of another type."""
+    """The type in which a run holds its models, and a line for each file of another type."""
 
     trained: torch.dtype
     lines: list[str]
@@ -76,14 +76,14 @@ def weights_of(precision: object) -> Iterator[list[str]]:
 
 
 def as_held(model: Model) -> Model:
-    """Gives a model that was built in a run the type that loaded ones have there; in place."""
+    """Gives a model that was built in a run the type of the run's loaded models, in place."""
     run = _run.get()
     wide = run is not None and run.trained == torch.float64
     return model.double() if wide else model
 
 
 def load_model(auto: type, path: str, **options: object) -> Any:
-    """Loads a model with the class `auto`, in the type of the run, or outside of one in at least fp32.
+    """Loads a model with the class `auto`, in the type of the run, or outside of a run in at least fp32.
 
     Raises CustomCodeRefused, or as transformers does.
     """
@@ -97,7 +97,7 @@ def load_model(auto: type, path: str, **options: object) -> Any:
 
 
 def saved_dtypes(path: str) -> set[torch.dtype]:
-    """Returns the types of the weights in a model folder or under a name of the hub; empty where none is known."""
+    """Returns the types of the weights in a model folder or under a name of the hub; empty if unknown."""
     try:
         names: set[str] = set()
         for file in _files(path):
@@ -113,7 +113,7 @@ def saved_dtypes(path: str) -> set[torch.dtype]:
 
 
 def _files(path: str) -> list[str]:
-    """Paths of the safetensors of a model, one or in shards; none of a model in another format."""
+    """Returns the paths of a model's safetensors, one or in shards; empty for another format."""
     for name in ("model.safetensors", "model.safetensors.index.json"):
         try:
             file = str(cached_file(path, name))

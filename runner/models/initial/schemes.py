@@ -1,10 +1,10 @@
-"""Published initialisations, of matrices and embeddings; biases and norms keep what transformers gives them (0 and 1).
+"""Published initialisations, of matrices and embeddings; biases and norms keep the values of transformers (0 and 1).
 
-Both draw from a normal distribution that is cut at two standard deviations, with d the width and L the number of layers:
+Both draw from a normal distribution, truncated at two standard deviations, with d the width and L the number of layers:
 
-    megatron  0.02, of each projection back to the residual stream 0.02 / sqrt(2 L), of an untied decoder 1 / sqrt(d)
+    megatron  0.02, for projections back to the residual stream 0.02 / sqrt(2 L), for an untied decoder 1 / sqrt(d)
               (ModernBERT's `full_megatron`; 0.02 is the config's `initializer_range`)
-    gpt_bert  sqrt(2 / (5 d)), of the feed-forward matrices of layer i, from 0, times sqrt(1 / (2 (1 + i)))
+    gpt_bert  sqrt(2 / (5 d)), for feed-forward matrices of layer i (from 0) times sqrt(1 / (2 (1 + i)))
 """
 
 import math
@@ -24,7 +24,7 @@ ATTENTION = re.compile(r"att(?:e)?n")
 
 @torch.no_grad()
 def initialise(model: PreTrainedModel, scheme: str) -> None:
-    """Draws all matrices and embeddings anew; padding keeps its embedding of 0.
+    """Draws all matrices and embeddings again; padding keeps its embedding of 0.
 
     Raises:
         ValueError: the layers of this architecture have other names than the scheme knows.

@@ -1,9 +1,9 @@
-"""A larger encoder from the weights of a smaller one of its architecture, as ModernBERT-large from -base.
+"""Fills a larger encoder with the weights of a smaller one of its architecture, as ModernBERT-large from -base.
 
-Layer i takes layer round(i * L_old / L_new), at most the last. In a side that grows, place j takes place (j - offset) mod
-old: the old weights stand in the middle, at offset (new - old) // 2, and wrap around. Sides of attention heads begin at a
-head's edge; queries, keys and values that share a matrix, and the halves of a gated feed-forward layer, are tiled apart.
-Positions keep their place, and begin again behind the last. Nothing is rescaled.
+Layer i takes layer round(i * L_old / L_new), at most the last. In a side that grows, index j takes index (j - offset) mod
+old: the old weights lie in the middle, at offset (new - old) // 2, and wrap around. Sides of attention heads begin at the
+edge of a head. Queries, keys and values that share a matrix, and the halves of a gated feed-forward layer, are tiled
+separately. Positions keep their index, and start again after the last. Nothing is rescaled.
 """
 
 import re
@@ -25,7 +25,7 @@ SIDES = ("hidden_size", "intermediate_size", "max_position_embeddings", "embeddi
 
 @torch.no_grad()
 def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
-    """Fills a model with the weights of a smaller one; weights of norms that the smaller one lacks keep theirs.
+    """Fills a model with the weights of a smaller one; norms that the smaller one lacks keep their weights.
 
     Raises:
         ValueError: the models are of two architectures, the source is larger, or a weight cannot be mapped.
@@ -83,7 +83,7 @@ def _head_size(config: PretrainedConfig) -> int:
 def _places(
     before: int, after: int, counts: tuple[int, ...], name: str, new: PretrainedConfig, old: PretrainedConfig
 ) -> Tensor:
-    """Returns the old place of each new one along a side of one of so many parts; ValueError if no size of the config."""
+    """Returns the old index of each new one along a side of `counts` parts; ValueError if it is no size of the config."""
     for count in counts:
         for field in SIDES:
             ours, theirs = getattr(new, field, None), getattr(old, field, None)

@@ -1,8 +1,8 @@
-"""Embeddings for another vocabulary, from those of a trained one.
+"""Embeddings for another vocabulary, from those of a trained model.
 
-A token of the new vocabulary that the old one has too, as the same string, takes its embedding, and a special token that
-of the old token with its role. Any other takes the mean over the pieces into which the old tokenizer cuts its text, or,
-where these are none or unknown, values drawn from a normal distribution with the mean and the deviation of each column.
+A new token whose string is in the old vocabulary takes the embedding of the old token; a special token takes that of the
+old token with its role. Any other takes the mean over the pieces into which the old tokenizer cuts its text. If these
+are none or unknown, it is drawn from a normal distribution with the mean and the deviation of each column.
 """
 
 import torch
@@ -14,16 +14,16 @@ from tiryns.runner.widening import widened
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
 
 SIZES = ("num_embeddings", "out_features")
-"""Attributes of modules that are the number of tokens."""
+"""Attributes of modules that hold the number of tokens."""
 
 
 @torch.no_grad()
 def fit_vocabulary(
     model: PreTrainedModel, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase
 ) -> dict[str, int]:
-    """Gives a model the vocabulary of `new` in place of that of `old`; returns how many tokens came by which rule.
+    """Replaces the vocabulary `old` of a model by `new`; returns the number of tokens by each rule.
 
-    Output embeddings of their own and the output bias are made in the same way.
+    Untied output embeddings and the output bias are made in the same way.
 
     Raises:
         ValueError: the model counts positions from the id of padding, which changes.
@@ -60,7 +60,7 @@ def fit_vocabulary(
 
 
 def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> list[list[int]]:
-    """For each id of the new vocabulary the old ids whose mean it takes; none for one that is drawn."""
+    """Returns for each id of the new vocabulary the old ids whose mean it takes; empty for a drawn one."""
     known = old.get_vocab()
     roles = {
         getattr(new, role): getattr(old, role) for role in ROLES if getattr(new, role) and getattr(old, role)
@@ -77,7 +77,7 @@ def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> li
 
 
 def _tables(model: PreTrainedModel) -> list[torch.nn.Parameter]:
-    """Returns the parameters with a row for each token: embeddings, what gives logits, and biases outside the layers."""
+    """Returns the parameters with a row for each token: embeddings, the output layer, and biases outside the layers."""
     modules = [model.get_input_embeddings(), model.get_output_embeddings()]
     parameters = [p for module in modules if module is not None for p in module.parameters()]
     parameters += [p for p, role, place in parts(model).values() if role == "vector" and place.layer is None]

@@ -2,8 +2,8 @@
 
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
 - On a CPU: flash attention document by document (`flash_documents`); in a layer whose results are read for some tokens
-  alone, of their queries.
-- On a GPU in fp32, or with dropout where the kernel has none, as torch's: documents as padded rows. On a CPU with
+  only, only their queries.
+- On a GPU in fp32, or with dropout if the kernel lacks it, as torch's does: documents as padded rows. On a CPU with
   dropout: `DroppedAttention`.
 - If most of the rows would be padding, or flash attention is excluded on a CPU: a loop over the documents.
 - With scores of positions that a model adds (ALiBi, GPT-BERT): padded rows on a GPU, a loop on a CPU.
@@ -46,7 +46,7 @@ States = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values [T, N, H] of a packed row."""
 
 _MOST_PLACES = 4
-"""Places of padded rows per token above which documents are computed one by one."""
+"""Positions of padded rows per token above which documents are computed one by one."""
 
 
 def packed_attention(
@@ -63,10 +63,10 @@ def packed_attention(
     position_scores: Callable[[Tensor, Tensor], Tensor] | None = None,
     **_: object,
 ) -> tuple[Tensor, None]:
-    """Queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
+    """Maps queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
-    Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]); with a `sliding_window` tokens
-    see others less than that far away, and where the module `is_causal`, or its encoder reads causally, none behind them.
+    Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]). With a `sliding_window` tokens
+    see only others nearer than that; if the module `is_causal`, or its encoder reads causally, they see none after them.
     Raises ValueError for padded rows, which come without `cu_seq_lens_q`.
     """
     if cu_seq_lens_q is None or max_length_q is None:
@@ -93,7 +93,7 @@ def packed_attention(
 def _attend(
     module: torch.nn.Module, states: States, cu_seqlens: Tensor, longest: int, options: Options
 ) -> Tensor:
-    """Attention [T, N, H] by the kernel that there is."""
+    """Returns the attention [T, N, H] by the available kernel."""
     query, compiling = states[0], torch.compiler.is_compiling()
     flash = options.added is None and (compiling or torch.backends.cuda.flash_sdp_enabled())
     if flash and options.dropout == 0 and query.device.type == "cpu":
@@ -109,7 +109,7 @@ def _attend(
 
 
 def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
-    """Whether tokens see all of their documents, of at most so many, by one of the kernels of a CPU in eager mode."""
+    """Whether tokens see whole documents, of up to `longest` tokens, and a kernel of a CPU applies in eager mode."""
     plain = sees_all(longest, *options.sides) and options.added is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -119,7 +119,7 @@ def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
 def _attend_chosen(
     module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: Options, chosen: Chosen
 ) -> Tensor:
-    """Attention [T, N, H] of the chosen queries, zeros for the others."""
+    """Returns the attention [T, N, H] of the chosen queries, zeros for the others."""
     query, key, value = states
     q, k, v = (widened(x) for x in (query.index_select(0, chosen.positions), key, value))
     options = options._replace(sides=(-1, -1))
@@ -134,9 +134,9 @@ def _attend_chosen(
 
 @torch.compiler.disable
 def _each_way(module: torch.nn.Module, states: States, parts: dict[str, Any], options: Options) -> Tensor:
-    """Attention [T, N, H] of documents that are read both ways and of others that are read causally, one after the other.
+    """Computes attention [T, N, H] of documents that are read both ways, then of documents that are read causally.
 
-    Both parts are one call of the module: its keys of dropout are counted once.
+    Both parts count as one call of the module for its dropout keys.
     """
     q, k, v = states
     current = current_keys() if can_drop(options.dropout, q) else None
@@ -154,13 +154,13 @@ def _each_way(module: torch.nn.Module, states: States, parts: dict[str, Any], op
 
 
 def _has_flash(query: Tensor) -> bool:
-    """Whether flash attention takes these queries: half precision, heads of up to 256, a GPU that has it."""
+    """Whether flash attention takes these queries: half precision, heads of up to 256, a GPU with flash attention."""
     half = query.is_cuda and query.dtype in (torch.float16, torch.bfloat16)
     return half and query.shape[-1] <= 256 and gpu_has_flash(query.device)
 
 
 def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) -> Tensor:
-    """Attention [T, N, H] over the documents as rows of `longest` tokens."""
+    """Returns the attention [T, N, H] over the documents as rows of `longest` tokens."""
     places, gaps = padded_places(cu_seqlens, longest)
     q, k, v = (x[places].transpose(1, 2) for x in states)
     unseen = gaps[:, None, None]
@@ -174,7 +174,7 @@ def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) 
 
 @torch.compiler.disable
 def _loop(module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: Options) -> Tensor:
-    """Attention [T, N, H] in a loop over the documents, those of one length together; `DroppedAttention` if it can."""
+    """Computes attention [T, N, H] in a loop over runs of equally long documents, or by `DroppedAttention` if it can."""
     scale, dropout = options.scale, options.dropout
     drops = can_drop(dropout, states[0])
     keys = current_keys() if drops and options.keys is None else None
@@ -212,10 +212,10 @@ def padded_attention(
     is_causal: bool | None = None,
     **further: Any,
 ) -> tuple[Tensor, None]:
-    """Attention over padded rows, by transformers' own `sdpa`, or on a CPU with keyed dropout.
+    """Computes attention over padded rows, by transformers' own `sdpa`, or on a CPU with keyed dropout.
 
-    Queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H]; the mask is made
-    causal where the encoder reads causally.
+    Maps queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H]; the mask is made
+    causal if the encoder reads causally.
     """
     if (chosen := causal_of(module)) is not None:
         attention_mask, is_causal = causal_mask(chosen, attention_mask, query)

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from tiryns.runner.order.ranges import ranges
 
 Causal = Any
-"""All documents (True), none (False), those of the padded rows that a bool tensor [D] marks, or parts of a packed row."""
+"""All documents (True), none (False), a bool tensor [D] that marks padded rows, or the parts of a packed row."""
 
 _NAME = "reading_direction"
 
 
 class Direction:
-    """Shared by the modules of an encoder; `causal` holds for the next pass, and for its backward pass.
+    """The reading direction of an encoder's modules; `causal` holds for the next pass, and for its backward pass.
 
     Example:
         >>> encoder = nn.Sequential(nn.Linear(2, 2))
@@ -39,15 +39,15 @@ class Direction:
 
 
 def causal_of(module: nn.Module) -> Causal | None:
-    """Returns what a module's encoder reads causally; None without a `Direction`: it then reads as usual."""
+    """Returns which documents a module's encoder reads causally; None without a `Direction`, when it reads as usual."""
     direction = getattr(module, _NAME, None)
     return None if direction is None else direction.causal
 
 
 def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, bool]:
-    """Returns the mask of padded rows [B, 1, T, T] for attention of queries [B, H, T, E], and whether it is causal, too.
+    """Returns the mask of padded rows [B, 1, T, T] for attention of queries [B, H, T, E], and whether it is also causal.
 
-    A bool `mask` is True where a key is seen, another one is added to the scores.
+    A bool `mask` is True where a key is seen; a float `mask` is added to the scores.
     """
     if causal is False or (causal is True and mask is None):
         return mask, causal
@@ -63,10 +63,10 @@ def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Ten
 
 
 def causal_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_], packed: bool) -> Causal:
-    """What is read causally of documents of `lengths` [D]: a bool where all are alike, and of padded rows a bool tensor.
+    """Returns the causal documents of `lengths` [D]: a bool if all are alike, a bool tensor for padded rows.
 
-    Of a packed row those documents that are read both ways and those that are read causally: of each part its `tokens`
-    int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows` bool [D] marks the causal ones.
+    For a packed row returns the part that is read `both` ways and the `causal` part, each with its `tokens`
+    int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows` bool [D] marks the causal documents.
 
     Example:
         >>> parts = causal_parts(np.array([2, 3, 1]), np.array([False, True, False]), packed=True)
@@ -91,7 +91,7 @@ def causal_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_], packed: 
 
 
 def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Causal:
-    """Returns the first documents, of these `lengths`, of what is read causally."""
+    """Returns `causal` limited to the first documents, which have these `lengths`."""
     if isinstance(causal, bool):
         return causal
     sizes = np.array(list(lengths), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""The places of documents in a packed row, which of their tokens see each other, and documents as padded batches.
+"""The positions of documents in a packed row, which of their tokens see each other, and documents as padded batches.
 
-Batches are gathered and put back as rows of one head's numbers: one pass over them, where others copy and transpose.
-Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head; R places of all
+Batches are gathered and put back as rows of one head's numbers, in one pass instead of a copy and a transposition.
+Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head; R positions of all
 heads in all buckets.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 class Chosen:
     """Queries of an attention that are read afterwards, so that a CPU leaves out the others.
 
-    They are at positions [M] of a packed row [T], in ascending order; one that comes twice has no gradient.
+    They are at positions [M] of a packed row [T], in ascending order; a repeated position has no gradient.
 
     Example:
         >>> chosen = Chosen(torch.tensor([1, 4, 5]))
@@ -31,7 +31,7 @@ class Chosen:
 
     @cached_property
     def usable(self) -> bool:
-        """Whether there are any, in the order that they must have."""
+        """Whether there are positions, in ascending order."""
         return len(self.positions) > 0 and bool((self.positions.diff() >= 0).all())
 
     def counts(self, bounds: Tensor) -> list[int]:
@@ -53,7 +53,7 @@ def choose(attention: nn.Module | None, positions: Tensor | None) -> Iterator[No
 
 
 def chosen_queries(attention: nn.Module) -> Chosen | None:
-    """Returns the queries that the attention of this module is asked for; None for all, as in compiled code."""
+    """Returns the queries to which the attention of this module is limited; None for all, as in compiled code."""
     if torch.compiler.is_compiling():
         return None
     chosen: Chosen | None = vars(attention).get("chosen_queries")
@@ -64,11 +64,11 @@ _WASTE = 1 << 12
 """Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""
 
 Documents = list[tuple[int, int]]
-"""The length and the first token of each."""
+"""The length and the first token of each document."""
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Returns the token of a flat row at each place of rows of `longest` [D, L], 0 in gaps; and which places are gaps."""
+    """Returns the token index in a flat row for each position of padded rows [D, L], 0 in gaps, and which are gaps."""
     bounds = cu_seqlens.long()
     places = bounds[:-1, None] + torch.arange(longest, device=bounds.device)
     gaps = places >= bounds[1:, None]
@@ -76,7 +76,7 @@ def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
-    """Returns the places [T] of the tokens of a packed row in rows of `longest`, counted row by row."""
+    """Returns the positions [T] of a packed row's tokens in rows of `longest`, counted row by row."""
     bounds, tokens = cu_seqlens.long(), torch.arange(num_tokens, device=cu_seqlens.device)
     owners = torch.searchsorted(bounds[1:].contiguous(), tokens, right=True)
     return tokens + owners * longest - bounds[owners]
@@ -94,20 +94,20 @@ def runs(cu_seqlens: Tensor) -> Iterator[tuple[int, int, int]]:
 
 
 def documents(flat: Tensor, start: int, stop: int, length: int) -> Tensor:
-    """Tokens `start` to `stop - 1` of [T, N, H] as documents [D, N, length, H], a view."""
+    """Returns tokens `start` to `stop - 1` of [T, N, H] as documents [D, N, length, H], a view."""
     token, head, one = flat.stride()
     shape = ((stop - start) // length, flat.shape[1], length, flat.shape[2])
     return flat.as_strided(shape, (length * token, head, token, one), flat.storage_offset() + start * token)
 
 
 def one_per_query_head(states: Tensor, query: Tensor) -> Tensor:
-    """Keys or values [B, N or fewer, T, H] with as many heads as the queries [B, N, T, H]."""
+    """Repeats keys or values [B, N or fewer, T, H] to the number of heads of the queries [B, N, T, H]."""
     groups = query.shape[1] // states.shape[1]
     return states.repeat_interleave(groups, 1) if groups > 1 else states
 
 
 def sees_all(length: int, before: int, behind: int) -> bool:
-    """Whether a window of so many tokens `before` and `behind` each token (-1: all) covers a document of a length."""
+    """Whether a window of `before` and `behind` tokens around each token (-1: all) covers a document of `length`."""
     return all(side < 0 or length <= side + 1 for side in (before, behind))
 
 
@@ -132,11 +132,11 @@ class Options(NamedTuple):
     """How the tokens of a document see each other."""
 
     sides: tuple[int, int]
-    """How many tokens before and behind a token it sees; -1 is all."""
+    """How many tokens before and after itself a token sees; -1 for all."""
     scale: float
     dropout: float = 0.0
     added: Callable[[Tensor, Tensor], Tensor] | None = None
-    """From queries and keys [D, N, T, H] what is added to their scores, [D or 1, N, T, T]."""
+    """Maps queries and keys [D, N, T, H] to an addend of their scores, [D or 1, N, T, T]."""
     keys: Tensor | None = None
     """The keys of dropout [T], if they are not the module's own."""
 
@@ -155,16 +155,16 @@ class Bucket(NamedTuple):
     shape: tuple[int, int]
     """D * N, and L."""
     tokens: Tensor
-    """[D, L], the token at each place; one of the same document for padding."""
+    """[D, L], the token at each position; for padding a token of the same document."""
     sources: Tensor
-    """[D * N * L], where each place of each head is in [T * N, H]."""
+    """[D * N * L], the row in [T * N, H] of each position of each head."""
     gaps: Tensor
-    """The places of padding, of each head."""
+    """The positions of padding, of each head."""
     unseen: Tensor | None
-    """[D, 1, 1, L], added to the scores of keys: 0 for tokens, and for padding what makes their weight 0; None without
+    """[D, 1, 1, L], added to the scores of keys: 0 for tokens, for padding a number that makes the weight 0; None without
     padding."""
     first: int
-    """The first of its places among the R of all buckets."""
+    """The first of its positions among the R of all buckets."""
 
     def padded(self, flat: Tensor) -> Tensor:
         """Returns the bucket's part of [T, N, H] as [D * N, L, H]; padding repeats tokens."""
@@ -172,7 +172,7 @@ class Bucket(NamedTuple):
         return found.view(*self.shape, flat.shape[-1])
 
     def pad_with_zeros(self, flat: Tensor) -> Tensor:
-        """As `padded`, zeros for padding."""
+        """As `padded`, but with zeros for padding."""
         found = self.padded(flat)
         found.view(-1, flat.shape[-1]).index_fill_(0, self.gaps, 0)
         return found
@@ -183,7 +183,7 @@ class Bucket(NamedTuple):
         return mine.view(*self.shape, places.shape[-1])
 
     def mask(self, sides: tuple[int, int], query: Tensor) -> Tensor | None:
-        """A mask to add to scores [D, N, L, L], of a shape that broadcasts to theirs."""
+        """Returns a mask to add to scores [D, N, L, L], in a shape that broadcasts."""
         window = window_mask(self.shape[1], *sides, query)
         if self.unseen is None:
             return window
@@ -194,10 +194,10 @@ class Buckets(NamedTuple):
     """All documents of a packed row, in buckets."""
 
     groups: list[Documents]
-    """The documents of each."""
+    """The documents of each bucket."""
     parts: tuple[Bucket, ...]
     places: Tensor
-    """[T * N], where each token of each head is among the R of all buckets."""
+    """[T * N], the position of each token of each head among the R of all buckets."""
 
     def empty(self, like: Tensor) -> Tensor:
         """Returns uninitialised memory [R, H] for the results of the buckets on [T, N, H]."""
@@ -208,7 +208,7 @@ class Buckets(NamedTuple):
         return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
 
     def of_chosen(self, chosen: Chosen, num_heads: int) -> "Buckets":
-        """Returns the chosen tokens of the documents, counted among the chosen ones, in the same buckets."""
+        """Returns the documents' chosen tokens in the same buckets, indexed among the chosen ones."""
         groups = []
         for documents in self.groups:
             ends = torch.tensor([(start, start + length) for length, start in documents])

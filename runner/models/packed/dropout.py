@@ -1,7 +1,7 @@
 """Dropout on a CPU by 16 random bits per element, as torch's random floats take longer than much of the model.
 
-The bits are those of the element's key where the training step has set keys (`runner.models.packed.dropout_keys`), else
-drawn. Attention with dropout has a backward pass without a mask, as in FlashAttention (arXiv 2205.14135): with weights A,
+The bits come from the element's key if the training step has set keys (`runner.models.packed.dropout_keys`), else from
+torch. Attention with dropout has a backward pass without a mask, as in FlashAttention (arXiv 2205.14135): with weights A,
 dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is D * G - A * rowsum(dO * O).
 """
 
@@ -20,13 +20,13 @@ _LEVELS = 1 << 16
 
 
 def can_drop(rate: float, tensor: Tensor) -> bool:
-    """Whether dropout by 16 bits applies: eager mode on a CPU, with a rate that they can give."""
+    """Whether dropout by 16 bits applies: eager mode on a CPU, with a rate that 16 bits can express."""
     here = tensor.device.type == "cpu" and not torch.compiler.is_compiling()
     return here and 1 / _LEVELS <= rate <= 1 - 1 / _LEVELS
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Whether a model drops anything in training: by a module, or by a rate in a config of it as attention does."""
+    """Whether a model drops anything in training: by a module, or as attention by a rate in one of its configs."""
     configs = {
         id(config): config for m in model.modules() if (config := getattr(m, "config", None)) is not None
     }
@@ -47,7 +47,7 @@ class Dropout(nn.Dropout):
     """`torch.nn.Dropout` with 16 random bits per element on a CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """`input` with elements dropped at `p`, the others scaled to keep the mean; in training only."""
+        """Returns `input`; in training with elements dropped at rate `p`, the others scaled to keep the mean."""
         if not (self.training and can_drop(self.p, input)):
             return super().forward(input)
         keys = current_keys()
@@ -56,7 +56,7 @@ class Dropout(nn.Dropout):
 
 
 class DroppedAttention(torch.autograd.Function):
-    """Attention [T, N, H] over a flat row of documents, of queries, keys and values [T, N, H]; differentiable once.
+    """Attention [T, N, H] over a flat row of documents, from queries, keys and values [T, N, H]; differentiable once.
 
     Documents of similar lengths are one padded batch.
     """
@@ -71,10 +71,10 @@ class DroppedAttention(torch.autograd.Function):
         options: Options,
         chosen: Chosen | None = None,
     ) -> Tensor:
-        """Weights are dropped by the keys [T] of the queries if `options` have them.
+        """Computes attention; drops weights by the keys [T] of the queries if `options` have them.
 
-        With `chosen`, queries and their dropout keys are only those of M tokens, which see all of their documents; the
-        result is [M, N, H].
+        With `chosen`, queries and their dropout keys cover only M tokens, which see their whole documents; the result is
+        [M, N, H].
         """
         heads = query.shape[1]
         asked = buckets(tuple(cu_seqlens.tolist()), heads)
@@ -123,7 +123,7 @@ class DroppedAttention(torch.autograd.Function):
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
 ) -> Tensor:
-    """Attention [D, N, L, H] with dropout by the keys [D, L] of the queries; a bool mask is True where a key is seen."""
+    """Returns attention [D, N, L, H] with dropout by the queries' keys [D, L]; a bool mask is True for visible keys."""
     scores = torch.matmul(query, key.transpose(-1, -2)) * scale
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -135,7 +135,7 @@ def plain_attention(
 
 
 def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Returns the factor of each element by its int16 bits: 0 with probability `rate`, else one that keeps the mean."""
+    """Returns the factor of each element by its int16 bits: 0 with probability `rate`, else one to keep the mean."""
     gone = round(rate * _LEVELS)
     # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one
     exact = at_least_fp32(dtype)

@@ -1,7 +1,7 @@
 """Dropout as a function of the element's key, so that it does not depend on how a global batch is cut.
 
-An element's 16 bits are a hash (SplitMix64) of (seed, step, sample, position, module and its call, feature), those of a
-weight of attention of (seed, step, sample, position of the query, module and its call, head, position of the key).
+An element's 16 bits are a hash (SplitMix64) of (seed, step, sample, position, module and its call, feature). The bits of
+an attention weight hash (seed, step, sample, position of the query, module and its call, head, position of the key).
 Letters in shapes: D documents (samples), P places of tokens in the micro-batch, L of the longest document, N heads.
 """
 
@@ -21,11 +21,11 @@ _MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 _BLOCK = 1 << 17
 """Words of 64 bits mixed at a time: 1 MiB of them and 1 MiB of scratch."""
 _CALLS = 1 << 16
-"""Calls of one module in a pass that have bits of their own, at most."""
+"""Most calls of one module in a pass that have their own bits."""
 
 
 def mix64(x: Tensor) -> Tensor:
-    """SplitMix64's finaliser in place, of contiguous int64: torch shifts signs in, which are cleared."""
+    """Applies SplitMix64's finaliser to contiguous int64 in place; clears the sign bits that torch shifts in."""
     scratch = torch.empty_like(x)
     for shift, multiplier in ((30, _MULTIPLIERS[0]), (27, _MULTIPLIERS[1]), (31, None)):
         torch.bitwise_right_shift(x, shift, out=scratch)
@@ -36,7 +36,7 @@ def mix64(x: Tensor) -> Tensor:
 
 
 def bits(keys: Tensor, count: int) -> Tensor:
-    """16 random bits for each of `count` elements under each of int64 keys [...]: int16 [..., count], a view of more."""
+    """Returns 16 random bits for `count` elements under each of int64 keys [...]: int16 [..., count], a view."""
     words = -(-count // 4)
     counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
     flat, found = keys.reshape(-1, 1), keys.new_empty((keys.numel(), words))
@@ -48,7 +48,7 @@ def bits(keys: Tensor, count: int) -> Tensor:
 
 
 def bits_drawn(shape: torch.Size) -> Tensor:
-    """16 random bits for each element of a tensor, int16 of its shape, from torch's generator: four to a number."""
+    """Returns 16 random bits per element, int16 of this `shape`, from torch's generator: four elements per int64."""
     count = shape.numel()
     drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
     return drawn.view(torch.int16)[:count].view(shape)
@@ -63,7 +63,7 @@ class DropoutKeys:
         packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
         self._shape = torch.Size((1, shape[-1])) if packed else shape
         self.chosen: Tensor | None = None
-        """Places [M] of the tokens that the last layer computes; None for all."""
+        """Positions [M] of the tokens that the last layer computes; None for all."""
         self.computing_again = False
         """Whether calls are recomputations in the backward pass, which come in reverse order."""
         self._calls: Counter[int] = Counter()
@@ -71,7 +71,7 @@ class DropoutKeys:
 
     @contextmanager
     def piece(self, positions: Tensor) -> Iterator[None]:
-        """A context in which modules are called for the tokens at positions [M], one piece of a call for more of them."""
+        """Gives modules in the block the keys of the tokens at positions [M], as one piece of a call for more tokens."""
         self.chosen, self._in_pieces = positions, True
         try:
             yield
@@ -80,7 +80,7 @@ class DropoutKeys:
 
     @cached_property
     def tokens(self) -> Tensor:
-        """[P], computed on first use, as many models have no dropout."""
+        """Returns the keys of tokens [P], computed on first use, as many models have no dropout."""
         keys = self._micro_batch["sample_keys"]
         samples = mix64(keys + self._seed)
         num_rows, length = self._shape
@@ -96,24 +96,24 @@ class DropoutKeys:
 
     @property
     def samples(self) -> Tensor:
-        """[D], those of the first tokens."""
+        """Returns the keys of samples [D], those of their first tokens."""
         if "cu_seqlens" in self._micro_batch:
             return self.tokens[self._micro_batch["cu_seqlens"][:-1].long()]
         return self.tokens.view(self._shape)[:, 0]
 
     @property
     def lengths(self) -> Tensor:
-        """Tokens of the sample that each place [P] is of, without padding."""
+        """Returns the number of tokens, without padding, of the sample of each token [P]."""
         if "cu_seqlens" in self._micro_batch:
             own = self._micro_batch["cu_seqlens"].long().diff()
             return own.repeat_interleave(own, output_size=self._shape[-1])
         return self._micro_batch["attention_mask"].sum(1).repeat_interleave(self._shape[1])
 
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
-        """Bits for hidden states [..., H] of all tokens, of chosen ones or of samples, or for weights of attention
-        [D, N, L, L]; None for anything else, which is drawn.
+        """Returns bits for hidden states [..., H] of all tokens, chosen tokens or samples, or for attention weights
+        [D, N, L, L]; None for another shape, whose bits are drawn.
 
-        A module with `shared_by_rows` drops the same elements for all samples of the step, as its input is part of none.
+        A module with `shared_by_rows` drops the same elements for all samples of the step, as its input has no samples.
         """
         if getattr(module, "shared_by_rows", False):
             rows = torch.arange(shape[:-1].numel(), device=self._micro_batch["input_ids"].device)
@@ -132,16 +132,16 @@ class DropoutKeys:
         return bits(self._salt(keys, module), shape[-1]).unflatten(0, shape[:-1])
 
     def of_queries(self, module: nn.Module) -> Tensor:
-        """Keys [P] of the tokens as queries of this call of an attention."""
+        """Returns the keys [P] of the tokens as queries of this call of an attention."""
         return self._salt(self.tokens, module)
 
     def fits(self, query: Tensor) -> bool:
-        """Whether queries [D, N, L, H] are those of the rows."""
+        """Whether queries [D, N, L, H] have the shape of the micro-batch's rows."""
         return (query.shape[0], query.shape[2]) == tuple(self._shape)
 
     @staticmethod
     def of_weights(queries: Tensor, num_heads: int, num_keys: int) -> Tensor:
-        """Bits [D, N, L, keys] for the weights of keys of queries [D, L]."""
+        """Returns bits [D, N, L, num_keys] for the attention weights of queries with dropout keys [D, L]."""
         heads = torch.arange(1, num_heads + 1, device=queries.device).mul_(_GOLDEN)
         return bits(mix64(queries[:, None] + heads[:, None]), num_keys)
 
@@ -165,7 +165,7 @@ _current: DropoutKeys | None = None
 
 
 def current_keys() -> DropoutKeys | None:
-    """Returns the present keys of dropout; None if it draws from torch's generator."""
+    """Returns the current keys of dropout; None if it draws from torch's generator."""
     return _current
 
 
@@ -189,14 +189,14 @@ def number_modules(model: nn.Module) -> None:
 def add_embedding_noise(pretrained: PreTrainedModel, alpha: float) -> None:
     """Adds noise in [-r, r], r = alpha / sqrt(tokens of the sample * H), to embeddings in training (NEFTune).
 
-    As dropout it is a function of (seed, step, sample, position, feature); padding does not count (arXiv 2310.05914).
+    Like dropout it is a function of (seed, step, sample, position, feature); padding does not count (arXiv 2310.05914).
     """
     pretrained.get_input_embeddings().register_forward_hook(partial(_noisy, alpha))
 
 
 @torch.compiler.disable
 def _noisy(alpha: float, module: nn.Module, _: object, embedded: Tensor) -> Tensor:
-    """Embeddings [..., H] of all tokens with the noise of the present keys, if there are any."""
+    """Returns embeddings [..., H] of all tokens with the noise of the current keys, if any."""
     keys = current_keys()
     if keys is None or not module.training:
         return embedded

@@ -14,7 +14,7 @@ from tiryns.runner.models.packed.documents import Chosen, Options, runs, window_
 from tiryns.runner.patches.torch.flash import flash, flash_backward
 
 Extents = list[tuple[int, int]]
-"""Documents that are computed as one batch, and the tokens of each of them."""
+"""For each batch, its number of documents, and the number of tokens of each document."""
 
 
 def flash_attention(
@@ -25,9 +25,9 @@ def flash_attention(
     options: Options,
     chosen: Chosen | None = None,
 ) -> Tensor:
-    """Attention [T, N, H], without dropout and added scores.
+    """Returns attention [T, N, H], without dropout and added scores.
 
-    With `chosen` only M tokens have queries and results [M, N, H]; they see all of their documents.
+    With `chosen` only M tokens have queries and results [M, N, H]; these tokens see their whole documents.
     """
     if torch.compiler.is_compiling():
         return document_attention(query, key, value, cu_seqlens, *options.sides, options.scale)[0]
@@ -53,7 +53,7 @@ def _batches(flat: Tensor, extents: Extents) -> list[Tensor]:
 
 
 def _flat(batch: Tensor) -> Tensor:
-    """[D, N, length, H] as [tokens, N, H]."""
+    """Returns [D, N, length, H] as [tokens, N, H]."""
     return batch.transpose(1, 2).flatten(0, 1)
 
 
@@ -82,7 +82,7 @@ def _backward(
     extents: tuple[Extents, Extents],
     options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value; `tensors` are these three and the attention."""
+    """Returns the gradients of query, key and value; `tensors` are these three and the attention."""
     of_queries, of_keys = extents
     kinds = (of_queries, of_queries, of_keys, of_keys, of_queries)
     batches = [_batches(x, extent) for x, extent in zip((gradient, *tensors), kinds, strict=True)]
@@ -128,7 +128,7 @@ class _Documents(torch.autograd.Function):
 def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Returns the attention [T, N, H] as an operator that torch.compile need not unroll, and the logarithms [T * N]."""
+    """Returns the attention [T, N, H] and the logarithms [T * N], as an operator that torch.compile need not unroll."""
     options = Options((before, behind), scale)
     out, sums = _forward((query, key, value), _extents(cu_seqlens), options)
     return out, torch.cat([each.flatten() for each in sums])
@@ -147,7 +147,7 @@ def document_attention_backward(
     behind: int,
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients [T, N, H] of query, key and value."""
+    """Returns the gradients [T, N, H] of query, key and value."""
     extents = _extents(cu_seqlens)
     heads = query.shape[1]
     logs = [

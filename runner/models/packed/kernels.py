@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 FLASH_KERNELS = ("flash_attn", "varlen_attn")
-"""Flash attention on a GPU: of the package `flash_attn`, and torch's own."""
+"""Kernels of flash attention on a GPU: of the package `flash_attn`, and torch's own."""
 
 _MOST_WITH_DROPOUT = 192
-"""Size of heads above which the backward pass of `flash_attn` takes dropout on the GPUs of data centres alone."""
+"""Size of heads above which the backward pass of `flash_attn` supports dropout only on GPUs of data centres."""
 
 _kernel_name: str | None = None
 
 
 def use_kernel(name: str | None) -> None:
-    """Chooses which of `FLASH_KERNELS` models use from now on; None is the first that is installed."""
+    """Chooses the one of `FLASH_KERNELS` that models use from now on; None for the first installed one."""
     global _kernel_name
     _kernel_name = name
     flash_kernel.cache_clear()
@@ -33,7 +33,7 @@ def gpu_has_flash(device: torch.device | None = None) -> bool:
 def flash_kernel(
     sides: tuple[int, int], scale: float, size: int, dropout: float = 0.0
 ) -> Callable[..., Any] | None:
-    """Returns the chosen flash attention for heads of a `size`; None where it lacks an argument, as torch's does dropout.
+    """Returns the chosen flash attention for heads of a `size`; None if it lacks an argument, as torch's lacks dropout.
 
     It takes queries, keys and values [T, N, H], the bounds of documents twice, and the longest length twice. Dropout is
     drawn from the generator of the device.

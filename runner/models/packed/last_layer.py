@@ -17,14 +17,14 @@ from tiryns.runner.models.packed.trials import evaluating, relative_difference
 
 
 class Place(NamedTuple):
-    """Where a kind of encoder has what can be narrowed: names of modules of a layer."""
+    """The modules of a kind of encoder's layer that can be narrowed, by name."""
 
     layers: str
     """The encoder's list of layers."""
     parts: tuple[tuple[str, str], ...]
     """The first and the last module of parts that treat tokens one by one."""
     attention: str = ""
-    """The module that is handed to the attention function; empty where all queries are to be computed."""
+    """The module that the attention function receives; empty to compute all queries."""
 
 
 PLACES = (
@@ -38,11 +38,11 @@ PLACES = (
     ),
     Place("transformer.layer", (("ffn",) * 2,)),
 )
-"""The kinds that are known, each before another that narrows less of the same."""
+"""The known kinds of encoders, each before a variant that narrows less."""
 
 
 class NarrowedLastLayer:
-    """Hooks on an encoder's last layer, if it is of a known kind and a trial gives the same results."""
+    """Hooks on an encoder's last layer, if its kind is known and a trial gives the same results."""
 
     def __init__(self, encoder: object) -> None:
         self._chosen: Tensor | None = None
@@ -71,7 +71,7 @@ class NarrowedLastLayer:
         self._hooks, self._attention = [], None
 
     def _hook(self, encoder: Any, place: Place) -> bool:
-        """Whether an encoder has all modules of a kind, which then have hooks."""
+        """Adds hooks to the modules of a kind; returns whether the encoder has all of them."""
         try:
             layer = encoder.get_submodule(f"{place.layers}.{encoder.config.num_hidden_layers - 1}")
             parts = [[layer.get_submodule(name) for name in part] for part in place.parts]
@@ -106,7 +106,7 @@ class NarrowedLastLayer:
     def _is_exact(self, encoder: Any) -> bool:
         """Whether chosen tokens have the same hidden states.
 
-        Rows of 7 tokens detect models that pad rows themselves, and more chosen tokens than 7 those that cut rows off.
+        Rows of 7 tokens detect models that pad rows themselves; more than 7 chosen tokens detect models that cut rows.
         """
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(encoder.config.vocab_size, (2, 7), generator=generator).to(encoder.device)

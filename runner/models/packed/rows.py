@@ -1,6 +1,6 @@
 """Chooses the layout of rows for a model: packed, padded or single.
 
-Each is tried first, as in many architectures packed documents see each other, and some read padding.
+Each layout is tried first, as in many architectures packed documents see each other, and some read padding.
 """
 
 import copy
@@ -23,7 +23,7 @@ from tiryns.runner.patches.transformers import takes_attention
 from tiryns.runner.widening import at_least_fp32
 
 _TRIED: dict[tuple[type, str], tuple[int, float]] = {}
-"""Results of `_best_offset` for architectures in this process, without those of weights that are not numbers."""
+"""Results of `_best_offset` by architecture in this process, without results that are NaN."""
 
 
 def encoder_inputs(micro_batch: MicroBatch, position_offset: int) -> dict[str, object]:
@@ -42,7 +42,7 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
 
     Raises:
         ValueError: a copy in at least fp32 computes other hidden states for packed random documents than for each alone,
-            or the model has an attention of its own.
+            or the model has its own attention.
     """
     name = f"{type(pretrained).__name__} ({pretrained.config.model_type})"
     advice = "set data.layout=padded"
@@ -62,7 +62,7 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
 
 
 def packed_row(documents: list[Tensor]) -> MicroBatch:
-    """Documents [T] in one row, as a collator packs them."""
+    """Returns documents [T] in one row, as a collator packs them."""
     lengths = [len(document) for document in documents]
     return {
         "input_ids": torch.cat(documents)[None],
@@ -88,7 +88,7 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
 
 def choose_layout(layout: str, collator: object, task_model: TaskModel, began: str | None = None) -> str:
     """Returns the layout for `auto`: the run's own (`began`), else the first of packed, padded and single for
-    which a trial succeeds; other layouts are returned as they are. The model is set up for the result.
+    which a trial succeeds; returns other layouts unchanged. Sets the model up for the result.
 
     Raises:
         ValueError: `packed` or `padded` is given, and would change the hidden states of a document.
@@ -140,7 +140,7 @@ def _why_not_packed(collator: Any, task_model: TaskModel) -> str | None:
 
 
 def may_be_padded(task_model: TaskModel) -> bool:
-    """Whether padding leaves the hidden states of documents as they are."""
+    """Whether padding leaves the hidden states of documents unchanged."""
     try:
         task_model.try_padding()
     except ValueError:
@@ -156,7 +156,7 @@ def _without_advice(reason: object) -> str:
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: TaskModel) -> str:
-    """Compares random documents alone with the same documents padded to the longest; some models cannot run the shortest.
+    """Compares random documents alone and padded to the longest; leaves out documents that the model cannot run alone.
 
     Returns the reason if the trial is impossible, else an empty string.
 
@@ -193,7 +193,7 @@ def try_padded_rows(task_model: TaskModel) -> str:
 def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
 ) -> MicroBatch:
-    """Documents [T] as rows of the longest, as a collator pads them."""
+    """Returns documents [T] as rows of the longest, as a collator pads them."""
     ids = pad_sequence(documents, batch_first=True, padding_value=trials.padding_id(config))
     mask = pad_sequence([torch.ones_like(document) for document in documents], batch_first=True)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}

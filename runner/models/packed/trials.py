@@ -35,10 +35,10 @@ def in_one_line(error: BaseException) -> str:
 
 
 def trial_documents(config: PretrainedConfig) -> list[Tensor]:
-    """Random documents [T] of several lengths, one longer than a sliding window if that is short.
+    """Returns random documents [T] of several lengths, one longer than a sliding window if that is short.
 
-    Each ends with the model's end token, if it has one: some heads look for it. One has masks, if the config names the
-    token: ESM scales a row by their share.
+    Each ends with the model's end token, if it has one, as some heads look for it. One has masks, if the config names the
+    mask token, as ESM scales a row by their share.
     """
     padding = padding_id(config)
     end, mask = (getattr(config, f"{role}_token_id", None) for role in ("eos", "mask"))
@@ -61,12 +61,12 @@ def trial_documents(config: PretrainedConfig) -> list[Tensor]:
 
 
 def padding_id(config: PretrainedConfig) -> int:
-    """Returns the id of the padding token; 0 where a config has none."""
+    """Returns the id of the padding token; 0 if a config has none."""
     return getattr(config, "pad_token_id", None) or 0
 
 
 def _field(config: PretrainedConfig, name: str) -> int | None:
-    """A field of a config; None where there is none, or another for each layer."""
+    """Returns a field of a config; None if it is missing, or differs by layer."""
     try:
         return getattr(config, name, None)
     except Exception:  # transformers' own kind, which older versions lack

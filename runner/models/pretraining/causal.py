@@ -19,7 +19,7 @@ from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.models.task_model import Output
 
 PARTS = ("mlm", "clm")
-"""The parts of a hybrid loss: of masked tokens, and of next ones."""
+"""The parts of a hybrid loss: of masked tokens, and of next tokens."""
 
 
 NOTE = """
@@ -31,16 +31,16 @@ config.json): `tiryns predict <this folder> "a text"` continues texts with it.
 class CausalLM(sparse_head.SparseMaskedLM):
     """A language model whose tokens guess the next one: a decoder, or an encoder that is read causally.
 
-    In training `z_loss` times the square of log Z is added to the loss of each target, Z being the sum that softmax
-    divides by (PaLM, arXiv 2204.02311, section 5).
+    In training `z_loss` times the square of log Z is added to the loss of each target, where Z is the sum by which
+    softmax divides (PaLM, arXiv 2204.02311, section 5).
     """
 
     trained_as = sparse_head.CLM
     causal, way = True, "causally"
-    """Whether documents are read causally where a micro-batch does not say which, and that in a word."""
+    """Whether documents are read causally unless a micro-batch marks them, and the same as a word."""
 
     def __init__(self, pretrained: PreTrainedModel, z_loss: float = 0.0) -> None:
-        """Raises ValueError for an encoder that cannot be read causally: one with an attention of its own, say."""
+        """Raises ValueError for an encoder that cannot be read causally, such as one with its own attention."""
         super().__init__(pretrained)
         self.z_loss = z_loss
         self.direction: Direction | None = None
@@ -56,26 +56,26 @@ class CausalLM(sparse_head.SparseMaskedLM):
             self.direction = Direction(self.core, causal=True)
             if self._sees_ahead(packed=False):
                 raise ValueError(
-                    f"{self._name} cannot be read causally: its tokens see those behind them in spite of the mask; "
+                    f"{self._name} cannot be read causally: its tokens see later ones in spite of the mask; "
                     "choose another, such as model=modernbert_tiny"
                 )
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
-        """Returns the encoder's arguments; sets what of the micro-batch it reads causally."""
+        """Returns the encoder's arguments; sets which documents of the micro-batch it reads causally."""
         if self.direction is not None:
             self.direction.causal = micro_batch.get("causal", self.causal)
         caches = hasattr(self.pretrained.config, "use_cache")
         return super().arguments(micro_batch) | ({"use_cache": False} if caches else {})
 
     def pack_rows(self) -> None:
-        """As for any encoder; raises ValueError also where tokens of packed rows see those behind them."""
+        """As for any encoder; raises ValueError also if tokens of packed rows see later tokens."""
         super().pack_rows()
         if self._sees_ahead(packed=True):
             raise ValueError(f"{self._name} sees next tokens in packed rows; set data.layout=padded")
 
     @property
     def reads_logits(self) -> bool:
-        """Whether the z-loss does."""
+        """Whether the z-loss, which reads logits, is on."""
         return bool(self.z_loss)
 
     def token_losses(self, logits: Tensor, targets: Tensor, *more: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class CausalLM(sparse_head.SparseMaskedLM):
         return losses
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """Returns the places [M] of the next tokens."""
+        """Returns the positions [M] of the next tokens."""
         return positions + 1
 
     def describe(self) -> str:
@@ -120,8 +120,8 @@ class CausalLM(sparse_head.SparseMaskedLM):
 class HybridLM(CausalLM):
     """An encoder that reads some documents both ways, with masks, and others causally.
 
-    The loss is (1 - s) times the mean over the masked targets and s times that over the next tokens, where s is the
-    `causal_share` of the micro-batch; in figures it is that of the model. With `shifted` a masked token is guessed at the
+    The loss is (1 - s) times the mean over masked targets plus s times the mean over next tokens, where s is the
+    `causal_share` of the micro-batch, or of the options in `figures`. With `shifted` a masked token is guessed at the
     token before it.
     """
 
@@ -133,7 +133,7 @@ class HybridLM(CausalLM):
         self.options = options
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """Sums over the micro-batch: the weighted `loss`, `correct`, and both of each part apart."""
+        """Returns sums over the micro-batch: the weighted `loss`, `correct`, and both for each part."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
         chosen = sparse_head.rows_at(self.encode(micro_batch, positions), positions)
         scored = self.scored(chosen, micro_batch["targets"], None, positions)
@@ -154,7 +154,7 @@ class HybridLM(CausalLM):
         return sums
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """Returns the places [M] of the tokens that are guessed: of masked ones their own, unless `shifted`."""
+        """Returns the positions [M] of the guessed tokens: for masked tokens their own, unless `shifted`."""
         return positions + (1 if self.options.shifted else micro_batch["causal_targets"].long())
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:

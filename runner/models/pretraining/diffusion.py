@@ -19,7 +19,7 @@ ORDERS = ("random", "confidence")
 class MaskedDiffusionLM(SparseMaskedLM):
     """A masked language model that gives no probability to special tokens (MDLM, arXiv 2406.07524, section 3.2.3).
 
-    `forward` adds the number of `targets` to the sums. Time is not an input: how much is masked says it.
+    `forward` adds the number of `targets` to the sums. Time is not an input, as the share of masks implies it.
     """
 
     def __init__(self, pretrained: PreTrainedModel, ordinary_ids: NDArray[np.int64]) -> None:
@@ -33,12 +33,12 @@ class MaskedDiffusionLM(SparseMaskedLM):
         self.register_buffer("special", special, persistent=False)
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: weighted `loss` in nats, `correct` guesses, and masked tokens as `targets`."""
+        """Returns sums over the micro-batch: weighted `loss` in nats, `correct` guesses, masked tokens as `targets`."""
         sums = super().forward(micro_batch)
         return sums | {"targets": torch.tensor(len(micro_batch["targets"]), device=sums["loss"].device)}
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As for masked language models, but `weight` is the number of ordinary tokens, masked ones as `targets`."""
+        """As for masked language models, but `weight` counts ordinary tokens, and `targets` masked tokens."""
         sums = super().row_sums(micro_batch, by_target)
         seen = ~self.special[micro_batch["input_ids"]].flatten()
         positions = torch.arange(len(seen), device=seen.device)
@@ -46,11 +46,11 @@ class MaskedDiffusionLM(SparseMaskedLM):
         return {**sums, "targets": sums["weight"], "weight": sums["weight"] + seen_by_row}
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits [N, V] of hidden states [N, H]; minus infinity at special tokens."""
+        """Returns logits [N, V] of hidden states [N, H]; minus infinity at special tokens."""
         return super().logits(hidden).masked_fill(self.special, -math.inf)
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """`bits_per_token`: the bound on the mean of -log2 p of an ordinary token; `loss` is the same in nats."""
+        """Returns `bits_per_token`, the bound on the mean -log2 p of an ordinary token; `loss` is the same in nats."""
         bound = super().figures(totals)
         accuracy = totals["correct"] / max(totals["targets"], 1.0)
         return {**bound, "accuracy": accuracy, "bits_per_token": bound["loss"] / math.log(2)}
@@ -67,10 +67,10 @@ def infill(
     order: str,
     seed: int,
 ) -> Tensor:
-    """Token ids [B, T] with every mask token replaced, over `num_steps` steps from t = 1 to 0.
+    """Returns token ids [B, T] with every mask token replaced, over `num_steps` steps from t = 1 to 0.
 
     `random`: the ancestral sampler of MDLM; each step reveals each masked token with probability 1 / steps left.
-    `confidence`: each step reveals an equal share, the most probable ones. Temperature 0 takes the likeliest token.
+    `confidence`: each step reveals an equal share, the most probable tokens. Temperature 0 takes the likeliest token.
 
     Raises:
         ValueError: an unknown order, no step, or a negative temperature.
@@ -99,21 +99,21 @@ def infill(
 def mask_probabilities(
     model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
 ) -> Tensor:
-    """Probabilities [N, V] of the tokens at the N places of `masked` [B, T], row by row."""
+    """Returns the probabilities [N, V] of tokens at the N positions of `masked` [B, T], row by row."""
     return _mask_logits(model, input_ids, attention_mask, masked).softmax(-1)
 
 
 def _mask_logits(
     model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
 ) -> Tensor:
-    """Logits [N, V] at the N places of `masked` [B, T], on the processor."""
+    """Returns the logits [N, V] at the N positions of `masked` [B, T], on the CPU."""
     hidden = model.encode({"input_ids": input_ids, "attention_mask": attention_mask})
     positions = masked.flatten().nonzero()[:, 0] - model.guessed_before
     return model.logits(rows_at(hidden, positions)).float().cpu()
 
 
 def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A token for each row of logits [N, V], and its probability."""
+    """Draws a token for each row of logits [N, V]; returns tokens and their probabilities."""
     if temperature == 0:
         probability, tokens = logits.softmax(-1).max(-1)
         return tokens, probability
@@ -123,7 +123,7 @@ def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> tup
 
 
 def _surest(masked: Tensor, confidence: Tensor, steps_left: int) -> Tensor:
-    """In each row of `masked` [B, T], one in `steps_left` tokens (rounded up), those of highest confidence."""
+    """Marks in each row of `masked` [B, T] one in `steps_left` tokens (rounded up), those of highest confidence."""
     scores = torch.full(masked.shape, -1.0, device=masked.device).masked_scatter(masked, confidence)
     rank = scores.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     quota = -(-masked.sum(-1, keepdim=True) // steps_left)

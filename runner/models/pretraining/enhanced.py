@@ -21,9 +21,9 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
-    """Predicts every token from the sentence embedding and a few other tokens, and tokens that the encoder sees masked.
+    """Predicts every token from the sentence embedding and a few other tokens, and the tokens masked for the encoder.
 
-    Both go through the model's own head. The decoder is not exported.
+    Both predictions use the model's own head. The decoder is not exported.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         self.decoder = EnhancedDecoder(pretrained.config, *sizes, masking=options.decoder_masking)
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: the weighted `loss` of decoder and encoder, `correct` of the decoder.
+        """Returns sums over the micro-batch: the weighted `loss` of decoder and encoder, `correct` of the decoder.
 
         With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
         """
@@ -62,7 +62,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         }
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the encoder's ids, positions of targets and targets; no targets where it sees every token."""
+        """Returns the encoder's ids, positions of targets and targets; no targets if it sees every token."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
             return micro_batch["input_ids"], nothing, nothing
@@ -70,7 +70,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return micro_batch["encoder_input_ids"], positions, targets
 
     def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: MicroBatch) -> Tensor:
-        """Decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E], or of packed rows."""
+        """Returns decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E], or of packed rows."""
         seeds, sentence = micro_batch["row_seeds"], pooled(hidden, micro_batch, self.options.pooling)
         if "cu_seqlens" not in micro_batch:
             return self.decoder(sentence, embeddings, micro_batch["attention_mask"], seeds)
@@ -79,7 +79,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return packed_again(self.decoder(sentence, padded, mask, seeds), micro_batch)
 
     def flop_counts(self) -> FlopCounts:
-        """With the decoder's matrices and attention over every token."""
+        """Returns the operations with the decoder's matrices and attention over every token."""
         return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -108,7 +108,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
 
 class EnhancedDecoder(nn.Module):
-    """One transformer layer in which no token sees itself; in a second one it would, through the others.
+    """One transformer layer in which no token sees itself; in a second layer it would see itself through the others.
 
     Queries are the sentence embedding plus positions, keys and values the input embeddings plus positions; the sentence
     embedding is also the first key, which every token sees. The residual follows the queries.
@@ -138,7 +138,7 @@ class EnhancedDecoder(nn.Module):
     def forward(
         self, sentence: Tensor, embeddings: Tensor, attention_mask: Tensor, row_seeds: Tensor
     ) -> Tensor:
-        """Decoded states [B, T, H] of the sentence embedding [B, H] and the input embeddings [B, T, E]."""
+        """Returns decoded states [B, T, H] of the sentence embedding [B, H] and the input embeddings [B, T, E]."""
         num_tokens = embeddings.shape[1]
         positions = self.positions.weight[:num_tokens]
         queries = self.query_norm(sentence[:, None] + positions)
@@ -153,7 +153,7 @@ class EnhancedDecoder(nn.Module):
 
 
 def visible_pairs(row_seeds: Tensor, masking: float) -> Tensor:
-    """Which tokens [B, T, T] each token sees: the first, and each other with probability 1 - masking, never itself.
+    """Returns which tokens [B, T, T] each token sees: the first, others with probability 1 - masking, never itself.
 
     A pair is decided by a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`).
     """

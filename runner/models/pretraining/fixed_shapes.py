@@ -1,7 +1,7 @@
-"""Packed rows with a few tokens more: of lengths that come back, or of one shape, as CUDA graphs.
+"""Packed rows with a few more tokens: of recurring lengths, or of one shape for CUDA graphs.
 
-In bf16 on a CPU oneDNN compiles its kernels for each shape; a CUDA graph, one launch for all kernels, is of one shape.
-What it returns lies in memory that the next replay overwrites: `encode` begins a micro-batch, `keep_gradients` ends it.
+In bf16 on a CPU oneDNN compiles its kernels for each shape; a CUDA graph, one launch for all kernels, has one shape.
+Its results lie in memory that the next replay overwrites: `encode` begins a micro-batch, `keep_gradients` ends it.
 
 Letters in shapes: D documents, T tokens, M targets, H width.
 """
@@ -20,17 +20,17 @@ from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.patches.torch import foreach
 
 _LEAST = 16
-"""Rows of a matrix that are added at least where any are: as many as a vector register has numbers."""
+"""Least step of the sizes of matrices: as many rows as a vector register has numbers."""
 
 _SPREAD = 4
-"""Standard deviations that the targets of a full row may be above their mean, each being drawn for itself."""
+"""Standard deviations by which the targets of a full row may exceed their mean, as each is drawn independently."""
 
 _TOKENS_PER_DOCUMENT = 16
-"""Tokens of a document, on average, below which its row takes a size more of bounds."""
+"""Average tokens of a document below which its row takes a larger size of bounds."""
 
 
 class Sizes(NamedTuple):
-    """Sizes that packed micro-batches are filled to: each of them, or a multiple where one has more."""
+    """Sizes to which packed micro-batches are filled: each size, or a multiple of it for a micro-batch with more."""
 
     tokens: int
     targets: int
@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 
 
 def rounded(count: int) -> int:
-    """Returns the next of the 8 to 16 sizes between two powers of 2 that matrices are filled to; 3 % more on average.
+    """Returns the next of the 8 to 16 sizes per power of 2 to which matrices are filled; 3 % larger on average.
 
     Example:
         >>> [rounded(count) for count in (1, 148, 512, 513, 2047)]
@@ -51,7 +51,7 @@ def rounded(count: int) -> int:
 
 
 def multiple(count: int, size: int) -> int:
-    """Returns the next multiple of a size, which is at least the size itself.
+    """Returns the next multiple of a size, at least the size itself.
 
     Example:
         >>> [multiple(count, 16) for count in (0, 16, 17)]
@@ -61,7 +61,7 @@ def multiple(count: int, size: int) -> int:
 
 
 def fixed_sizes(tokens: int, rate: float, longest: int) -> Sizes:
-    """Returns the sizes for rows of up to so many tokens, a share `rate` of them targets, and documents up to `longest`.
+    """Returns the sizes for rows of up to `tokens`, a share `rate` of them targets, and documents up to `longest`.
 
     Example:
         >>> fixed_sizes(4096, 0.3, 128)
@@ -80,12 +80,12 @@ def fixed_sizes(tokens: int, rate: float, longest: int) -> Sizes:
 def filled(
     micro_batch: MicroBatch, positions: Tensor, sizes: Sizes | None = None
 ) -> tuple[MicroBatch, Tensor]:
-    """A packed micro-batch with documents of further tokens, and targets of weight 0; and all their positions [M'].
+    """Returns a packed micro-batch with added documents and targets of weight 0, and all positions [M'] of targets.
 
     Without `sizes` tokens and targets are `rounded`; with them `cu_seqlens` has one length too, its last bound repeated.
 
-    The first M of the losses are those that count. `positions` are those of the M targets. There is one further token at
-    least: gradients of targets at one position would get into each other's way.
+    Only the first M losses count. `positions` are those of the M targets. There is at least one added token, as
+    gradients of targets that share a position with others would collide.
     """
     row, targets, bounds = micro_batch["input_ids"], micro_batch["targets"], micro_batch["cu_seqlens"]
     tokens, longest, device = row.shape[-1], micro_batch["max_length"], row.device
@@ -113,13 +113,13 @@ def filled(
 
 
 _UNKNOWN_RATE = 0.125
-"""The share of targets where the objective does not tell it: a row with more has a multiple of so many."""
+"""The share of targets if the objective does not state it; a row with more targets is filled to a multiple."""
 
 
 class FixedShapes:
     """The encoder, and the head with its loss, compiled for micro-batches that are filled to `sizes`.
 
-    Where the head cannot be compiled, it is computed as without them.
+    A head that cannot be compiled is computed as without fixed shapes.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class FixedShapes:
         plain: Callable[..., tuple[Tensor, Tensor]] | None,
         sizes: Sizes,
     ) -> None:
-        """Takes the function of the losses of a chunk of targets, and what computes it where it cannot be compiled."""
+        """Takes the function of the losses of a chunk of targets, and its replacement if it cannot be compiled."""
 
         def states(arguments: dict[str, object]) -> Tensor:
             return pretrained.base_model(**arguments)[0]
@@ -142,7 +142,7 @@ class FixedShapes:
 
     @property
     def works(self) -> bool:
-        """Whether the encoder could be compiled as one graph so far: else filling rows would gain nothing."""
+        """Whether the encoder could be compiled as one graph so far; otherwise filling rows would gain nothing."""
         return self._encode.works
 
     def encode(self, arguments: dict[str, object]) -> Tensor:
@@ -162,7 +162,7 @@ def sizes_of(data: Any) -> Sizes:
 
 
 def keep_gradients(parameters: Iterable[nn.Parameter], kept: set[nn.Parameter]) -> None:
-    """Moves the gradients of parameters that are not in `kept` yet into memory of their own, and notes them there.
+    """Copies the gradients of parameters not yet in `kept` to their own memory; adds these parameters to `kept`.
 
     Autograd makes the first gradient of a step the parameter's own, and adds the others to it in place.
     """

@@ -1,4 +1,4 @@
-"""The generator of replaced token detection: a small masked language model that samples what it predicts.
+"""The generator of replaced token detection: a small masked language model that samples its predictions.
 
 It may share embeddings with the discriminator: all of them, or disentangled by gradient (arXiv 2111.09543).
 
@@ -30,19 +30,19 @@ NOISE_AT_ONCE = 2**22
 class TokenGenerator(SparseMaskedLM):
     """Predicts the targets, and samples a token for each from softmax(logits / temperature); no gradient goes through it.
 
-    The sample of a target is that of the largest logit with Gumbel noise, which is a hash of the document's key, the
-    place in the document and the token of the vocabulary, so it does not depend on how a global batch is cut or laid out.
+    The sample of a target is the token with the largest logit plus Gumbel noise. The noise is a hash of the document's
+    key, the position and the vocabulary token, so it does not depend on how a global batch is cut or laid out.
     """
 
     def __init__(self, pretrained: PreTrainedModel, temperature: float, never: Tensor) -> None:
-        """`never` [v] marks tokens that are not sampled; nor is what the model has beyond these."""
+        """`never` [v] marks tokens that are not sampled; tokens of the model beyond these are not sampled either."""
         super().__init__(pretrained)
         self.temperature = temperature
         left_out = torch.ones(pretrained.config.get_text_config().vocab_size, dtype=torch.bool)
         left_out[: len(never)] = never
         self.register_buffer("left_out", left_out, persistent=False)
         self._keys = torch.empty(0, dtype=torch.int64)
-        """Those of the tokens [P], of their documents and places, or drawn where documents have none."""
+        """Keys of the tokens [P], by document and position, or drawn if documents have no keys."""
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Returns the sum of the targets' `loss` in nats, and a `sampled` token [M] for each."""
@@ -57,7 +57,7 @@ class TokenGenerator(SparseMaskedLM):
         return {"loss": added_up(losses), "sampled": torch.cat(list(sampled))}
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
-        """A sample [M] by logits [M, V] of the targets at positions [M]."""
+        """Returns a sample [M] by logits [M, V] of the targets at positions [M]."""
         left_out: Tensor = self.left_out  # type: ignore[assignment]
         rows = max(1, NOISE_AT_ONCE // logits.shape[-1])
         keys = self._keys[positions]
@@ -71,19 +71,19 @@ class TokenGenerator(SparseMaskedLM):
 
 
 def gumbel(keys: Tensor, count: int) -> Tensor:
-    """Gumbel noise [M, count] in float32 under int64 keys [M], 32 bits for each: -log(-log(1 - u)), u in (0, 1).
+    """Returns Gumbel noise [M, count], float32, under int64 keys [M], 32 bits each: -log(-log(1 - u)), u in (0, 1).
 
-    Small u, which make large noise, have all the precision of float32.
+    Small u, which make large noise, have the full precision of float32.
     """
     words = bits(keys, 2 * count).view(torch.int32).long() & 0xFFFFFFFF
     return words.float().add_(0.5).mul_(2.0**-32).neg_().log1p_().neg_().log_().neg_()
 
 
 def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) -> PretrainedConfig:
-    """Returns the config of a generator: `generator_size` of the heads, as wide as now, and with them of the widths of
-    hidden states and feed-forward layers; `generator_depth` of the layers, the first ones; and single fields.
+    """Returns the config of a generator: the share `generator_size` of the heads, whose width stays, of hidden states
+    and of feed-forward layers; the first `generator_depth` of the layers; and single fields.
 
-    The width of embeddings stays where a config has one of its own, as ELECTRA's. Raises ValueError for an unknown field.
+    The width of embeddings stays if the config has a field for it (ELECTRA). Raises ValueError for an unknown field.
     """
     small = copy.deepcopy(config)
     heads, layers = config.num_attention_heads, config.num_hidden_layers
@@ -105,15 +105,15 @@ def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) 
 
 
 BESIDE_TOKENS = ("position_embeddings", "token_type_embeddings")
-"""Tables beside that of tokens that models call as modules; others read the weights of such tables."""
+"""Tables beside the table of tokens that models call as modules; other tables are read by their weights."""
 
 
 def share_embeddings(discriminator: PreTrainedModel, generator: PreTrainedModel, sharing: str) -> None:
-    """Has the generator use the discriminator's tables of tokens, positions and segments, in all of `sharing` but `none`.
+    """Makes the generator use the discriminator's tables of tokens, positions and segments, unless `sharing` is `none`.
 
     `all`: both train them. `gdes`: the generator trains them; the discriminator reads them without a gradient and adds
     tables of its own, 0 at first. A generator with embeddings of another width reads a table through a projection, and
-    decodes through it where its output embeddings are tied to its input embeddings.
+    decodes through it if its output embeddings are tied to its input embeddings.
     """
     if sharing == "none":
         return
@@ -154,7 +154,7 @@ class ProjectedEmbedding(nn.Embedding):
 
     @classmethod
     def put_into(cls, module: nn.Embedding, width: int) -> None:
-        """Makes the module of E features one with a table of `width`, whose values are to be set."""
+        """Turns a module of E features into one with a table of `width`, whose values the caller sets."""
         size, like = module.embedding_dim, module.weight
         module.weight = nn.Parameter(like.new_empty(module.num_embeddings, width))
         module.embedding_dim = width
@@ -176,17 +176,17 @@ class ProjectedDecoder(nn.Linear):
 
     @classmethod
     def put_into(cls, module: nn.Linear, table: ProjectedEmbedding) -> None:
-        """Makes the module one that decodes by the table, whose weight it has already."""
+        """Turns the module into one that decodes by the table, whose weight it has already."""
         module.__dict__["table"] = table  # not a submodule: the projection is the table's
         module.__class__ = cls
 
     def forward(self, input: Tensor) -> Tensor:
-        """Logits [..., V] of states [..., E]."""
+        """Returns logits [..., V] of states [..., E]."""
         table: ProjectedEmbedding = self.__dict__["table"]
         return functional.linear(functional.linear(input, table.project.weight.T), self.weight, self.bias)
 
     def plain(self) -> Tensor:
-        """Returns the table's."""
+        """Returns the plain table [V, E] of `ProjectedEmbedding`."""
         return self.__dict__["table"].plain()
 
 
@@ -195,7 +195,7 @@ class DisentangledEmbedding(nn.Embedding):
 
     @classmethod
     def put_into(cls, module: nn.Embedding, source: nn.Embedding) -> None:
-        """Makes the module one that differs from the source by nothing yet."""
+        """Turns the module into one whose difference from the source is 0."""
         with torch.no_grad():
             module.weight.zero_()
         module.__dict__["source"] = source  # not a submodule: it is the generator's
@@ -213,7 +213,7 @@ class DisentangledEmbedding(nn.Embedding):
 
 @torch.no_grad()
 def plain_weights(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Returns the weights of a model with its embeddings as transformers has them; tied ones are one tensor."""
+    """Returns the weights of a model with its embeddings as in transformers; tied weights are one tensor."""
     state: dict[str, Tensor] = model.state_dict()
     made: dict[int, Tensor] = {}
     for name, module in model.named_modules(remove_duplicate=False):

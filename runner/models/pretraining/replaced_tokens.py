@@ -31,17 +31,17 @@ MASKED = "masked"
 """The name of the generator's denominator, the number of its targets."""
 
 BINS, RANGE = 120, 12.0
-"""The discriminator's logits are counted in so many bins from -RANGE to RANGE, for the area under the ROC curve."""
+"""The discriminator's logits are counted in BINS bins from -RANGE to RANGE, for the area under the ROC curve."""
 
 DISCRIMINATOR = "discriminator_head"
-"""In the model's folder: the head that finds replaced tokens."""
+"""Subfolder of the exported model with the head that finds replaced tokens."""
 
 
 class ReplacedTokenDetector(WrappedModel):
-    """A generator samples tokens for the masked ones; `pretrained`, the discriminator, tells which of all are not the
-    original ones. A sample that is the original one counts as original.
+    """A generator samples tokens for the masked tokens; `pretrained`, the discriminator, detects which tokens are
+    replaced. A sample that equals the original token counts as original.
 
-    The loss is the generator's mean over the masked tokens, and `discriminator_weight` times the mean of the binary
+    The loss is the generator's mean over the masked tokens plus `discriminator_weight` times the mean of the binary
     cross-entropy over all tokens but padding.
     """
 
@@ -71,10 +71,10 @@ class ReplacedTokenDetector(WrappedModel):
         self.train(pretrained.training)
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss`, `generator_loss`, `discriminator_loss` and numbers of `replaced` tokens.
+        """Returns sums over the micro-batch: `loss`, `generator_loss`, `discriminator_loss` and `replaced` tokens.
 
-        In evaluation also of tokens `called` replaced, of those that are (`found`), and how many tokens of each kind have
-        their logit in each bin (`replaced_bins`, `original_bins`).
+        In evaluation also the numbers of tokens `called` replaced, rightly so (`found`), and of each kind with a logit
+        in each bin (`replaced_bins`, `original_bins`).
         """
         positions, targets = micro_batch["target_positions"], micro_batch["targets"]
         generated = self.generator(micro_batch)
@@ -97,7 +97,7 @@ class ReplacedTokenDetector(WrappedModel):
         return sums if self.training else sums | judged(logits.detach(), replaced, counts)
 
     def detect(self, micro_batch: MicroBatch) -> Tensor:
-        """Logits [B, T] of tokens being replaced ones."""
+        """Returns the logits [B, T] that tokens are replaced."""
         hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
         if self.head is None:
             electra: Any = self.pretrained
@@ -105,7 +105,7 @@ class ReplacedTokenDetector(WrappedModel):
         return self.head(hidden, micro_batch.get("cu_seqlens"))
 
     def counts(self, micro_batch: MicroBatch) -> Tensor:
-        """1 for each token [B T] whose loss counts, 0 for padding and in fillers."""
+        """Returns 1 for each token [B T] whose loss counts, 0 for padding and in fillers."""
         if not micro_batch["weight"]:
             return torch.zeros_like(micro_batch["input_ids"], dtype=torch.float32).flatten()
         ones = torch.ones_like(micro_batch["input_ids"])
@@ -124,7 +124,7 @@ class ReplacedTokenDetector(WrappedModel):
         self.generator.compile_core()
 
     def flop_counts(self) -> FlopCounts:
-        """Of both networks; the discriminator's head reads every token, the generator's the targets alone."""
+        """Returns the operations of both networks; the discriminator's head reads all tokens, the generator's targets."""
         generator, own = self.generator.flop_counts(), network_flops(self.pretrained)
         head = 0 if self.head is None else sum(p.numel() for p in self.head.parameters() if p.dim() > 1)
         return generator.plus(FlopCounts(own.per_token + own.per_target + 6.0 * head, own.per_pair, 0.0))
@@ -159,11 +159,11 @@ class ReplacedTokenDetector(WrappedModel):
         }  # fmt: skip
 
     def exported_weights(self) -> dict[str, Tensor]:
-        """Those of the discriminator, with the sum of its tables where they are differences."""
+        """Returns the weights of the discriminator; tables of differences are replaced by the sums of both tables."""
         return plain_weights(self.pretrained)
 
     def export_beside(self, folder: Path) -> list[Path]:
-        """Writes the discriminator's head, where it is not in `pretrained`, and the generator if it is asked for.
+        """Writes the discriminator's head unless `pretrained` has it, and the generator if `export_generator` is set.
 
         Returns the folders of further models.
         """
@@ -192,7 +192,7 @@ class DiscriminatorHead(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, hidden: Tensor, cu_seqlens: Tensor | None) -> Tensor:
-        """Logits [B, T] of hidden states [B, T, H]; packed documents begin at `cu_seqlens`."""
+        """Returns the logits [B, T] of hidden states [B, T, H]; packed documents begin at `cu_seqlens`."""
         if self.norm is not None:
             first = hidden[:, :1]  # of the row, or for each token of its document
             if cu_seqlens is not None:
@@ -203,7 +203,7 @@ class DiscriminatorHead(nn.Module):
 
 
 def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor]:
-    """Numbers of tokens `called` replaced and `found`, and of each kind in each bin, by logits and labels [P]."""
+    """Returns numbers of tokens `called` replaced and `found`, and of each kind in each bin, by logits and labels [P]."""
     called = (logits > 0) * counts
     bins = ((logits + RANGE) * (BINS / (2 * RANGE))).long().clamp(0, BINS - 1)
     empty = replaced.new_zeros(BINS)
@@ -216,7 +216,7 @@ def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor
 
 
 def area(positive: list[float], negative: list[float]) -> float:
-    """Returns the area under the ROC curve by counts of both kinds per bin, lowest first; 1/2 where one kind is missing.
+    """Returns the area under the ROC curve by counts of both kinds per bin, lowest first; 1/2 if one kind is missing.
 
     Example:
         >>> area([0, 1, 3], [2, 2, 0])

@@ -1,4 +1,4 @@
-"""A masked language model whose head runs on the positions with a target only."""
+"""A masked language model whose head runs only on the positions with a target."""
 
 import math
 from collections import defaultdict
@@ -27,17 +27,17 @@ from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.widening import widened
 
 OBJECTIVE = "tiryns_objective"
-"""The field of an exported model's config that says how it was trained to guess tokens, where masks alone do not."""
+"""The field of an exported model's config that names its objective, if it is more than masks."""
 
 FIELDS = (OBJECTIVE, f"{FORMER}_objective")
-"""That field, and its name in models exported until version 0.2."""
+"""`OBJECTIVE`, and its former name in models exported up to version 0.2."""
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
-"""What `objective_of` returns: the encoder reads causally, or both ways as well, in the last case guessing masks a token
+"""Values of `objective_of`: the encoder reads causally, or also both ways; in the last case it guesses masks one token
 before."""
 
 Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
-"""In chunks, the loss of each target [N], and whether it is guessed right (none in training)."""
+"""In chunks, the loss of each target [N], and whether its guess is right (empty in training)."""
 
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
@@ -51,11 +51,11 @@ def objective_of(config: object) -> str | None:
 class SparseMaskedLM(WrappedModel):
     """Wraps any masked language model of transformers whose head treats positions one by one.
 
-    The head is given the hidden states of the N targets as one sequence.
+    The head receives the hidden states of the N targets as one sequence.
     """
 
     fillable: ClassVar[bool] = True
-    """Whether tokens may be added to a packed row, of which the encoder reads ids and positions alone."""
+    """Whether tokens may be added to a packed row, as the encoder reads only ids and positions."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
@@ -70,7 +70,7 @@ class SparseMaskedLM(WrappedModel):
         self._head_alone: tuple[PreTrainedModel, ...] = ()  # no module of this one: it has the same weights
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """Sums over the micro-batch: `loss` in nats, weighted by `target_weights` if given; `correct`, 0 in training."""
+        """Returns sums over the micro-batch: `loss` in nats, by `target_weights` if given; `correct`, 0 in training."""
         losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
         sums: Output = {"loss": added_up(losses), "correct": added_up(correct)}
         if self.by_row:
@@ -80,7 +80,7 @@ class SparseMaskedLM(WrappedModel):
         return sums
 
     def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
-        """What `scored` says of the targets at positions [N]."""
+        """Returns the result of `scored` for the targets at positions [N]."""
         fixed = self._fixed_shapes if "cu_seqlens" in micro_batch else None
         if fixed or self._is_filled(micro_batch):
             wider, places = filled(micro_batch, positions, fixed.sizes if fixed else None)
@@ -92,7 +92,7 @@ class SparseMaskedLM(WrappedModel):
         return self.scored(chosen, micro_batch["targets"], micro_batch.get("target_weights"), positions)
 
     def _is_filled(self, micro_batch: MicroBatch) -> bool:
-        """Whether rows are filled to lengths that come back: on a CPU in bf16, in training of a model without dropout."""
+        """Whether rows are filled to recurring lengths: on a CPU in bf16, in training of a model without dropout."""
         quick = self.training and allowed().once and self._compiled_losses is None
         if not (quick and self.fillable and "cu_seqlens" in micro_batch) or "causal" in micro_batch:
             return False
@@ -103,7 +103,7 @@ class SparseMaskedLM(WrappedModel):
         return not self._drops and len(micro_batch["targets"]) > 0
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the sums [D] of each row, by name: those of the targets [N], and their number as `weight`."""
+        """Returns the sums [D] over each row's targets, by name, and the number of targets as `weight`."""
         counted = {**by_target, "weight": torch.ones_like(by_target["loss"])}
         return summed_by_row(micro_batch, micro_batch["target_positions"], counted)
 
@@ -112,7 +112,7 @@ class SparseMaskedLM(WrappedModel):
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """Returns the places [N] of the tokens that are guessed at the `positions` [N] of `masked`: here the same."""
+        """Returns the positions [N] of the tokens that are guessed at the `positions` [N] of `masked`: here the same."""
         return positions
 
     def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
@@ -123,7 +123,7 @@ class SparseMaskedLM(WrappedModel):
     def score(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
     ) -> dict[str, Tensor]:
-        """Sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N]."""
+        """Returns sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N]."""
         losses, correct = self.scored(hidden, targets, weights, positions)
         return {"loss": added_up(losses), "correct": added_up(correct)}
 
@@ -132,10 +132,10 @@ class SparseMaskedLM(WrappedModel):
     ) -> Scored:
         """Returns the losses of hidden states [N, H] with targets [N] and factors [N].
 
-        A subclass may give its `token_losses` `more` tensors [N, ...]. Dropout of the head goes by the `positions` [N] of
-        the targets, which count tokens row by row.
+        A subclass may give its `token_losses` `more` tensors [N, ...]. Dropout of the head depends on the `positions` [N]
+        of the targets, which count tokens row by row.
 
-        Chunks are computed again in the backward pass, so that no more than `LOGITS_AT_ONCE` are kept.
+        The backward pass computes chunks again, so that no more than `LOGITS_AT_ONCE` logits are in memory.
         """
         weights = torch.ones_like(targets, dtype=torch.float32) if weights is None else weights
         size = max(1, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
@@ -149,7 +149,7 @@ class SparseMaskedLM(WrappedModel):
         return losses, correct
 
     def compile_core(self) -> None:
-        """Compiles the encoder, and in training the head with the loss of a chunk of targets, of any number."""
+        """Compiles the encoder, and in training the head with the loss of a chunk of any number of targets."""
         super().compile_core()
         self.trace_head()
         self._compiled_losses = Compiled(self._losses, "head and loss", dynamic=True)
@@ -160,15 +160,15 @@ class SparseMaskedLM(WrappedModel):
 
     @property
     def _fixed_shapes(self) -> FixedShapes | None:
-        """What computes filled rows in training; None where rows are not filled to fixed shapes."""
+        """Returns the computation of filled rows in training; None if rows are not filled to fixed shapes."""
         return self._fixed if self.training and self._fixed is not None and self._fixed.works else None
 
     def trace_head(self) -> None:
-        """Lets `logits` be part of what is compiled."""
+        """Makes `logits` part of the compiled code."""
         self._head_alone = (head_alone(self.pretrained),)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits [N, V] of hidden states [N, H]."""
+        """Returns the logits [N, V] of hidden states [N, H]."""
         if self._head_alone and torch.compiler.is_compiling():
             return self._head_alone[0](input_ids=None, inputs_embeds=hidden[None]).logits[0]
         with encoder_returning(self.pretrained, hidden[None]):
@@ -182,13 +182,13 @@ class SparseMaskedLM(WrappedModel):
         return list(self.figures(defaultdict(lambda: 1.0)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Figures of an evaluation, from the sums of `forward`'s entries and of the weights."""
+        """Returns the metrics of an evaluation, from the sums of `forward`'s entries and of the weights."""
         loss, accuracy = (totals[name] / max(totals["weight"], 1.0) for name in ("loss", "correct"))
         return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(min(loss, 700.0))}
 
     @property
     def reads_logits(self) -> bool:
-        """Whether training reads the logits themselves, not their cross entropy alone."""
+        """Whether training reads the logits themselves, not only their cross entropy."""
         methods = ("logits", "token_losses", "picked")
         return any(getattr(type(self), name) is not getattr(SparseMaskedLM, name) for name in methods)
 
@@ -215,7 +215,7 @@ class SparseMaskedLM(WrappedModel):
         return self.token_losses(widened(logits), targets, *more), logits
 
     def _can_fuse(self, hidden: Tensor) -> bool:
-        """Whether losses come from states and weights of the last layer alone, as a trial has shown once."""
+        """Whether losses follow from states and weights of the last layer alone, by one trial."""
         layer = self.pretrained.get_output_embeddings()
         if self.reads_logits or not can_fuse(hidden, layer):
             return False
@@ -225,7 +225,7 @@ class SparseMaskedLM(WrappedModel):
 
     @torch.no_grad()
     def _logits_are_of(self, layer: nn.Linear, hidden: Tensor) -> bool:
-        """Whether the head ends with a layer: some scale or bound its logits, or add a bias, one for each token."""
+        """Whether the head ends with `layer`; some heads scale or bound its logits, or add a bias for each token."""
         generator = torch.Generator().manual_seed(0)
         states = torch.randn((3, hidden.shape[-1]), generator=generator).to(hidden)
         with evaluating(self.pretrained), suppress(RuntimeError):  # biases of other width than the states
@@ -236,7 +236,7 @@ class SparseMaskedLM(WrappedModel):
         return False
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
-        """Whether targets [N] are guessed right by their logits [N, V]; none in training."""
+        """Returns whether targets [N] are guessed right by their logits [N, V]; empty in training."""
         return targets[:0] if self.training else logits.argmax(-1) == targets
 
 
@@ -246,13 +246,13 @@ def added_up(chunks: Sequence[Tensor]) -> Tensor:
 
 
 def rows_at(hidden: Tensor, positions: Tensor) -> Tensor:
-    """Hidden states [N, H] of [B, T, H] at positions [N], which count tokens row by row."""
+    """Returns the hidden states [N, H] of [B, T, H] at positions [N], which count tokens row by row."""
     return hidden.reshape(-1, hidden.shape[-1]).index_select(0, positions)
 
 
 @contextmanager
 def _returning_inputs(layer: nn.Module) -> Iterator[None]:
-    """A context in which a layer returns what it is given."""
+    """Makes a layer return its input in the block."""
     layer.forward = lambda states: states
     try:
         yield

@@ -1,5 +1,5 @@
-"""What a training step on a CPU leaves out, without a change to its results but by rounding.
+"""Shortcuts of a training step on a CPU, which change its results only by rounding.
 
-- `gradients`: what the present step allows; gradients of tables for the rows of the batch, and clipping of these alone.
+- `gradients`: shortcuts that a step allows; gradients of tables only for the rows of the batch, and their clipping.
 - `linear_cross_entropy`: the loss of a language model without its logits.
 """

@@ -1,8 +1,8 @@
-"""What a training step allows its model to do with gradients, and on a CPU those of an embedding table by row.
+"""Shortcuts with gradients that a training step allows its model, and gradients of an embedding table by row on a CPU.
 
 torch makes a gradient as large as the table for each pass, filled with zeros, and adds it to the others: much of a step
-of a small model. Here the rows are added to the table's gradient in place; where there is none yet, the last one is taken
-again, whose rows alone are set to zero. Clipping reads and scales the rows of the batch alone, too.
+of a small model. Here rows are added to the table's gradient in place. A new gradient reuses the memory of the last one,
+in which only the used rows are set to zero. Clipping also reads and scales only the rows of the batch.
 
 Letters in shapes: V tokens of the vocabulary, H width.
 """
@@ -22,26 +22,26 @@ from tiryns.runner.patches.torch import foreach
 
 
 class Allowed(NamedTuple):
-    """What the present step allows; nothing outside of one."""
+    """Shortcuts that the current step allows; none outside of a step."""
 
     once: bool = False
-    """Gradients are taken once, and not differentiated again: a forward pass may prepare them in place."""
+    """Gradients are taken once and not differentiated again, so a forward pass may prepare them in place."""
     directly: bool = False
-    """Nobody reads gradients on their way to the weights, neither other ranks nor hooks: they may be added to those of a
-    weight behind autograd's back."""
+    """Neither other ranks nor hooks read gradients on their way to weights, so they may be added to a weight's gradient
+    without autograd."""
 
 
 _allowed = Allowed()
 
 
 def allowed() -> Allowed:
-    """What the present step allows."""
+    """Returns the shortcuts that the current step allows."""
     return _allowed
 
 
 @contextmanager
 def quick_gradients(once: bool, directly: bool) -> Iterator[None]:
-    """A context, around forward and backward passes, that allows what `Allowed` says; the latter needs the former.
+    """Allows shortcuts (see `Allowed`) in forward and backward passes of the block; `directly` needs `once`.
 
     Example:
         >>> with quick_gradients(once=True, directly=False):
@@ -59,7 +59,7 @@ def quick_gradients(once: bool, directly: bool) -> Iterator[None]:
 
 
 def replace_embeddings(model: nn.Module) -> None:
-    """Replaces every `torch.nn.Embedding` of the model by `Embedding`, except those with settings it does not know."""
+    """Replaces every `torch.nn.Embedding` of the model by `Embedding`, except those with settings that it lacks."""
     for module in model.modules():
         if type(module) is nn.Embedding and not (
             module.sparse or module.scale_grad_by_freq or module.max_norm is not None
@@ -68,10 +68,10 @@ def replace_embeddings(model: nn.Module) -> None:
 
 
 class Embedding(nn.Embedding):
-    """`torch.nn.Embedding`, whose gradient is made by row where the step allows it (`quick_gradients`)."""
+    """`torch.nn.Embedding`, whose gradient is made by row if the step allows it (`quick_gradients`)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Rows [..., H] of the table [V, H] for numbers [...]."""
+        """Returns the rows [..., H] of the table [V, H] at indices [...]."""
         weight = self.weight
         trained = allowed().directly and weight.requires_grad and torch.is_grad_enabled()
         plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
@@ -82,7 +82,7 @@ class Embedding(nn.Embedding):
         return _Rows.apply(anchor, input, self)
 
     def add_gradient(self, numbers: Tensor, gradient: Tensor) -> None:
-        """Adds gradients [..., H] of the rows with these numbers [...] to that of the table."""
+        """Adds gradients [..., H] of the rows with these indices [...] to the table's gradient."""
         numbers, gradient = numbers.flatten(), gradient.flatten(0, -2).to(self.weight.dtype)
         if self.padding_idx is not None:
             gradient = gradient.masked_fill((numbers == self.padding_idx)[:, None], 0)
@@ -96,13 +96,13 @@ class Embedding(nn.Embedding):
 
 
 def changed_rows(gradient: Tensor) -> Tensor | None:
-    """Returns the rows of a gradient that may not be zero, each once, where it was made by row; else None."""
+    """Returns the rows of a gradient that may be nonzero, each once, if it was made by row; else None."""
     rows: list[Tensor] = getattr(gradient, "rows", [])
     return torch.cat(rows).unique() if rows else None
 
 
 class _RowGradients:
-    """The gradient of a table that nothing but its rows has made, to be used again, and the rows that are not zero."""
+    """The gradient of a table made only by row, for reuse, and the rows that may be nonzero."""
 
     def __init__(self, weight: Tensor) -> None:
         self._gradient: Tensor | None = None
@@ -110,7 +110,7 @@ class _RowGradients:
         weight.register_post_accumulate_grad_hook(self._forget_rows)
 
     def begin(self, weight: Tensor, numbers: Tensor) -> None:
-        """Sees to it that the table has a gradient, which is then changed in rows with these numbers."""
+        """Ensures that the table has a gradient; records the rows that will change in it."""
         if weight.grad is None:
             if self._gradient is None:
                 self._gradient = torch.zeros_like(weight)
@@ -122,7 +122,7 @@ class _RowGradients:
             self._rows.append(numbers)
 
     def _forget_rows(self, weight: Tensor) -> None:
-        """Forgets the gradient and its rows, as autograd has added another to it, or made one."""
+        """Forgets the gradient and its rows, as autograd has changed it or made another."""
         self._rows.clear()
         self._gradient = None
 
@@ -137,7 +137,7 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """None: the gradient has its place already."""
+        """Returns no gradient, as the table has it already."""
         (numbers,) = ctx.saved_tensors
         ctx.table.add_gradient(numbers, gradient)
         return None, None, None
@@ -146,8 +146,8 @@ class _Rows(torch.autograd.Function):
 def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
     """Scales the gradients to a total norm of at most `limit`; returns their norm before, 0-dim.
 
-    As `torch.nn.utils.clip_grad_norm_`, but on a CPU gradients that are short enough are left as they are, and so are
-    those whose norm is no finite number.
+    As `torch.nn.utils.clip_grad_norm_`, but on a CPU gradients whose norm is small enough or not finite stay
+    unchanged.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(2))

@@ -1,9 +1,9 @@
-"""The cross entropy of a linear layer's logits, on a CPU: no more of them in memory than their exponentials, once.
+"""The cross entropy of a linear layer's logits on a CPU, with only their exponentials in memory.
 
-The usual operators write logits, their logarithms, two gradients of them and one filled with zeros, each from and to
-memory. Here the vocabulary is cut into chunks that stay in the cache: exponentials replace the logits, and in the
+The usual operators write logits, their logarithms, two gradients of them and one filled with zeros, each to memory and
+back. Here the vocabulary is cut into chunks that stay in the cache: exponentials replace the logits, and in the
 backward pass the gradient replaces the exponentials (as in Cut Cross-Entropy, arXiv 2411.09009, which computes the logits
-again instead). Rows of a chunk are also as far apart as matrix products like it, which the rows of 30,522 logits are not.
+again instead). The distance of a chunk's rows also suits matrix products, unlike that of rows of 30,522 logits.
 
 Letters in shapes: N targets, H width, V vocabulary, C columns of a chunk, K chunks.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 COLUMNS = {torch.float32: 1024, torch.bfloat16: 2048}
-"""Columns of a chunk, about, by the type that products are computed in; on other types there is none."""
+"""Approximate columns of a chunk by the type of products; other types are not supported."""
 
 
 def can_fuse(hidden: Tensor, layer: object) -> bool:
@@ -37,7 +37,7 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
     """Returns the loss [N] in nats, in fp32, of targets [N] under logits of states [N, H], weights [V, H] and biases [V].
 
     Products are computed in the type of autocast, logits rounded to it, and all else in fp32, as by `functional.linear`
-    and `functional.cross_entropy`. Gradients can be taken once: a second time raises RuntimeError.
+    and `functional.cross_entropy`. Gradients can be taken once; the second time raises RuntimeError.
 
     Example:
         >>> states, weight = torch.zeros(2, 4), torch.ones(8, 4, requires_grad=True)
@@ -53,7 +53,7 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Saves for each chunk exp(logits - m), m being the largest of its row, and what takes it to probabilities."""
+    """Saves for each chunk exp(logits - m), with m the largest of its row, and its factor to probabilities."""
 
     @staticmethod
     def forward(
@@ -123,6 +123,6 @@ class _Chunks:
         self._cuts = torch.searchsorted(self._sorted, torch.tensor(edges)).tolist()
 
     def targets(self, number: int) -> tuple[Tensor, Tensor]:
-        """Returns the rows whose targets lie in a chunk, and the columns of the chunk that they are."""
+        """Returns the rows whose targets lie in a chunk, and the targets' columns in the chunk."""
         mine = slice(*self._cuts[number : number + 2])
         return self._order[mine], self._sorted[mine] - self.bounds[number][0]

@@ -15,14 +15,14 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.rows import packed_again, unpacked
 
 TOWER_OUTPUTS = ("last_hidden_state", "pooler_output", "hidden_states", "attentions")
-"""Outputs of a vision tower that are no further input of the language model, as `deepstack_features` are."""
+"""Outputs of a vision tower that, unlike `deepstack_features`, are not further inputs of the language model."""
 
 
 class ImageArguments:
     """The arguments of a model that puts features of images in place of tokens.
 
     `marks` names an argument that is 1 at `image_token_id` and 0 elsewhere. For models without it, `token_type_ids` is 0
-    in prompts, whose tokens see each other, and 1 in answers (PaliGemma).
+    in prompts, in which all tokens see each other, and 1 in answers (PaliGemma).
     """
 
     def __init__(self, pretrained: PreTrainedModel, image_token_id: int, marks: str | None) -> None:
@@ -42,7 +42,7 @@ class ImageArguments:
         self.prompts_are_marked = marks is None and "token_type_ids" in self._forward
 
     def of_rows(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Further arguments for a micro-batch of either layout."""
+        """Returns further arguments for a micro-batch of either layout."""
         ids, images = micro_batch["input_ids"], micro_batch.get("images", {})
         found = self._of_images(ids, images)
         if "cu_seqlens" in micro_batch and self._rope_index is not None:
@@ -60,21 +60,21 @@ class ImageArguments:
         return found
 
     def of_prompts(self, ids: Tensor, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Further arguments for prompts [B, T] of generation."""
+        """Returns further arguments for prompts [B, T] of generation."""
         if hasattr(self.model, "rope_deltas"):
             self.model.rope_deltas = None  # else prompts without images take those of former ones
         marked = {"token_type_ids": torch.zeros_like(ids)} if self.prompts_are_marked else {}
         return self._of_images(ids, images) | marked
 
     def features(self, images: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Returns the language model's inputs for images: features [all their tokens, width], and more of some models."""
+        """Returns the language model's inputs for images: features [all their tokens, width], and more from some."""
         found = self.model.get_image_features(**_select(images, self._tower))
         features = torch.cat([f.reshape(-1, f.shape[-1]) for f in getattr(found, "pooler_output", found)])
         further = found.items() if hasattr(found, "items") else ()
         return features, [t for name, part in further if name not in TOWER_OUTPUTS for t in _tensors(part)]
 
     def _of_images(self, ids: Tensor, images: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Arguments for images, and the marks of their places among ids [B, T]."""
+        """Returns arguments for images, and the marks of their positions among ids [B, T]."""
         marked = {} if self._marks is None else {self._marks: (ids == self.image_token_id).long()}
         return _select(images, self._forward) | marked
 
@@ -84,7 +84,7 @@ def _select(tensors: Mapping[str, Tensor], names: set[str]) -> dict[str, Tensor]
 
 
 def _tensors(part: object) -> list[Tensor]:
-    """All floating-point tensors of a nested list."""
+    """Returns all floating-point tensors of a nested list."""
     if isinstance(part, Tensor):
         return [part] if part.is_floating_point() else []
     return [t for inner in part for t in _tensors(inner)] if isinstance(part, list | tuple) else []

@@ -24,14 +24,14 @@ TOWERS = {
     "text_from": {"llava": "language_model", "idefics3": "text_model"},
     "vision_from": {"llava": "vision_tower.vision_model", "idefics3": "vision_model"},
 }
-"""Where each architecture has the parts that other models may give their weights to."""
+"""Names of the parts in each architecture that may take the weights of other models."""
 
 
 @takes_settings(LlavaTiny)
 def build_image_text(
     settings: LlavaTiny, tokenizer: PreTrainedTokenizerBase, head: Head | None = None
 ) -> PreTrainedModel:
-    """A vision tower, a projector and a Llama, as `llava` or `idefics3` (SmolVLM's architecture) joins them.
+    """Builds a vision tower, a projector and a Llama, as `llava` or `idefics3` (SmolVLM's architecture) joins them.
 
     An image of `image_size` squared becomes `image_places` tokens: one per patch in `llava`, one per
     `scale_factor` squared patches in `idefics3`. Raises ValueError for another architecture, sizes that do not fit
@@ -87,14 +87,14 @@ def build_image_text(
 
 
 def _given(fields: Settings) -> Settings:
-    """Fields that are not null, which stands for the default."""
+    """Returns the fields that are set; null stands for the default."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
     """Gives a tower the weights of a language model, or of the vision tower of a model of images and text.
 
-    Rows of an embedding beyond that model's stay as they are. Raises ValueError for weights that are missing there, or of
+    Rows of an embedding beyond that model's stay unchanged. Raises ValueError for weights that are missing there, or have
     another shape.
     """
     try:

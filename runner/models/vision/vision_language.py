@@ -1,6 +1,6 @@
 """Vision-language models of transformers, with the head on the tokens that predict answers, and the answers they write.
 
-Letters in shapes: B rows, T tokens, M prompts or samples that are asked, K tokens written.
+Letters in shapes: B rows, T tokens, M prompts or samples with a question, K written tokens.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,10 @@ from tiryns.runner.patches.transformers import attention_of
 class VisionLanguageModel(SparseMaskedLM):
     """Wraps any model of transformers for images and text that puts features of images in place of tokens.
 
-    `images` of a micro-batch are its arguments for images, by its own names; `example` are those of one image, with the
-    tokens of the image.
+    `images` of a micro-batch are the model's arguments for images, by its own names; `example` has those of one image,
+    with the tokens of the image.
 
-    The vision tower runs only where there are images. Without any, its parameters, and those between it and the language
+    The vision tower runs only if there are images. Otherwise its parameters, and those between it and the language
     model, get gradients of zero, so that updates do not depend on which micro-batch had images.
     """
 
@@ -45,7 +45,7 @@ class VisionLanguageModel(SparseMaskedLM):
         pad_token_id: int,
         end_token_id: int,
     ) -> None:
-        """Raises ValueError unless the model gives the example as many features as the example has places for them."""
+        """Raises ValueError unless the model gives the example as many features as the example has image tokens."""
         super().__init__(pretrained)
         self.image_arguments = ImageArguments(pretrained, image_token_id, example.marks)
         self.image_token_id, self.pad_token_id, self.end_token_id = image_token_id, pad_token_id, end_token_id
@@ -77,11 +77,11 @@ class VisionLanguageModel(SparseMaskedLM):
 
     @property
     def core(self) -> Any:
-        """The language model."""
+        """Returns the language model."""
         return self.pretrained.get_decoder()
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Sums over the micro-batch: `loss` in nats, and (when evaluating) `correct` targets."""
+        """Returns sums over the micro-batch: `loss` in nats, and in evaluation `correct` targets."""
         if "images" in micro_batch or not (self.training or isinstance(self, FSDPModule)):
             return super().forward(micro_batch)
         zero = self._zero_of_images()  # before the language model: ranks gather weights in one order
@@ -93,20 +93,20 @@ class VisionLanguageModel(SparseMaskedLM):
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
     def flop_counts(self) -> FlopCounts:
-        """Returns the operations of the language model, and for each image those of the tower for the example."""
+        """Returns the operations of the language model, and per image the operations of the tower for the example."""
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.image_arguments.features(self.example)
         passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
         return super().flop_counts()._replace(per_image=passes * counter.get_total_flops())
 
     def num_images(self, micro_batch: MicroBatch) -> float:
-        """Images of a micro-batch, counted in images of the example's size."""
+        """Returns the images of a micro-batch, in units of the example's size."""
         images = micro_batch.get("images") or {}
         return max((len(images[name]) / len(self.example[name]) for name in images), default=0.0)
 
     @torch.autocast("cpu", enabled=False)
     def pack_rows(self) -> None:
-        """Sets the language model up for packed rows. Raises ValueError where samples do not stay apart in them."""
+        """Sets the language model up for packed rows. Raises ValueError if samples in them see each other."""
         if self.image_arguments.prompts_are_marked:
             raise ValueError(
                 f"{type(self.pretrained).__name__} attends in both directions within a prompt; set data.layout=padded"
@@ -140,7 +140,7 @@ class VisionLanguageModel(SparseMaskedLM):
             )
 
     def try_padding(self) -> str:
-        """No problem: padding is on the right, where a language model does not look."""
+        """Returns an empty string: padding is on the right, which a language model does not read."""
         return ""
 
     @torch.no_grad()
@@ -180,9 +180,9 @@ class VisionLanguageModel(SparseMaskedLM):
         return f"{config.model_type}, {language}, vision {vision:,} parameters"
 
     def _zero_of_images(self) -> Tensor:
-        """Zero, with gradients of zero for the parameters that images go through.
+        """Returns zero, with gradients of zero for the parameters that images pass through.
 
-        Ranks with sharded weights must run the tower together, so there the example goes through it.
+        Ranks with sharded weights must run the tower together, so they run it on the example.
         """
         if isinstance(self, FSDPModule):
             device = self.pretrained.device
@@ -194,7 +194,7 @@ class VisionLanguageModel(SparseMaskedLM):
 
 
 class AnswerWriter(NamedTuple):
-    """Writes answers of up to `max_new_tokens` to `generated_samples` of a set, which are always the same; 0 takes all.
+    """Writes answers of up to `max_new_tokens` to `generated_samples` of a set, always the same ones; 0 for all.
 
     Example:
         >>> [sample for sample in range(6) if AnswerWriter(2, 32).asks(sample, 6)]
@@ -205,15 +205,15 @@ class AnswerWriter(NamedTuple):
     max_new_tokens: int
 
     def asks(self, sample: int, size: int) -> bool:
-        """Whether a sample is among those of its set of `size` samples."""
+        """Whether it writes an answer to a sample of a set of `size` samples."""
         return sample >= 0 and permute(sample, size, 0) < (self.generated_samples or size)
 
     def write(
         self, model: Any, micro_batch: MicroBatch, size: int, together: bool = False
     ) -> dict[str, Tensor]:
-        """`written` [M, K], the answers to the samples `asked` [M] of a set of `size` samples; -1 does not count.
+        """Returns `written` [M, K], the answers to the samples `asked` [M] of a set of `size` samples; -1 does not count.
 
-        Ranks that share weights must write `together`, also those that have nothing to ask.
+        Ranks that share weights must write `together`, also ranks without a sample to answer.
         """
         samples = micro_batch["samples"]
         chosen = [i for i, sample in enumerate(samples.tolist()) if self.asks(sample, size)]
@@ -230,7 +230,7 @@ class AnswerWriter(NamedTuple):
 
 
 def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
-    """Returns the tokens of each sample of a micro-batch, of padded rows with their padding."""
+    """Returns the tokens of each sample of a micro-batch; padded rows keep their padding."""
     ids = micro_batch["input_ids"]
     if "cu_seqlens" not in micro_batch:
         return list(ids)

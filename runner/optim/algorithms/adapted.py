@@ -1,7 +1,7 @@
 """Optimizers of pytorch_optimizer as the training loop needs them.
 
-Those with objects in their state save tensors and numbers alone; SPlus exchanges its two sets of weights at any time;
-StableAdamW tells how much it lowered each rate.
+Optimizers with objects in their state save only tensors and numbers. SPlus exchanges its two sets of weights at any time.
+StableAdamW reports how much it lowered each rate.
 """
 
 from collections.abc import Callable
@@ -21,13 +21,13 @@ from tiryns.runner.optim.groups import Group, Groups, parameters_of
 
 
 class PlainState(Optimizer):
-    """Saves the named attributes of each object, and on loading puts them into a new one."""
+    """Saves the named attributes of each object in the state, and loads them into a new object."""
 
     objects: ClassVar[dict[str, tuple[str, ...]]]
     """Keys of the state that hold objects, with the attributes that are state."""
 
     def new_object(self, key: str, parameter: Tensor, group: Group) -> object:
-        """Returns the object under this key, as it was before the first step."""
+        """Returns a new object for this key, in its state before the first step."""
         raise NotImplementedError
 
     def state_dict(self) -> StateDict:
@@ -40,7 +40,7 @@ class PlainState(Optimizer):
         return saved
 
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """As torch's; objects are made anew and given their saved attributes."""
+        """As torch's; makes new objects with their saved attributes."""
         super().load_state_dict(state_dict)
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             for parameter, number in zip(group["params"], saved["params"], strict=True):
@@ -61,10 +61,10 @@ def _on(device: torch.device, value: object) -> object:
 
 
 class Projector(GaLoreProjector):
-    """Chooses its space at the first step and every `update_proj_gap` steps behind it (arXiv 2403.03507, algorithm 2)."""
+    """Chooses its space at the first step and every `update_proj_gap` steps after it (arXiv 2403.03507, algorithm 2)."""
 
     def project(self, grad: Tensor, num_steps: int, *args: Any, **kwargs: Any) -> Tensor:
-        """As the library's, which counts steps from 1 and so would choose the second space a step too early."""
+        """As the library's, which counts steps from 1, and so would choose the second space a step too early."""
         return super().project(grad, num_steps - 1, *args, **kwargs)
 
 
@@ -81,7 +81,7 @@ class PlainGaLore(PlainState, GaLore):
                 self.state[parameter]["projector"] = self.new_object("projector", parameter, group)
 
     def new_object(self, key: str, parameter: Tensor, group: Group) -> GaLoreProjector:
-        """A projector without a projection yet."""
+        """Returns a projector without a projection yet."""
         names = ("rank", "update_proj_gap", "scale", "projection_type")
         return Projector(**{name: group[name] for name in names})
 
@@ -95,7 +95,7 @@ class PlainShampoo(PlainState, ScalableShampoo):
     }
 
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """As the library's, whose power iteration starts from a random vector: from the same one on every rank."""
+        """As the library's, but its power iteration starts from the same random vector on every rank."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
         devices = sorted({p.device.index for p in parameters_of(self) if p.is_cuda})
@@ -106,7 +106,7 @@ class PlainShampoo(PlainState, ScalableShampoo):
         return loss
 
     def new_object(self, key: str, parameter: Tensor, group: Group) -> object:
-        """A preconditioner or a graft that has seen no gradient."""
+        """Returns a preconditioner or a graft that has seen no gradient."""
         if key == "graft":
             return build_graft(parameter, self.graft_type, self.diagonal_eps)
         return PreConditioner(
@@ -159,13 +159,13 @@ class LoopStableAdamW(StableAdamW):
         self._ratios: dict[int, Tensor] = {}
 
     def get_stable_adamw_rms(self, grad: Tensor, exp_avg_sq: Tensor, eps: float = 1e-16) -> Tensor:  # type: ignore[override]
-        """max(1, r) of a tensor."""
+        """Returns max(1, r) of a tensor."""
         ratio: Tensor = super().get_stable_adamw_rms(grad, exp_avg_sq, eps)
         self._ratios[id(exp_avg_sq)] = ratio
         return ratio
 
     def damping(self, parameter: Tensor) -> Tensor:
-        """What the last step divided this parameter's rate by."""
+        """Returns the divisor of this parameter's rate in the last step."""
         return self._ratios[id(self.state[parameter]["exp_avg_sq"])]
 
 
@@ -180,7 +180,7 @@ POLAR_EXPRESS = [
     (2.3465413258596377, -1.7097828382687081, 0.42323551169305323),
 ]
 """Polar Express (arXiv 2505.16932): a, b, c of each iteration X <- a X + (b A + c A^2) X with A = X X^T, for five
-iterations and that margin, as github.com/KellerJordan/modded-nanogpt has them."""
+iterations and `MARGIN`, as in github.com/KellerJordan/modded-nanogpt."""
 
 
 def coefficients(num_steps: int) -> list[tuple[float, float, float]]:
@@ -193,7 +193,7 @@ def coefficients(num_steps: int) -> list[tuple[float, float, float]]:
 class LongSideNorMuon(NorMuon):
     """NorMuon (arXiv 2510.05491) that equalises along the longer side of each matrix, as modded-nanogpt does.
 
-    The library equalises the rows of every matrix; those of a wide one are of one length already.
+    The library equalises the rows of every matrix; the rows of a wide matrix have equal lengths already.
     """
 
     def init_group(self, group: Group, **kwargs: object) -> None:

@@ -1,4 +1,4 @@
-"""8-bit variants by bitsandbytes: blocks of 256 values of state that share a scale (arXiv 2110.02861).
+"""8-bit variants by bitsandbytes, in which blocks of 256 state values share a scale (arXiv 2110.02861).
 
 Its kernels lack Adam's coupled decay and the norms of LAMB and LARS; here they are rules around a step of Adam or SGD.
 """
@@ -18,18 +18,18 @@ Step = Callable[[Group], None]
 """A step of bitsandbytes on one parameter, with the settings of a group."""
 
 Rule = Callable[[Step, Group, torch.Tensor], None]
-"""Takes a step on one parameter with more than the kernel knows."""
+"""Takes a step on one parameter, with additions that the kernel lacks."""
 
 
 def refuse_options(name: str, **options: object) -> None:
-    """Raises ValueError for an option that is set, but that the 8-bit variant would ignore."""
+    """Raises ValueError for an option that is set and that the 8-bit variant would ignore."""
     for option, value in options.items():
         if value:
             raise ValueError(f"{name} with quantized=true does not know {option}={value}; keep its default")
 
 
 def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **settings: object) -> Optimizer:
-    """An optimizer of bitsandbytes; tensors of fewer than 4096 values keep 32 bits. Raises ImportError without it."""
+    """Makes an optimizer of bitsandbytes; tensors below 4096 values keep 32 bits. Raises ImportError without it."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that no optimizer uses
     try:
         library = import_module("bitsandbytes.optim")
@@ -79,7 +79,7 @@ def scale_to_norm(step: Step, group: Group, p: torch.Tensor) -> None:
 
 
 def gradient_scaled_to_norm(trust_coefficient: float) -> Rule:
-    """Scales the gradient of a matrix to a share of its norm, decay included, as LARS does (arXiv 1708.03888, alg. 1)."""
+    """Makes LARS' rule, to scale a matrix's gradient to a share of its norm, with decay (arXiv 1708.03888, alg. 1)."""
 
     def rule(step: Step, group: Group, p: torch.Tensor) -> None:
         decay = group["weight_decay"]

@@ -2,8 +2,8 @@
 
     diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
 
-Hooks on the parameters take each micro-batch's gradient with its graph and return one without it. z depends on the step
-alone, so the estimate is that of the whole global batch however it was cut.
+Hooks on the parameters take each micro-batch's gradient with its graph and return one without it. z depends only on the
+step, so the estimate is that of the whole global batch, however it was cut.
 """
 
 import warnings
@@ -27,17 +27,17 @@ class LoopSophiaH(SophiaH):
     needs: "SophiaNeeds | None" = None
 
     def is_hessian_step(self) -> bool:
-        """Whether the coming step updates the Hessian: the first one does, then every update_period-th."""
+        """Whether the next step updates the Hessian: the first, then every `update_period`-th."""
         return int(self.param_groups[0].get("step", 0)) % self.update_period == 0
 
     def loop_needs(self) -> LoopNeeds:
-        """Differentiable backward passes on Hessian steps."""
+        """Returns the need for differentiable backward passes on Hessian steps."""
         self.needs = self.needs or SophiaNeeds(self)
         return self.needs
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One update; raises RuntimeError on a Hessian step outside of `loop_needs(...).step`."""
+        """Takes one step; raises RuntimeError on a Hessian step outside of `loop_needs(...).step`."""
         loss = closure() if closure is not None else None
         if not self.is_hessian_step():
             super().step()
@@ -67,7 +67,7 @@ class SophiaNeeds(LoopNeeds):
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """On a Hessian step: attention as plain maths, nothing compiled, gradients with graphs."""
+        """Prepares a Hessian step: attention in plain operations, nothing compiled, gradients with graphs."""
         if not self.optimizer.is_hessian_step():
             yield
             return

@@ -1,6 +1,6 @@
 """LAMB (You et al. 2020, arXiv 1904.00962v5, algorithm 2; its phi is the identity).
 
-With r = m / (sqrt(v) + eps) of Adam's bias-corrected moments, a tensor x moves by lr times its own norm:
+With r = m / (sqrt(v) + eps) from Adam's bias-corrected moments, a tensor x moves by lr times its own norm:
 
     x <- x - lr * ||x|| / ||r + lambda x|| * (r + lambda x), with a ratio of 1 where a norm is 0
 """
@@ -31,7 +31,7 @@ class Lamb(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """One update of every parameter that has a gradient."""
+        """Updates every parameter that has a gradient."""
         with torch.enable_grad():
             loss = None if closure is None else closure()
         for group in self.param_groups:

@@ -11,7 +11,7 @@ from tiryns.runner.order.timeline import Timeline
 
 
 class ScheduleChain:
-    """Schedules over their own steps, each times a factor, that of a phase's peak rate in units of the run's.
+    """Schedules over their own steps, each times a factor: the phase's peak rate divided by the run's.
 
     Example:
         >>> falling = ThreePhaseSchedule(training_kind="linear", training_decay=0.0, max_steps=4)
@@ -32,7 +32,7 @@ class ScheduleChain:
 
     @property
     def phases(self) -> list[Phase]:
-        """The parts of all schedules at their steps of the run."""
+        """Returns the parts of all schedules, at their steps of the run."""
         found = []
         each = zip(self.timeline.starts, self.timeline.steps, self.schedules, self.scales, strict=True)
         for start, steps, schedule, scale in each:
@@ -80,7 +80,7 @@ def schedule_of(
 
 
 def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
-    """Whether each phase has a schedule of its own, as where one has settings of a schedule or a rate."""
+    """Whether each phase has its own schedule, which holds if any phase sets a rate or schedule settings."""
     return any(phase.scheduler or "lr" in phase.optimizer for phase in phases)
 
 

@@ -1,8 +1,8 @@
 """The learning rate as a closed form of the step: a warm-up to the base rate, training, and a cool-down.
 
-Each phase starts where the one before ended and falls along a shape g over its n steps; a warm-up runs it backwards.
+Each phase starts where the one before ended and falls along a shape g over its n steps; a warm-up reverses the shape.
 
-    constant      g(s) = d                               d, a factor; 1 in a phase that follows another one
+    constant      g(s) = d                               d, a factor; 1 in a phase that follows another
     linear        g(s) = 1 - (1 - d) s/n                 d, the end factor (of a warm-up: the start factor)
     cosine        g(s) = d + (1 - d)(1 + cos(pi s/n))/2  d, the end factor
     exponential   g(s) = d^s                             d, the factor per step
@@ -43,7 +43,7 @@ def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
 
 
 def check_kind(kind: str, where: str) -> str:
-    """Returns the kind's own spelling (`inverse-sqrt` is taken too); raises ValueError for an unknown one."""
+    """Returns the kind's own spelling (`inverse-sqrt` is accepted too); raises ValueError for an unknown kind."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
         raise ValueError(
@@ -54,7 +54,7 @@ def check_kind(kind: str, where: str) -> str:
 
 
 def check_decay(kind: str, decay: float, where: str) -> float:
-    """Returns the decay, if its kind can use it; raises ValueError otherwise."""
+    """Returns the decay if it is valid for its kind; raises ValueError otherwise."""
     decay = float(decay)
     lowest_allowed = kind in ("linear", "cosine", "inverse_sqrt")
     if not (0.0 <= decay <= 1.0) or (decay == 0.0 and not lowest_allowed):
@@ -65,7 +65,7 @@ def check_decay(kind: str, decay: float, where: str) -> float:
 
 
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
-    """A number of steps from a number or a fraction of max_steps; raises ValueError when it is neither."""
+    """Returns a number of steps from a number or a fraction of max_steps; raises ValueError for other values."""
     number = isinstance(steps, int | float) and not isinstance(steps, bool) and 0 <= steps < math.inf
     if number and 0 < steps < 1:
         if max_steps is None:
@@ -89,10 +89,10 @@ class Phase:
     kind: str
     start: int
     num_steps: int | None
-    """None: without end."""
+    """The length in steps; None for a phase without end."""
     decay: float
     level: float
-    """The factor a falling phase starts from; the factor a warm-up ends at."""
+    """The factor at which a falling phase starts, or at which a warm-up ends."""
 
     def factor(self, step: int) -> float:
         """Returns the factor at a step of the run from the phase's start on; after the phase's end it stays constant."""
@@ -104,7 +104,7 @@ class Phase:
 
     @property
     def end(self) -> int | None:
-        """The first step after the phase."""
+        """Returns the first step after the phase; None for a phase without end."""
         return None if self.num_steps is None else self.start + self.num_steps
 
 
@@ -176,7 +176,7 @@ class ThreePhaseSchedule:
 
     @classmethod
     def of(cls, settings: Settings, max_steps: int | None) -> "ThreePhaseSchedule":
-        """Returns the schedule of the settings of `scheduler`; lengths in tokens that are not yet steps have none."""
+        """Returns the schedule of the settings of `scheduler`; lengths in tokens that are not yet steps count as 0."""
         known = {name: value for name, value in settings.items() if name != "_target_"}
         for tokens, steps in TOKENS.items():
             if known.pop(tokens, None) is not None:
@@ -211,7 +211,7 @@ class ThreePhaseSchedule:
 
     @property
     def num_steps(self) -> int | None:
-        """Steps of all phases together; None where the training phase has no end."""
+        """Returns the steps of all phases together; None if the training phase has no end."""
         return self.phases[-1].end if self.phases else 0
 
     def factor(self, step: int) -> float:

@@ -16,9 +16,9 @@ def drawn(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> list[str]
 
 
 def numbers(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> dict[str, Any]:
-    """`steps`, `lr`, `phases` with their first and last step and rate, and `rates` at up to 64 steps, from 0.
+    """Returns `steps`, `lr`, `phases` with their first and last step and rate, and `rates` at up to 64 steps, from 0.
 
-    Of a run with phases each part of a schedule also has the `phase` of the run that it is in.
+    In a run with phases each part of a schedule also has the `phase` of the run to which it belongs.
     """
     if max_steps < 1:
         raise ValueError(f"max_steps={max_steps} must be at least 1 to draw a schedule.")

@@ -22,7 +22,7 @@ from tiryns.runner.order.timeline import Timeline
 class ClosedFormScheduler(LambdaLR):
     """Sets the rate of each group to its own base rate times `factor(step)`.
 
-    Its state is the number of steps alone, so a run resumed with another schedule follows the new one from there.
+    Its state is only the number of steps, so a run resumed with another schedule follows the new schedule from there.
     With `last_epoch` k, groups that have an `initial_lr` continue at step k + 1.
 
     Example:
@@ -40,7 +40,7 @@ class ClosedFormScheduler(LambdaLR):
         return {"last_epoch": self.last_epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores the number of steps and sets the rates they give (load the optimizer's state first)."""
+        """Restores the number of steps and sets its rates (load the optimizer's state first)."""
         self.last_epoch = int(state_dict["last_epoch"])
         self._last_lr = [base * self.factor(self.last_epoch) for base in self.base_lrs]
         for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self._last_lr, strict=True):
@@ -48,7 +48,7 @@ class ClosedFormScheduler(LambdaLR):
 
 
 class ThreePhaseScheduler(ClosedFormScheduler):
-    """Follows a three-phase schedule, or those of the phases of a run, kept in `schedule`; `get_scheduler` makes one."""
+    """Follows `schedule`, a three-phase schedule or the schedules of a run's phases; `get_scheduler` makes one."""
 
     def __init__(self, optimizer: Optimizer, schedule: Schedule) -> None:
         self.schedule = schedule
@@ -82,7 +82,7 @@ class PhasedScheduler(ThreePhaseScheduler):
         self._set_decays()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As of every closed form, with the decays of the step."""
+        """As for every closed form; also sets the decays of the step."""
         super().load_state_dict(state_dict)
         self._set_decays()
 
@@ -133,7 +133,7 @@ def get_scheduler(
     """Returns the three-phase schedule on an optimizer; step it once per optimizer step.
 
     Steps are numbers or fractions of max_steps. Decays are factors of the peak (also in cosine phases), in exponential
-    phases per step; each phase starts where the one before ended. A run turns tokens into steps beforehand. Raises
+    phases per step; each phase starts where the one before ended. A run converts tokens to steps beforehand. Raises
     ValueError as `ThreePhaseSchedule` does, and for lengths in tokens.
 
     Example:
@@ -146,7 +146,7 @@ def get_scheduler(
     for (tokens, steps), length in zip(TOKENS.items(), (warmup_tokens, cooldown_tokens), strict=True):
         if length is not None:
             raise ValueError(
-                f"{tokens}={length:g} becomes steps in a run alone, which counts them; give {steps}"
+                f"{tokens}={length:g} becomes steps only in a run, which counts tokens; give {steps}"
             )
     schedule = ThreePhaseSchedule(
         warmup_kind, warmup_steps, warmup_decay, training_kind, training_steps, training_decay,
@@ -162,10 +162,10 @@ def get_single_scheduler(
     decay: float = 0.0,
     direction: Literal["increase", "decrease"] = "increase",
 ) -> ClosedFormScheduler | None:
-    """One phase alone: `decrease` falls from the base rate, `increase` rises to it; afterwards the rate stays.
+    """Makes a single phase: `decrease` falls from the base rate, `increase` rises to it; afterwards the rate stays.
 
-    The decay is the factor at the phase's end (of a rise: at its start); of an exponential one the factor per step. None
-    without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
+    The decay is the factor at the phase's end (of a rise: at its start), or the factor per step if exponential. Returns
+    None without steps. Raises ValueError for an unknown kind or direction, a decay out of range, negative steps.
 
     Example:
         >>> import torch

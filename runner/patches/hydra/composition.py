@@ -42,7 +42,7 @@ _ENTRY = "_entry_"
 
 
 def quicken_defaults() -> None:
-    """Has Hydra look at the chosen options for lists with an interpolation alone, and keeps the versions it asks for."""
+    """Lets Hydra collect the chosen options only for lists with an interpolation, and caches parsed versions."""
     lists, kept = vars(defaults_list), "_create_interpolation_map"
     if kept in lists and not hasattr(collect := lists[kept], "of_interpolations"):
 
@@ -79,7 +79,7 @@ def register_in_defaults(name: str, resolver: Callable[..., object]) -> None:
 
 @contextmanager
 def shared_store() -> Iterator[None]:
-    """A context in which copies of Hydra's sources share the one store.
+    """Lets copies of Hydra's sources share the one store in the block.
 
     Example:
         >>> import copy
@@ -100,7 +100,7 @@ def shared_store() -> Iterator[None]:
 
 @contextmanager
 def reading(around: Callable[[Path], AbstractContextManager[None]]) -> Iterator[None]:
-    """A context in which Hydra reads each file within the context that `around` makes of its path.
+    """Lets Hydra, in the block, read each file within the context that `around` makes from the file's path.
 
     Example:
         >>> with reading(lambda path: suppress(FileNotFoundError)):  # doctest: +SKIP
@@ -123,9 +123,9 @@ def reading(around: Callable[[Path], AbstractContextManager[None]]) -> Iterator[
 
 @contextmanager
 def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
-    """A context in which `check` is called with every config that Hydra composes.
+    """Calls `check` with every config that Hydra composes in the block.
 
-    It may raise, and returns the targets that Hydra may then call.
+    `check` may raise, and returns the targets that Hydra may then call.
 
     Example:
         >>> with checking(lambda config: [config.hydra.launcher._target_]):  # doctest: +SKIP
@@ -169,7 +169,7 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
 
 
 def apply_overrides(overrides: list[Override], config: DictConfig) -> None:
-    """Gives a composed config the values of overrides, in their order, as Hydra does while it composes one."""
+    """Applies overrides to a composed config, in their order, as Hydra does while it composes a config."""
     ConfigLoaderImpl._apply_overrides_to_config(overrides, config)
 
 
@@ -181,9 +181,9 @@ def _again(
     run_mode: RunMode,
     **asked: Any,
 ) -> DictConfig | None:
-    """Returns the config that was composed for the mode, as one for the run; None where the two would differ.
+    """Returns the config that was composed for the mode as the config of the run; None if the two would differ.
 
-    In the first config a group without an option (`???`) is left out, in that of one run it is an error.
+    The first config leaves out a group without an option (`???`), which is an error in the config of one run.
     """
     mode = [f"hydra.mode={run_mode.name}"]
     missing = run_mode is RunMode.RUN and OmegaConf.missing_keys(config.hydra.runtime.choices)
@@ -197,7 +197,7 @@ def _again(
 
 
 def _keep_literal(config: DictConfig, name: str) -> None:
-    """Escapes what OmegaConf would look up in a folder that Hydra has noted."""
+    """Escapes interpolations in the path of a folder that Hydra has recorded."""
     if "hydra" not in config or "runtime" not in config.hydra:
         return
     folder = OmegaConf.to_container(config.hydra.runtime, resolve=False).get(name)  # type: ignore[union-attr]

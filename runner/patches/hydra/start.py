@@ -70,7 +70,7 @@ def plugins() -> Plugins:
 
 
 def only_shows() -> bool:
-    """Tells whether this command prints a config and runs nothing."""
+    """Returns whether this command prints a config and runs nothing."""
     return any(word.partition("=")[0] in SHOWING for word in sys.argv[1:])
 
 
@@ -95,7 +95,7 @@ def hydra_parser() -> argparse.ArgumentParser:
 
 
 def run_composed(task: Callable[[DictConfig], object], config: DictConfig) -> JobReturn:
-    """Calls a task with a composed config in its run folder, with Hydra's callbacks; its error is in what is returned.
+    """Calls a task with a composed config in its run folder, with Hydra's callbacks; its error is in the returned record.
 
     `hydra.core.utils.run_job` is public, but needs the callbacks of the config, whose class is in `hydra._internal`.
 

@@ -3,5 +3,5 @@
 - `foreach`, `flash`: operations on lists of tensors, and attention on a CPU.
 - `processor`: what the CPU multiplies fast. `shards`: which part of a tensor a rank has. `trees`: states of modules.
 - `modules`, `optimizers`: parts of a module, and what an optimizer does itself.
-- `loaders`: the processes of a `DataLoader`. `meetings`: what agents note while they meet.
+- `loaders`: the processes of a `DataLoader`. `meetings`: the events that agents record while they meet.
 """

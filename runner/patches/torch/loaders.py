@@ -1,8 +1,8 @@
 """The processes of a `DataLoader`, which torch 2.10 to 2.15 neither lists nor ends on request.
 
 An iterator ends its processes when it is collected as garbage, and then waits 5 seconds for each that hangs
-(`_MultiProcessingDataLoaderIter._shutdown_workers`). A process that was killed has left half a message in its queue, for
-whose rest that would wait for ever (pytorch/pytorch#1355 has the ways in which they die).
+(`_MultiProcessingDataLoaderIter._shutdown_workers`). A process that was killed has left half a message in its queue, and
+this method would wait for the rest for ever (pytorch/pytorch#1355 has the ways in which such processes die).
 """
 
 import signal
@@ -13,12 +13,12 @@ from torch.utils.data._utils import signal_handling
 
 
 def running(loader: object) -> Any:
-    """Returns the iterator of a loader that keeps its processes; None where there is none."""
+    """Returns the iterator of a loader that keeps its processes; None if it has none."""
     return getattr(loader, "_iterator", None)
 
 
 def processes_of(batches: object) -> list[BaseProcess]:
-    """Returns the processes behind an iterator of torch's, or behind one that has it as `_iterator`."""
+    """Returns the processes of an iterator of torch, or of an iterator that has one as `_iterator`."""
     return getattr(getattr(batches, "_iterator", batches), "_workers", [])
 
 
@@ -37,7 +37,7 @@ def take_over(batches: object) -> None:
 
 
 def kill(batches: object) -> None:
-    """Kills the processes behind batches, and reads no queue of theirs any more."""
+    """Kills the loader processes of batches, and closes their queues without reading them."""
     take_over(batches)
     iterator: Any = getattr(batches, "_iterator", batches)
     iterator._shutdown = True

@@ -7,5 +7,5 @@ from torch.optim import Optimizer
 
 
 def unscales_itself(optimizer: Optimizer) -> bool:
-    """Whether the step of an optimizer unscales the gradients, so that nobody has by then."""
+    """Whether the step of an optimizer unscales the gradients, so that they are still scaled before the step."""
     return bool(getattr(optimizer, "_step_supports_amp_scaling", False))

@@ -25,6 +25,6 @@ def has_bf16() -> bool:
 
 
 def _capabilities() -> dict[str, object] | None:
-    """What the CPU has by name; None where torch does not tell."""
+    """Returns the capabilities of the CPU by name; None if torch lacks the function."""
     tell = getattr(torch.cpu, "get_capabilities", None)
     return None if tell is None else dict(tell())

@@ -1,4 +1,4 @@
-"""Curves of runs over each other, and the figure against a numeric setting."""
+"""Draws the curves of runs over each other, and the metric against numeric settings."""
 
 import math
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from tiryns.runner.report.phases import shared_phases, with_phases
 from tiryns.runner.run.metrics_file import Series
 
 MAX_SCATTERS = 6
-"""Charts of single settings, of those that vary."""
+"""Charts of one setting each, at most, if several numeric settings vary."""
 
 MAX_CURVES = 12
-"""Curves of a chart. Of more runs the settings' means are drawn, those of the best settings."""
+"""Curves of a chart, at most. For more runs the means of the best settings are drawn instead."""
 
 LOG_FROM = 8.0
 """The ratio of the largest to the smallest value of a setting from which its axis is logarithmic."""
 
 
 def draws_means(compared: Comparison) -> bool:
-    """Whether the means of settings are drawn, and not each run."""
+    """Returns whether the means of settings are drawn instead of each run."""
     return len(compared.runs) > MAX_CURVES
 
 
 def colours_of(compared: Comparison) -> dict[int, int]:
-    """Returns the number of the colour of each setting that is drawn; of means those of the best settings."""
+    """Returns the colour number of each drawn setting: of all settings, or of the best ones if means are drawn."""
     drawn = list(range(len(compared.settings)))
     if draws_means(compared):
         ranked = [i for kind in compared.kinds for i in compared.order(kind)]
@@ -39,7 +39,7 @@ def colours_of(compared: Comparison) -> dict[int, int]:
 
 
 def curve_charts(compared: Comparison) -> list[Chart]:
-    """Curves over the steps, of all runs or of the best settings; those of one setting share a colour."""
+    """Returns charts over the steps, of all runs or of the best settings; curves of one setting share a colour."""
     keys = dict.fromkeys(key for run in compared.runs for key in run.series)
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
@@ -67,7 +67,7 @@ Line = tuple[int, int, str, Series, Floats | None]
 
 
 def _of_runs(compared: Comparison, key: str) -> list[Line]:
-    """Of a branch only what is its own: the rest would lie over the run that it branched from."""
+    """Returns a line for each run; for a branch only its own part: the rest would cover the curve of its parent."""
     folders = {run.path.resolve(): run for run in compared.runs}
     lines = list[Line]()
     for i, run in enumerate(compared.runs):
@@ -99,7 +99,7 @@ def _of_settings(compared: Comparison, key: str, colours: dict[int, int]) -> lis
 
 
 def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
-    """Returns the mean at the steps that all have, with standard deviations; the first alone where they share none."""
+    """Returns the mean at the shared steps, with standard deviations; the first series alone if no step is shared."""
     if len(several) == 1:
         return several[0], None
     last = [dict(zip(each.steps.tolist(), each.values.tolist(), strict=True)) for each in several]
@@ -111,7 +111,7 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
 
 
 def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
-    """What needs no model to reach, a line for each data set; a note on those so far off that they would flatten all."""
+    """Returns levels that need no model, one per data set, and a note on those so far off that they would flatten all."""
     found: dict[tuple[str, int], list[float]] = {}
     for setting in compared.settings:
         for i in setting.runs:
@@ -133,10 +133,10 @@ def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[di
 
 
 def setting_charts(compared: Comparison) -> list[Chart]:
-    """Returns the figure against each numeric setting that varies.
+    """Returns charts of the metric against each numeric setting that varies.
 
-    Of a lone one: means, and a band of a standard deviation over seeds, in a line for each combination of the other
-    settings. Of several: a chart each, with a point for the mean of each setting.
+    For a single one: means and a band of a standard deviation over seeds, one line for each combination of the other
+    settings. For several: one chart each, with a point for the mean of each setting.
     """
     scored = [each for each in compared.settings if each.figures]
     names, title = compared.differences.names, in_words(compared.goal.title.capitalize())
@@ -183,7 +183,7 @@ def _ticks(known: list[float]) -> dict[float, float]:
 
 
 def _numbers(settings: Sequence[Setting], name: str) -> list[float]:
-    """Returns the values of a setting in ascending order; none where one is no number."""
+    """Returns the values of a setting in ascending order; empty unless all are finite numbers."""
     try:
         found = sorted({float(each.values[name]) for each in settings})
     except ValueError:

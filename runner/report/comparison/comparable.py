@@ -1,4 +1,4 @@
-"""The figure that runs are ranked by, what it is measured on, and which runs can be ranked together."""
+"""Finds the metric that runs are ranked by, the data it is measured on, and the runs that can be ranked together."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,29 +16,29 @@ from tiryns.runner.run.folder import Run, Settings
 HELD_OUT = f"test/{FOLD_SET}/"
 
 SHARES = ("accuracy", "f1", "precision", "recall", "exact match")
-"""Ends of the titles of figures that are shares."""
+"""Ends of the titles of metrics that are shares, from 0 to 1."""
 
 PER_BYTE = "bits_per_byte"
-"""The figure that does not depend on the vocabulary."""
+"""The metric that does not depend on the vocabulary."""
 
 PER_TOKEN = ("loss", "perplexity", "bits_per_token")
-"""Figures per token, which can be compared within one vocabulary alone."""
+"""Metrics per token, which can only be compared within one vocabulary."""
 
 OF_SUITES = "suite/"
-"""Start of the figures of suites, whose tasks measure weights alike, whatever they were trained for."""
+"""Prefix of the metrics of suites, which measure all weights alike, whatever their training objective."""
 
 TOKENISING = frozenset(
     f"data.{name}"
     for name in ("tokenizer", "max_length", "doc_stride", *(field.name for field in fields(Tokenizing)))
 )
-"""Settings of labelled data that change how examples are tokenised, not which there are."""
+"""Settings of labelled data that change how examples are tokenised, not which examples exist."""
 
 NOT_MEASURED = frozenset(f"data.{field.name}" for field in fields(LeavingOut))
-"""Settings of the data that leave what a run is measured on as it is."""
+"""Settings of the data that do not change the data that a run is measured on."""
 
 
 class Goal(NamedTuple):
-    """A figure that runs are compared by: its key, its title in words, and a note on how it was chosen."""
+    """A metric that runs are compared by: its key, its title in words, and a note on how it was chosen."""
 
     key: str
     larger_is_better: bool
@@ -47,17 +47,17 @@ class Goal(NamedTuple):
 
     @property
     def direction(self) -> str:
-        """`max` where a large figure is better, else `min`."""
+        """`max` if large values are better, else `min`."""
         return "max" if self.larger_is_better else "min"
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The range of the figure: a share is from 0 to 1."""
+        """The range of the metric: from 0 to 1 for a share, else unbounded."""
         return (0.0, 1.0) if self.title.endswith(SHARES) else (-math.inf, math.inf)
 
 
 def goal_of(runs: Sequence[Run]) -> Goal:
-    """Returns the figure to rank by: the held-out fold's, the objective, else the first validation or training loss."""
+    """Returns the metric to rank by: of held-out folds, or the objective, else the first validation or training loss."""
     keys = keys_of(runs)
     monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
     held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
@@ -74,12 +74,12 @@ def goal_of(runs: Sequence[Run]) -> Goal:
 
 
 def is_test(key: str) -> bool:
-    """Whether a figure was measured on a test set, which is no held-out fold."""
+    """Returns whether a metric was measured on a test set; a held-out fold is none."""
     return key.startswith("test/") and key.count("/") == 2 and not key.startswith(HELD_OUT)
 
 
 def titles_of(keys: Iterable[str]) -> dict[str, str]:
-    """Metrics' names in words, such as `Validation loss`; with the set's name where there are several sets."""
+    """Returns the names of metrics in words, such as `Validation loss`; with the set's name if there are several sets."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
     measured = {"val": "Validation", "test": "Test"}
     named = [words for words in parts.values() if len(words) == 3 and words[:2] != ["test", FOLD_SET]]
@@ -98,17 +98,17 @@ def titles_of(keys: Iterable[str]) -> dict[str, str]:
 
 
 def keys_of(runs: Sequence[Run]) -> list[str]:
-    """Returns the names of all figures that are logged."""
+    """Returns the names of all logged metrics."""
     return list(dict.fromkeys(key for run in runs for key in [*run.series, *run.results]))
 
 
 def losses_of(runs: Sequence[Run]) -> Iterator[str]:
-    """Those of the validation losses."""
+    """Returns the names of the validation losses."""
     return (key for key in keys_of(runs) if validation_set(key) is not None)
 
 
 def inputs_of(run: Run) -> Manifest:
-    """Fingerprints of what a run began with; empty where its manifest has none."""
+    """Returns the fingerprints of a run's inputs; empty if its manifest has none."""
     found: Manifest = read_manifest(run.path).get("inputs") or {}
     return found
 
@@ -124,13 +124,13 @@ def suite_of(run: Run) -> Settings:
 
 
 def validation_of(run: Run) -> Settings:
-    """Settings of the validation itself."""
+    """Returns the settings of the validation itself."""
     own = (name for name in run.settings if name.startswith("objective.validation_"))
     return {name: run.settings.get(name) for name in ("trainer.validation_batches", *own)}
 
 
 def validation_fingerprint(run: Run, name: str) -> object:
-    """Returns the fingerprint of a validation set; by the settings of the data where the run has none."""
+    """Returns the fingerprint of a validation set; the settings of the data if the run has none."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
     if name == "mixture" and sets and shares:  # the mean of its sources' sets, weighted by their shares
@@ -139,7 +139,7 @@ def validation_fingerprint(run: Run, name: str) -> object:
 
 
 def texts_of(run: Run) -> Settings:
-    """What decides which texts a run is validated on, however they are tokenised."""
+    """Returns what determines the validation texts of a run, independent of their tokenisation."""
     inputs = inputs_of(run)
     chosen = ("data.validation_documents", "data.seed", "data.text_unit")
     texts = inputs.get("sources") or {"files": inputs.get("files"), **data_of(run)}
@@ -147,26 +147,26 @@ def texts_of(run: Run) -> Settings:
 
 
 def data_of(run: Run) -> Settings:
-    """Returns the settings of the data that is measured: not those of execution, the fold, and what is not trained on."""
+    """Returns the settings of the measured data: all except execution, the fold, and samples left out of training."""
     names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
 
 def examples_of(run: Run) -> Settings:
-    """What decides which labelled examples there are, however they are tokenised, and in which folds."""
+    """Returns what determines the labelled examples and their folds, independent of their tokenisation."""
     kept = {name: value for name, value in data_of(run).items() if name not in TOKENISING}
     return {**kept, "files": inputs_of(run).get("files")}
 
 
 class Kinds(NamedTuple):
-    """Which runs can be ranked together: the number of each one's kind, and in what the kinds differ, in words."""
+    """The number of each run's kind, and in words what the kinds differ in; runs of one kind can be ranked together."""
 
     numbers: list[int]
     differ_in: list[str]
 
 
 def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
-    """Runs whose figure `key` measures the same are of one kind: one objective, data, tokenizer; or one suite."""
+    """Returns the kinds of runs: within a kind `key` measures the same, by objective, data, tokenizer; or by suite."""
     if key.startswith(OF_SUITES):
         suites = [suite_of(run) for run in runs]
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])
@@ -190,7 +190,7 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
 
 
 class _Data:
-    """What the figure of a run was measured on."""
+    """The data that a run's metric was measured on."""
 
     def __init__(self, run: Run, key: str) -> None:
         figure = (run.monitor or "") if key == "objective" else key
@@ -207,7 +207,7 @@ class _Data:
             self.settings = examples_of(run)
 
     def differ_in(self, other: "_Data") -> list[str]:
-        """In what two differ, in words; empty where their figures measure the same."""
+        """Returns in words what two differ in; empty if their metrics measure the same."""
         pairs = zip(self.vocabulary, other.vocabulary, strict=True)
         other_tokens = self.is_per_token and any(None not in pair and pair[0] != pair[1] for pair in pairs)
         if not (self.fingerprint and other.fingerprint):

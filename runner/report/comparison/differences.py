@@ -1,4 +1,4 @@
-"""The settings in which runs differ, without those of execution and the fold, and those unlike their defaults."""
+"""The settings in which runs differ, except execution and the fold, and the settings that differ from their defaults."""
 
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -15,15 +15,15 @@ from tiryns.runner.run.folder import Run, Settings
 from tiryns.runner.run.yaml_files import flatten
 
 UNTOLD = ("hydra.", "callback.", "logger.", "resume", "outputs", "resolved.")
-"""Starts of the settings that the table of what a run changes leaves out."""
+"""Prefixes of settings that the table of a run's changes leaves out."""
 
 RECIPE = "experiment"
-"""The override that names a run's recipe, which its config does not tell."""
+"""The override that names a run's recipe, which its config does not hold."""
 
 SCALE = "scale"
 
 MAX_SETTINGS = 12
-"""Settings that have a column."""
+"""Settings with a column, at most."""
 
 BRANCH = "branch of"
 
@@ -36,9 +36,9 @@ Values = dict[str, str]
 
 
 class Differences(NamedTuple):
-    """What differs between runs: of each run the settings that do, the number of its setting, its seed and its fold.
+    """The differing settings of each run, the number of its setting, its seed and its fold.
 
-    `shown` are the values in few digits.
+    `shown` has the values in few digits.
     """
 
     names: list[str]
@@ -50,13 +50,13 @@ class Differences(NamedTuple):
 
     @property
     def replicates(self) -> dict[str, list[int | None]]:
-        """The seeds and the folds of the runs, where these differ."""
+        """The seeds and the folds of the runs, if these differ."""
         known = {"seed": self.seeds, "fold": self.folds}
         return {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
 
 
 def is_execution(run: Run, name: str) -> bool:
-    """Whether a setting changes how a run is executed, not what it computes, or is noted and not set."""
+    """Returns whether a setting changes how a run is executed, not what it computes, or is recorded and not set."""
     group, _, field = name.partition(".")
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
@@ -94,7 +94,7 @@ def differences(runs: Sequence[Run]) -> Differences:
 
 
 def few_digits(texts: Collection[str]) -> dict[str, str]:
-    """Texts by themselves; of long numbers as few digits, three at least, as tell them apart.
+    """Returns a short form of each text: long numbers get the fewest digits, at least three, that tell them apart.
 
     Example:
         >>> few_digits(["0.0044303752", "0.1", "adamw"])
@@ -110,12 +110,12 @@ def few_digits(texts: Collection[str]) -> dict[str, str]:
 
 
 def seed_of(run: Run) -> int | None:
-    """Returns the seed of a run; None where neither config nor overrides tell it."""
+    """Returns the seed of a run; None if neither config nor overrides have it."""
     return _whole_number(run, "seed")
 
 
 def fold_of(run: Run) -> int | None:
-    """Returns the fold that a run has left out of its training, from 1 on; None where it has trained on all."""
+    """Returns the fold that a run has held out, counted from 1; None if it has trained on all examples."""
     return _whole_number(run, FOLD)
 
 
@@ -125,7 +125,7 @@ def _whole_number(run: Run, name: str) -> int | None:
 
 
 def shown_setting(run: Run, name: str) -> str:
-    """A setting's value as it is typed; of a group the name of its option, where that can be told."""
+    """Returns a setting's value as it is typed; for a group the name of its option, if known."""
     if name in run.settings:
         return written(run.settings[name])
     if name in run.override_values:
@@ -144,7 +144,7 @@ def written(value: object, none: str = "null") -> str:
 
 
 def label_of(values: Mapping[str, str]) -> str:
-    """Settings in a few words, such as `lr=0.001, layers=4`."""
+    """Returns settings in a few words, such as `lr=0.001, layers=4`."""
     return ", ".join(f"{name.rsplit('.', 1)[-1]}={value}" for name, value in values.items() if value)
 
 
@@ -158,7 +158,7 @@ def _counts(run: Run, name: str) -> bool:
 
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Returns the settings of each run that differ between the configs, those that follow the seed by its name."""
+    """Returns the settings of each run that differ between the configs; seeds that follow the run's are `SEED`."""
     configs = []
     for run in runs:  # with overrides of what the config lacks, where there is one
         groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
@@ -180,7 +180,7 @@ def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
 
 
 def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hashable]) -> list[str]:
-    """Returns the names to show: those of the commands that make a difference, and others that tell settings apart."""
+    """Returns the names to show: overrides that make a difference, then other names that distinguish settings."""
     given = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
     names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
     others = dict.fromkeys(name for content in contents for name in content)
@@ -196,12 +196,12 @@ def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hash
 
 
 def _parts(runs: Sequence[Run], names: Sequence[str]) -> int:
-    """Into how many settings the values of these names tell the runs apart."""
+    """Returns the number of settings into which the values of these names divide the runs."""
     return len({tuple(shown_setting(run, name) for name in names) for run in runs})
 
 
 def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, object]], name: str) -> bool:
-    """Whether an override makes runs compute something else, and is not shown alike for all."""
+    """Returns whether an override changes what runs compute, and is shown differently for some runs."""
     if len({shown_setting(run, name) for run in runs}) == 1:
         return False
     if any(n == name or n.startswith(f"{name}.") for content in contents for n in content):
@@ -213,7 +213,7 @@ def _differs(runs: Sequence[Run], contents: Sequence[Mapping[str, object]], name
 def changed_settings(
     settings: Settings, recipe: str | None = None, scale: str | None = None
 ) -> list[tuple[str, object, object]] | None:
-    """(name, value, default) of every setting unlike its default or its recipe; None where these cannot be read."""
+    """Returns (name, value, default) of settings that differ from default or recipe; None if these cannot be read."""
     try:
         defaults = _default_settings(recipe, scale)
     except Exception:  # an older run, or a plugin that is gone: the page does without this table
@@ -228,7 +228,7 @@ def changed_settings(
 
 @cache
 def _default_settings(recipe: str | None, scale: str | None) -> dict[str, tuple[object, object]]:
-    """Each default, with a recipe the value that it gives, resolved and as it stands: run folders keep lookups."""
+    """Returns each default or recipe value, both resolved and unresolved: run folders keep interpolations."""
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 

@@ -1,4 +1,4 @@
-"""Predictions joined over the folds of each setting and seed: their figures beside the means of the folds, and files."""
+"""Joins predictions over the folds of each setting and seed: their metrics next to the means of the folds, and files."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tiryns.runner.run.folder import Run
 TEST = f"test/{FOLD_SET}"
 
 FILE = "folds.json"
-"""In the folder of a sweep, with `PREDICTIONS`: the figures of each setting and seed."""
+"""File in the folder of a sweep, next to `PREDICTIONS`: the metrics of each setting and seed."""
 
 
 class Joined(NamedTuple):
@@ -30,11 +30,11 @@ class Joined(NamedTuple):
     runs: dict[int, Run]
     """The finished run of each fold, by fold."""
     missing: list[int]
-    """Folds without one."""
+    """Folds without a finished run."""
     metrics: dict[str, list[float]]
-    """The figures of the folds in their order, by name."""
+    """The metrics of the folds in their order, by name."""
     joined: dict[str, float]
-    """Those of all predictions together; none where a fold is missing."""
+    """The metrics of all predictions together; empty if a fold is missing."""
 
     def rows(self) -> Iterator[PredictionRow]:
         """Yields the predictions of all folds, as in a run, with the `fold`."""
@@ -45,7 +45,7 @@ class Joined(NamedTuple):
 
 
 def joined_folds(compared: Comparison) -> list[Joined]:
-    """Returns the folds of each setting and seed; none where runs have no folds."""
+    """Returns the folds of each setting and seed; empty if runs have no folds."""
     groups: dict[tuple[int, int | None], dict[int, Run]] = {}
     own = compared.differences
     for i, (run, seed, fold) in enumerate(zip(compared.runs, own.seeds, own.folds, strict=True)):
@@ -74,7 +74,7 @@ def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int
 
 
 def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
-    """Heads, and a row for each figure of each setting and seed: its mean over folds, and that of all joined."""
+    """Returns heads, and a row for each metric of each setting and seed: its mean over folds, and its joined value."""
     heads = ["setting", "seed", "folds", "figure", "mean of folds", "standard deviation", "joined"]
     rows, monitored = list[list[Any]](), compared.goal.key.rpartition("/")[2]
     for each in joined:
@@ -88,7 +88,7 @@ def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
 
 
 def lacking(compared: Comparison, joined: list[Joined]) -> list[str]:
-    """A sentence for each setting and seed that lacks folds."""
+    """Returns a sentence for each setting and seed that lacks folds."""
     return [
         f"Not joined: {compared.settings[each.setting].label}, seed {each.seed} has no finished run of fold "
         f"{', '.join(map(str, each.missing))}."

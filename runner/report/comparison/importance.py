@@ -8,7 +8,7 @@ from tiryns.runner.report.comparison.differences import BRANCH
 from tiryns.runner.report.comparison.settings import Cells, Comparison
 
 FEWEST_RUNS, RUNS_OF_A_VALUE = 8, 2
-"""With fewer runs in all, or of any value of a setting, no share of the variance is told."""
+"""With fewer runs in all, or for any value of a setting, no share of the variance is computed."""
 
 
 class Importance(NamedTuple):
@@ -16,15 +16,15 @@ class Importance(NamedTuple):
 
     shares: dict[str, float]
     by_luck: dict[str, float]
-    """The shares that settings without any effect would have on average; empty where that is not known."""
+    """The shares that settings without any effect would have on average; empty if unknown."""
     sentence: str
 
 
 def variance_explained(compared: Comparison) -> Importance | None:
-    """Returns the share of the variance of the figure that each setting explains alone (eta squared of a one-way ANOVA).
+    """Returns the share of the variance of the metric that each setting explains alone (eta squared of a one-way ANOVA).
 
     It is the sum of squares between the means of its values, over the total of all runs. A setting of L values without
-    effect has (L - 1) / (N - 1) of it by luck, the mean over all ways to deal the figures out to N runs. None where fewer
+    effect has (L - 1) / (N - 1) of it by luck, the mean over all ways to deal the values out to N runs. None if fewer
     than two settings vary, runs cannot be compared, or there are too few of them (`FEWEST_RUNS`, `RUNS_OF_A_VALUE`).
     """
     runs = [(setting.values, figure) for setting in compared.settings for figure in setting.figures]
@@ -51,7 +51,7 @@ def variance_explained(compared: Comparison) -> Importance | None:
 
 
 def importance_table(found: Importance) -> Cells:
-    """Heads, and a row for each setting."""
+    """Returns heads, and a row for each setting."""
     rows: list[list[Any]] = [
         [name, f"{share:.1%}", *([f"{found.by_luck[name]:.1%}"] if found.by_luck else [])]
         for name, share in found.shares.items()

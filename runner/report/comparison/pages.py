@@ -26,8 +26,8 @@ def write_comparison(
 ) -> Path:
     """Writes the page `name` into `folder`: runs side by side; returns its path. OSError if it cannot be written.
 
-    `importance` is that of a search; without it that of a grid is computed. Of folds that are in the folder it also
-    writes `folds.json` and their joined `predictions.jsonl`.
+    `importance` comes from a search; without it the importance in a grid is computed. For runs with folds in `folder`,
+    also writes `folds.json` and the joined `predictions.jsonl`.
     """
     runs = compared.runs
     finished = sum(run.state == "done" for run in runs)
@@ -54,7 +54,7 @@ def write_comparison(
 
 
 def _best(compared: Comparison) -> list[Part]:
-    """Returns the best setting, in figures and in sentences, with the command of its first run."""
+    """Returns the best setting, in numbers and in sentences, with the command of its first run."""
     if not compared.best:
         return [page.part("problem", text="No run has logged a loss yet.")]
     tiles = []
@@ -84,7 +84,7 @@ def _best(compared: Comparison) -> list[Part]:
 
 
 def _command(run: Run, has_folds: bool, of_best: str) -> Part:
-    """Returns the command of a run; of a fold that of its setting, which leaves no fold out."""
+    """Returns the command of a run; for a fold the command of its setting without folds."""
     if not has_folds:
         return page.command(run.command, f"A command{of_best}")
     try:
@@ -97,7 +97,7 @@ def _command(run: Run, has_folds: bool, of_best: str) -> Part:
 
 
 def _again(compared: Comparison, folder: Path) -> Part:
-    """Returns the command that runs the jobs of a sweep again that are not done; nothing where all are, or elsewhere."""
+    """Returns the command that runs the failed jobs of a sweep again; empty if none failed, or outside of a sweep."""
     if not read_sweep(folder) or not any(run.failure for run in compared.runs):
         return {}
     words = [f"resume={typed_path(folder)}", *words_to_repeat(folder)]
@@ -105,7 +105,7 @@ def _again(compared: Comparison, folder: Path) -> Part:
 
 
 def _settings(compared: Comparison) -> Part:
-    """Returns the table of settings; nothing where each has one run, or where there is one."""
+    """Returns the table of settings; empty if each has one run, or if there is only one setting."""
     if not compared.has_seeds or len(compared.settings) == 1:
         return {}
     heads, rows, numbers = compared.setting_rows()
@@ -117,7 +117,7 @@ def _settings(compared: Comparison) -> Part:
 
 
 def _importance(found: Importance | None) -> list[Part]:
-    """Which settings mattered, as a table whose shares are bars."""
+    """Returns which settings mattered, as a table with shares as bars."""
     if found is None:
         return []
     heads, rows = importance_table(found)
@@ -127,7 +127,7 @@ def _importance(found: Importance | None) -> list[Part]:
 
 
 def _runs(compared: Comparison, folder: Path) -> Part:
-    """Returns the table of runs: pointing at a row lights up its curve, or that of its setting."""
+    """Returns the table of runs: pointing at a row highlights its curve, or the curve of its setting."""
     keys, rows = compared.run_rows()
     heads = {key: in_words(title.lower()) for key, title in titles_of(compared.columns()).items()}
     heads[compared.goal.key] = compared.goal.title
@@ -148,7 +148,7 @@ def _runs(compared: Comparison, folder: Path) -> Part:
 
 
 def _parent(compared: Comparison, branch: Branch, folder: Path) -> Part:
-    """Returns the run that another one branched from, as a link where it is on the page."""
+    """Returns the parent run of a branch, as a link if it is on the page."""
     known = next((each for each in compared.runs if each.path.resolve() == branch.parent), None)
     if known is None:
         return {"text": str(branch)}
@@ -156,19 +156,19 @@ def _parent(compared: Comparison, branch: Branch, folder: Path) -> Part:
 
 
 def _link(run: Run, folder: Path) -> Part:
-    """A link to a run's own page, else to its log, which has the traceback where it failed early, else to its folder."""
+    """Returns a link to a run's page, else to its log, with the traceback of an early failure, else to its folder."""
     files = (run.path / name for name in ("report.html", log_file.NAME))
     target = next((file for file in files if file.exists()), run.path)
     return {"text": run.path.name, "href": relpath(target, folder)}
 
 
 def _mark(is_best: bool, name: str, number: int | None) -> Part:
-    """Returns the marks of a row: whether it is of the best setting, and which curves it lights up."""
+    """Returns the marks of a row: whether it is of the best setting, and which curves it highlights."""
     return {**({"class": "best"} if is_best else {}), **({} if number is None else {name: number})}
 
 
 def _curves(compared: Comparison) -> list[Part]:
-    """Returns the curves with one legend, and a line that says where not all are drawn."""
+    """Returns the curves with one legend, and a note on the means if these are drawn."""
     colours, count = colours_of(compared), len(compared.settings)
     names = {
         colour: compared.settings[number].label

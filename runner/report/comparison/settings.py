@@ -1,4 +1,4 @@
-"""Runs grouped into settings: means over seeds and folds, the best of those that can be compared, and both tables."""
+"""Groups runs into settings: means over seeds and folds, the best of comparable settings, and both tables."""
 
 import math
 import statistics
@@ -17,22 +17,22 @@ from tiryns.runner.run.folder import Run
 FAILURE = "failure"
 
 Cells = tuple[list[str], list[list[Any]]]
-"""Heads, and rows of values, None where there is none."""
+"""Heads, and rows of values; None for a missing value."""
 
 Replicate = tuple[int | str | None, int | None]
-"""Seed, or a name of its own without one, and fold."""
+"""Seed (a unique name if unknown) and fold."""
 
 BASELINES = ("unigram_entropy", "tokens_per_byte", "majority_accuracy", "chance_accuracy", "constant_mse")
-"""Figures that need no model, which no table has."""
+"""Baselines that need no model; no table shows them."""
 
 NARROW = "Folds share training examples, so intervals over them are too narrow (Bengio and Grandvalet 2004)."
 
 
 class Setting(NamedTuple):
-    """Runs that differ in seed and fold alone: settings (`shown` in few digits), positions, number of kind, and figures.
+    """Runs that differ only in seed and fold: settings (`shown` in few digits), positions, number of kind, and metrics.
 
-    There is a figure for each seed, of folds for each fold of each seed: `replicates` names them in their order. So
-    there is of each figure in `tests`, by which nothing is ranked.
+    `figures` has a value for each seed, or for each fold of each seed; `replicates` names them in this order. `tests`
+    has such values of test metrics, by which nothing is ranked.
     """
 
     values: Values
@@ -51,7 +51,7 @@ class Setting(NamedTuple):
 
     @property
     def rests_on(self) -> str:
-        """What the mean is over in words: `3 seeds`, `5 folds`, `10 runs of 5 folds and 2 seeds`."""
+        """The replicates of the mean in words: `3 seeds`, `5 folds`, `10 runs of 5 folds and 2 seeds`."""
         seeds, folds = (len(set(each)) for each in zip(*self.replicates, strict=True))
         if self.replicates[0][1] is None:
             return count_of(len(self.figures), "seed")
@@ -66,7 +66,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_interval(self) -> str:
-        """The interval in words, within the range of the figure."""
+        """The interval in words, within the range of the metric."""
         if self.spread.interval is None:
             return ""
         (low, high), (least, most) = self.spread.interval, self.limits
@@ -74,7 +74,7 @@ class Setting(NamedTuple):
 
 
 class Comparison:
-    """Runs side by side: their settings, which one is best of each kind that can be compared, and sentences on that."""
+    """Runs side by side: their settings, the best setting of each kind, and sentences about it."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         if not runs:
@@ -101,7 +101,7 @@ class Comparison:
 
     @property
     def replicated(self) -> str:
-        """What means are over."""
+        """The replicates that means are taken over."""
         if not self.has_folds:
             return "seeds"
         return "folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds"
@@ -113,24 +113,24 @@ class Comparison:
         return label_of({n: v for n, v in own.shown.items() if len({o[n] for o in beside}) > 1}) or own.label
 
     def names(self, numbers: Sequence[int], most: int = 3) -> str:
-        """Returns the names of settings, of many the first ones and how many there are."""
+        """Returns the names of settings: at most `most`, then the number of the others."""
         more = f" and {len(numbers) - most} more" if len(numbers) > most else ""
         return ", ".join(self.name(number) for number in numbers[:most]) + more
 
     def order(self, kind: int | None = None) -> list[int]:
-        """Returns the settings that have a figure, of a kind or of any, the best first; failed ones last."""
+        """Returns the settings that have a value, of one kind or of all, the best first and failed ones last."""
         sign = -1 if self.goal.larger_is_better else 1
         have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
         return sorted(have, key=lambda i: (failed[i], sign * (self.settings[i].spread.mean or 0.0)))
 
     def _equal(self, kind: int) -> list[int]:
-        """Returns the best setting of a kind, and those whose mean is the same to the last digit."""
+        """Returns the best setting of a kind, and all settings with exactly the same mean."""
         means = {number: self.settings[number].spread.mean for number in self.order(kind)}
         return [number for number, mean in means.items() if mean == next(iter(means.values()))]
 
     def columns(self) -> list[str]:
-        """Returns the figures in the tables, that which ranks first."""
+        """Returns the metrics in the tables, the ranking metric first."""
         keys = [
             key for key in comparable.keys_of(self.runs) if key.startswith("val/") or comparable.is_test(key)
         ]
@@ -143,7 +143,7 @@ class Comparison:
         ]
 
     def run_rows(self, in_full: bool = False) -> Cells:
-        """Returns the table of runs: ranking figure, settings, in few digits unless `in_full`, and all other figures."""
+        """Returns the table of runs: ranking metric, settings (in few digits unless `in_full`), and all other metrics."""
         shown = self.differences
         columns, names = self.columns(), list(shown.values[0])
         settings = shown.values if in_full else shown.shown
@@ -162,7 +162,7 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """Returns the table of settings, the best first, and their numbers; states rank those without a figure."""
+        """Returns the table of settings, the best first, and their numbers; without a value the rank is the states."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
@@ -189,7 +189,7 @@ class Comparison:
         return {run for i in self.best for run in self.settings[i].runs}
 
     def _group_runs(self, kinds: dict[int, int]) -> list[Setting]:
-        """Returns the settings in the order of their first runs; of one that is measured in two ways, one of each."""
+        """Returns the settings in the order of their first runs; a setting measured in two ways becomes two."""
         groups: dict[tuple[int, int | None], list[int]] = {}
         own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
         of_setting = {n: [kinds[i] for i in own if own[i] == n and i in kinds] for n in own.values()}
@@ -206,7 +206,7 @@ class Comparison:
         return found
 
     def _by_replicate(self, runs: Sequence[int], key: str) -> dict[Replicate, float]:
-        """A figure by seed and fold: of several runs of both, their mean."""
+        """Returns a metric by seed and fold: the mean over runs with the same seed and fold."""
         same: dict[Replicate, list[float]] = {}
         for i in runs:
             seed, value = self.differences.seeds[i], self.runs[i].final(key)
@@ -216,7 +216,7 @@ class Comparison:
         return {replicate: statistics.mean(values) for replicate, values in same.items()}
 
     def _sentence(self, kind: int) -> tuple[str, str]:
-        """Returns the best setting of a kind and what it rests on; and whether it may be luck."""
+        """Returns a sentence on the best setting of a kind and its replicates, and one on whether it may be luck."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
         count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.4g}"
@@ -247,9 +247,9 @@ class Comparison:
 
 
 def _ranking_figure(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], list[str]]:
-    """Returns the figure to rank by, the kind of each run that has it, and a sentence if runs cannot be compared by it.
+    """Returns the metric to rank by, the kind of each run that has it, and sentences on what cannot be compared.
 
-    Runs that are not done count only where none is.
+    Runs that are not done count only if none is done.
     """
     goal = comparable.goal_of(runs)
     have = [i for i, r in enumerate(runs) if (v := r.final(goal.key)) is not None and math.isfinite(v)]

@@ -14,27 +14,27 @@ from tiryns.runner.evaluation.statistics.student import spread_of, t_quantile
 from tiryns.runner.run.files import read_json
 
 SUITE = "suite.json"
-"""In the folder of a suite: its tasks, figures and runs."""
+"""File in the folder of a suite: its tasks, metrics and runs."""
 
 LEVEL = 0.95
 
 Content = dict[str, Any]
-"""What `suite.json` has, or a part of it."""
+"""The content of `suite.json`, or a part of it."""
 
 
 def read_suite_results(folder: Path) -> Content:
-    """Returns the content of `suite.json`; empty where there is none."""
+    """Returns the content of `suite.json`; empty if the file is missing."""
     return read_json(folder / SUITE, {})
 
 
 def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:
-    """Returns the mean of the named figures in a run's results, and their set: `test`, `validation` or nothing.
+    """Returns the mean of the named metrics in a run's results, and their set: `test`, `validation` or empty.
 
-    A name is a whole key, or the last part of keys such as `test/easy/accuracy`: of the first of the `stages` (`test`,
-    `val`) that has it, the mean over its sets.
+    A name is a whole key, or the last part of keys such as `test/easy/accuracy`; the latter gives the mean over the sets
+    of the first of the `stages` (`test`, `val`) that has it.
 
     Raises:
-        ValueError: a figure is not there, or is no number.
+        ValueError: a metric is missing, or is not a finite number.
 
     Example:
         >>> measured({"val/a/f1": 0.5, "val/b/f1": 0.75, "test/test/f1": 0.25}, ["f1"], ["val"])
@@ -60,10 +60,10 @@ def _is_of(key: str, stage: str, name: str) -> bool:
 
 
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
-    """Returns the mean of the tasks' means, from the figures of each task's seeds.
+    """Returns the mean of the tasks' means, from the values of each task's seeds.
 
-    `deviation` is that of the mean with one seed of each task. The interval knows of the seeds alone: tasks are taken as
-    independent, each with a variance of its own (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
+    `deviation` is the deviation of a mean with one seed per task. The interval covers the seeds only: tasks count as
+    independent, each with its own variance (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
     """
     means = [statistics.mean(figures) for figures in tasks]
     found: Content = {"mean": statistics.mean(means), "deviation": None, "interval": None}
@@ -79,9 +79,9 @@ def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
 
 
 def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
-    """Returns the content of `suite.json`: what the `suite` notes, a row for each model, and the best of each column.
+    """Returns the content of `suite.json`: the entries of `suite`, a row for each model, and the best of each column.
 
-    `cells` have by model and task `figures` by seed (None where no setting has all), and more, which is kept.
+    `cells` have, by model and task, `figures` by seed (None if no setting has all), and further entries, which are kept.
     """
     rows: list[Content] = []
     for model in models:
@@ -102,7 +102,7 @@ def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, s
 
 
 def setting_text(setting: Mapping[str, str] | None) -> str:
-    """A setting of a grid as overrides; empty for none."""
+    """Returns a setting of a grid as overrides; empty for None."""
     return " ".join(f"{key}={value}" for key, value in (setting or {}).items())
 
 
@@ -112,7 +112,7 @@ def cells_of(row: Content) -> dict[str, Content]:
 
 
 def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
-    """Of each column the best model by its mean, and those whose intervals overlap with its; nothing for one model."""
+    """Returns the best model of each column by mean, and those whose intervals overlap with its; empty for one model."""
     if len(rows) < 2:
         return {}
     smaller = {task for task, noted in suite["tasks"].items() if not noted["larger_is_better"]}
@@ -129,7 +129,7 @@ def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
 
 
 def _lie_apart(one: Content, other: Content) -> bool:
-    """Whether two intervals share no value; those of one seed are not known."""
+    """Whether two intervals share no value; False if one is unknown, as with one seed."""
     if one["interval"] is None or other["interval"] is None:
         return False
     return bool(one["interval"][0] > other["interval"][1] or one["interval"][1] < other["interval"][0])

@@ -16,7 +16,7 @@ RUNS = ("run", "model", "task", "setting", "seed", "state", "chosen by", "figure
 
 
 def suite_text(content: Content) -> str:
-    """For the terminal: means with deviations, and below them the intervals; the best model has a star."""
+    """Returns text for the terminal: means with deviations, then the intervals; the best model has a star."""
     best = best_rows(content)
     heads, rows = suite_rows(content)
     means, ends = ([[m, *(cell[part] for cell in cells)] for m, *cells in rows] for part in ("text", "small"))
@@ -27,14 +27,14 @@ def suite_text(content: Content) -> str:
 
 
 def suite_as(form: str, content: Content) -> str:
-    """One table, each cell with its interval, and the notes, as `md` or `tex`; the same with figures in full as `csv`."""
+    """Returns one table with an interval in each cell, and the notes, as `md` or `tex`; as `csv` all values in full."""
     if form == "csv":
         return _csv(content)
     return document(form, [(*suite_rows(content), best_rows(content))], notes(content))
 
 
 def _csv(content: Content) -> str:
-    """A row for each model and column with figures in full; empty cells where a model has none."""
+    """Returns a row for each model and column with values in full; missing values are empty cells."""
     heads = ["model", "task", "mean", "deviation", "low", "high", "seeds"]
     heads += ["measured_on", "setting", "problem"]
     rows = []
@@ -49,7 +49,7 @@ def _csv(content: Content) -> str:
 
 
 def suite_rows(content: Content) -> Cells:
-    """Heads, and of each model for every column its mean with deviation, and small its 95 % interval if it has one."""
+    """Returns heads, and a row for each model: means with deviations, and in small letters 95 % intervals if known."""
     form = "{:.4g}" if _scale(content) == 1 else "{:.1f}"
 
     def shown(value: float) -> str:
@@ -73,7 +73,7 @@ def best_rows(content: Content) -> set[int]:
 
 
 def notes(content: Content) -> Iterator[str]:
-    """Sentences on what the figures are, how they were chosen, and which model is best."""
+    """Yields sentences on the metrics, on how settings were chosen, and on which model is best."""
     rows, scaled = content["models"], ", in hundredths" if _scale(content) == 100 else ""
     yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
     for where in ("test", "validation"):
@@ -107,7 +107,7 @@ def notes(content: Content) -> Iterator[str]:
 
 
 def _scale(content: Content) -> int:
-    """Returns 100 if all figures lie in -1 to 1, as correlations do: they are shown as hundredths."""
+    """Returns 100 if all means are within -1 to 1, such as correlations: they are shown as hundredths."""
     means = [cell["mean"] for row in content["models"] for cell in row["tasks"].values()]
     known = [mean for mean in means if mean is not None]
     return 100 if known and all(abs(mean) <= 1 for mean in known) else 1

@@ -1,4 +1,4 @@
-"""Suites as YAML files: tasks, each with a grid and seeds, and how their figures are summed up. Imports no torch.
+"""Suites as YAML files: tasks, each with a grid and seeds, and the means over them. Imports no torch.
 
 A suite is a file `suite/NAME.yaml` among the configs (the project's, those of plugins, `--config-dir`, `TIRYNS_CONF`), or
 any YAML file by its path. `docs/suites.md` has the fields of suites and tasks, whose jobs are those of a sweep.
@@ -26,13 +26,13 @@ from tiryns.runner.sweeps.suite import fields
 from tiryns.runner.sweeps.words import as_sweep, last_of_each, values_of
 
 BY_CALLBACK = ("model", "seeds", "resume", "outputs", "suite", "hydra.sweep.dir", "hydra/sweeper", "mode")
-"""Words of a suite's command that `callback=suite` gives, or that make another command of it."""
+"""Settings of a suite's command that `callback=suite` gives, or that would turn it into another command."""
 
 
 def load_suite(
     name: str, loader: ConfigLoader, data: str | None = None, source: str | None = None
 ) -> fields.Suite:
-    """Returns the suite of a name or file; raises ValueError if it is wrong, FileNotFoundError where there is none."""
+    """Returns the suite of a name or file; ValueError if it is wrong or unknown, FileNotFoundError for a missing file."""
     return fields.read_suite(name, _content(name, loader), data, source)
 
 
@@ -59,7 +59,7 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
 
 
 def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """A suite's fields over those of its base.
+    """Returns a suite's fields merged over the fields of its base.
 
     Example:
         >>> merged({"seeds": 3, "tasks": {"a": {"keep": 1}, "b": {}}}, {"tasks": {"a": {"seeds": 1}, "b": None}})
@@ -76,7 +76,7 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
-    """Returns the suite with these tasks alone; raises ValueError for unknown ones and those that start from another."""
+    """Returns the suite with only these tasks; ValueError for a task that is unknown or starts from one left out."""
     for name in names:
         if name not in suite.tasks:
             known = ", ".join(suite.tasks) + suggest(name, suite.tasks)
@@ -90,7 +90,7 @@ def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
 
 
 def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
-    """Returns the suite with what was typed beside it: one value counts in every job, several are a grid or seeds."""
+    """Returns the suite with typed overrides: a single value counts in every job, several values are a grid or seeds."""
     tasks = dict(suite.tasks)
     for override in typed:
         key, several = override.get_key_element(), override.is_sweep_override()
@@ -109,7 +109,7 @@ def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
 
 
 def check_evaluation(config: DictConfig, folder: Path, name: str) -> None:
-    """Raises ValueError where the suite of a callback of a run in `folder` is none, or has a wrong task or word."""
+    """Raises ValueError if the suite of callback `name` of the run in `folder` is unknown, or a task or word is wrong."""
     if read_sweep(folder.parent).get("sweeper") == "suite":
         raise ValueError(f"callback.{name}: this run is a job of a suite itself; leave the callback out")
     node, key = config.callback[name], f"callback.{name}.overrides"
@@ -125,7 +125,7 @@ def check_evaluation(config: DictConfig, folder: Path, name: str) -> None:
 
 
 def check_words(setting: str, words: list[str], typed: bool = True) -> None:
-    """Raises ValueError for words that the command of an evaluation may not have, or has from a recipe and not `typed`.
+    """Raises ValueError for words that the command of an evaluation may not have, or may have only if they are `typed`.
 
     Example:
         >>> check_words("callback.suite.overrides", ["suite.tasks=[docstrings]", "hydra/launcher=slurm"])

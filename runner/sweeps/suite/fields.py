@@ -23,7 +23,7 @@ GIVEN = ("model", "seed", "resume", "outputs", "suite")
 
 @dataclass(frozen=True)
 class Task:
-    """A task of a suite: what its jobs share, its grid, and its figures."""
+    """A task of a suite: the overrides of all its jobs, its grid, and its metrics."""
 
     name: str
     overrides: tuple[str, ...]
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def larger_is_better(self) -> bool:
-        """Whether a large figure is better."""
+        """Whether large values of the metric are better."""
         return better_when(self.metric[0]) == "max"
 
 
@@ -61,7 +61,7 @@ class Suite:
 
 
 def read_suite(name: str, content: Any, data: str | None = None, source: str | None = None) -> Suite:
-    """Returns the suite with these fields; raises ValueError with the suite, the task and the field of what is wrong."""
+    """Returns the suite with these fields; raises ValueError that names the suite, the task and the wrong field."""
     where = f"suite {name}"
     check_mapping(where, content, (*OF_SUITES, *SHARED))
     given = content.get("tasks")
@@ -99,7 +99,7 @@ def _task(where: str, name: str, fields: Mapping[str, Any], data: str | None, so
 
 
 def _words(where: str, given: Any) -> list[str]:
-    """A list of overrides, each with one value."""
+    """Returns a list of overrides, checked to have one value each."""
     if given is None:
         return []
     are_words = isinstance(given, list) and all(isinstance(word, str) for word in given)
@@ -165,7 +165,7 @@ def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
 
 
 def _check_starts(where: str, tasks: Mapping[str, Task]) -> None:
-    """Raises ValueError for a task that starts from no task, or in the end from itself."""
+    """Raises ValueError for a task that starts from an unknown task, or directly or indirectly from itself."""
     for name, task in tasks.items():
         path, start = [name], task.start_from
         while start is not None:
@@ -195,7 +195,7 @@ def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tup
 
 
 def check_mapping(where: str, given: object, known: Sequence[str]) -> None:
-    """Raises ValueError unless these are known fields."""
+    """Raises ValueError unless `given` is a mapping of `known` fields."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{where} is {_shown(given)}; expected fields: {', '.join(known)}")
     for name in given:

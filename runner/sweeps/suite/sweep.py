@@ -1,6 +1,6 @@
 """`hydra/sweeper=suite`: the jobs of a suite, stage by stage, in one folder; at the end one table.
 
-All that it goes by is in the run folders, so a suite that was killed goes on where it was.
+Its whole state is in the run folders, so a killed suite resumes where it stopped.
 """
 
 import json
@@ -29,14 +29,14 @@ from tiryns.runner.sweeps.words import last_of_each, models_of, pretrained, valu
 log = logging.getLogger("tiryns")
 
 Cell = tuple[int, int]
-"""The number of a setting, and that of a seed."""
+"""The number of a setting, and the number of a seed."""
 
 
 class Standing(NamedTuple):
-    """How far a grid has come by successive halving over the seeds (Jamieson and Talwalkar 2016, arXiv 1502.07943).
+    """The progress of a grid by successive halving over the seeds (Jamieson and Talwalkar 2016, arXiv 1502.07943).
 
-    All settings are run with the first seed. After each seed those that failed are out, and the best `keep` share of the
-    others goes on, by the mean of the validation figure so far; of equal ones the earlier in the grid.
+    All settings are run with the first seed. After each seed failed settings are out, and the best `keep` share of the
+    others continues, by the mean of the validation metric so far; ties go to the earlier setting in the grid.
     """
 
     wanted: list[Cell]
@@ -44,9 +44,9 @@ class Standing(NamedTuple):
     dropped: list[int]
     """Settings that get no more seeds."""
     failed: list[int]
-    """Settings of which a job has failed."""
+    """Settings with a failed job."""
     chosen: int | None
-    """The chosen setting, once there is nothing left to run; None where all have failed."""
+    """The chosen setting, once no job is left to run; None before, and if all settings have failed."""
 
 
 def standing(
@@ -56,7 +56,7 @@ def standing(
     larger_is_better: bool,
     figures: Mapping[Cell, float | None],
 ) -> Standing:
-    """What to run next, from the validation figures of the jobs that have ended; None for a job that has failed.
+    """Returns what to run next, from the validation metrics of the ended jobs, None for a failed job.
 
     Example:
         >>> standing(2, 2, 0.5, True, {(0, 0): 0.7, (1, 0): 0.8}).wanted
@@ -86,7 +86,7 @@ def standing(
 
 
 class Place(NamedTuple):
-    """What a job is for: the names of its model and task, the number of its setting, and that of its seed."""
+    """The purpose of a job: the names of its model and task, and the numbers of its setting and its seed."""
 
     model: str
     task: str
@@ -102,7 +102,7 @@ class SuiteSweep(JobSweeper):
         self.settings, self.params = settings, {}
 
     def sweep(self, arguments: list[str]) -> Content:
-        """Launches the jobs that are not done yet; returns the content of `suite.json`, or ends with status 1."""
+        """Launches the jobs that are not done yet; returns the content of `suite.json`, exits with 1 if incomplete."""
         loader, settings = self.configs.loader, self.settings
         suite = load_suite(settings.suite, loader, settings.data, settings.source)
         suite = chosen_tasks(suite, settings.tasks) if settings.tasks else suite
@@ -131,7 +131,7 @@ class SuiteSweep(JobSweeper):
         return content
 
     def public(self, word: str) -> str:
-        """Without the overrides of its jobs that hold secrets."""
+        """Returns a word without the overrides of jobs that hold secrets."""
         name, _, _ = word.partition("=")
         if name != "hydra.sweeper.overrides":
             return word
@@ -157,7 +157,7 @@ class SuiteSweep(JobSweeper):
                         raise ValueError(f"{of}: {' '.join(problem.split())}")
 
     def _next_stage(self) -> list[Place]:
-        """Returns the jobs that can be run now and were not looked at yet."""
+        """Returns the jobs that can run now and were in no earlier stage."""
         wanted = []
         for model in self.models:
             for task in self.suite.tasks.values():
@@ -167,7 +167,7 @@ class SuiteSweep(JobSweeper):
         return [each for each in wanted if each not in self.jobs]
 
     def _launch(self, stage: list[Place]) -> None:
-        """Runs the jobs of a stage, together where the launcher can, but for those that are done or trained elsewhere."""
+        """Runs the jobs of a stage, in parallel if the launcher can, except jobs that are done or trained elsewhere."""
         words = [self._words(each) for each in stage]
         each_once = list(dict.fromkeys(map(tuple, words)))  # tasks may differ in the figure alone
         unlike = [list(one) for one in each_once]
@@ -189,7 +189,7 @@ class SuiteSweep(JobSweeper):
         return last_of_each([*model, *own, *task.settings[of.setting], f"seed={task.seeds[of.seed]}"])
 
     def _chosen_run(self, model: str, task: str) -> Path | None:
-        """Returns the run of the first seed of the setting that was chosen for a task; None where none is yet."""
+        """Returns the run of the first seed of the setting that was chosen for a task; None before the choice."""
         chosen = self._standing(model, self.suite.tasks[task]).chosen
         return None if chosen is None else self.jobs[Place(model, task, chosen, 0)].folder.path.resolve()
 
@@ -224,7 +224,7 @@ class SuiteSweep(JobSweeper):
         return content
 
     def _cell(self, model: str, task: Task) -> Content:
-        """What is known of a model on a task: the figures of the chosen setting, and how it was chosen."""
+        """Returns the results of a model on a task: the metrics of the chosen setting, and how it was chosen."""
         found = self._standing(model, task)
         counts = {"settings": len(task.settings), "dropped": len(found.dropped), "failed": len(found.failed)}
         cell: Content = counts | dict.fromkeys(("figures", "on", "setting", "runs", "problem"))
@@ -241,7 +241,7 @@ class SuiteSweep(JobSweeper):
         return cell | {"figures": figures, "on": on, "setting": setting, "runs": runs}
 
     def _problem(self, model: str, task: Task, found: Standing) -> str:
-        """Why a task has no figure, or not yet."""
+        """Returns why a task has no metric, or not yet."""
         own = self._jobs_of(model, task)
         if task.start_from and not own:
             return f"waits for {task.start_from}"
@@ -267,12 +267,12 @@ class SuiteSweep(JobSweeper):
 
 
 def _choosing(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the figures that choose a setting, and the stages that have them; the reported ones if there is one."""
+    """Returns the metrics that choose a setting, and their stages; for a single setting the reported metrics."""
     return (task.chosen_by, ("val",)) if len(task.settings) > 1 else (task.metric, ("test", "val"))
 
 
 def figure_of(job: Job, names: Any, stages: Any) -> tuple[float | None, str, str]:
-    """A figure of a finished job, what it was measured on, and else why there is none; of another job nothing."""
+    """Returns the metric of a finished job and its set, else why the metric is missing; for other jobs no reason."""
     status = job.folder.status
     if status.get("state") != "done":
         return None, "", ""

@@ -1,6 +1,6 @@
 """The objective and the task model of multiple choice, and its head for any architecture.
 
-Letters in shapes: B or E examples, X and D choices of all examples, C those of the longest, T tokens.
+Letters in shapes: B or E examples, X and D choices of all examples, C choices of the longest, T tokens.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,27 +58,27 @@ class MultipleChoiceModel(RankingModel):
     def __init__(self, pretrained: PreTrainedModel, loss: str) -> None:
         super().__init__(pretrained, loss)
         self.is_nested = type(pretrained).__name__.endswith("ForMultipleChoice")
-        """Whether the model reads [E, C, T]; here each choice is an example of its own, [D, 1, T]."""
+        """Whether the model reads [E, C, T]; here each choice is its own example, [D, 1, T]."""
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """As for all models, nested where they are padded."""
+        """Returns the arguments as for all models, nested if they are padded and the model is nested."""
         found = super().arguments(micro_batch)
         if not self.is_nested or "cu_seqlens" in micro_batch:
             return found
         return {name: value[:, None] for name, value in found.items()}
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
-        """As for all classifiers; nested models count choices by what they embed."""
+        """Returns the output as for all classifiers; nested models count choices by the shape of `inputs_embeds`."""
         if not self.is_nested:
             return super().head_outputs(hidden, mask)
         return self.pretrained(inputs_embeds=hidden[:, None], attention_mask=mask[:, None])
 
 
 class MultipleChoiceCollator(RankingCollator):
-    """Chooses among the choices of each example: each is a document of its own, and an example's stay together.
+    """Chooses among the choices of each example: each choice is its own document, and an example's choices stay together.
 
-    Each example weighs the same, however many choices it has. Samples in a list are the output of a tokenizer for an
-    example's choices, each behind the text; all have equally many choices, as transformers' models expect.
+    Each example has the same weight for any number of choices. Samples in a list are the output of a tokenizer for an
+    example's choices, each after the text; all have equally many choices, as transformers' models expect.
 
     Example:
         >>> collator = MultipleChoiceCollator(0, 4, 50)
@@ -120,13 +120,13 @@ class MultipleChoiceCollator(RankingCollator):
         }
 
     def grades(self, labelled: FlatSamples) -> NDArray[np.number]:
-        """1 for the choice that is right, else 0."""
+        """Returns 1 for the right choice, else 0; NaN if unknown."""
         counts = labelled["num_choices"]
         right = np.repeat(labelled["example_labels"], counts)
         return np.where(right < 0, np.nan, positions(counts) == right)
 
     def model_arguments(self) -> dict[str, object]:
-        """Returns the head, of transformers' own for multiple choice where the architecture has one."""
+        """Returns the head, transformers' own for multiple choice if the architecture has one."""
         return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:

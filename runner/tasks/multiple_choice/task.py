@@ -21,16 +21,16 @@ from tiryns.runner.tasks.base import Task
 from tiryns.runner.tasks.multiple_choice.model import AutoModelForMultipleChoice, MultipleChoiceCollator
 
 KINDS = ("text", "name", "number")
-"""How labels tell the choice that is right: by its text, by its name (a letter), or by its number."""
+"""How labels identify the right choice: by its text, by its name (a letter), or by its number."""
 
 
 @dataclass(eq=False)
 class MultipleChoiceReader(ListReader):
     """Columns of multiple choice data.
 
-    Without a context each choice is read behind the text; with one, text and choice are read behind the context. All
-    training labels tell the choice in one way: by its text, its name or letter, or its number, from 0, or from 1 if no
-    number is 0 and one is that of the last choice.
+    Without a context the text precedes each choice; with a context, it precedes text and choice. All training labels
+    identify the choice in one way: by its text, its name or letter, or its number, from 0, or from 1 if no number is 0
+    and some number equals the count of choices.
     """
 
     learnt = ("told_by", "first")
@@ -69,14 +69,14 @@ class MultipleChoiceReader(ListReader):
         )
 
     def labels(self, examples: list[Candidates]) -> NDArray[np.int64]:
-        """Returns the number of the choice that is right [E], from 0; -100 for unknown."""
+        """Returns the index of the right choice [E]; -100 for unknown."""
         return np.array(list(map(self.target, examples)), dtype=np.int64)
 
     def strata(self, examples: list[Candidates]) -> list[str]:
         return [str(self.target(e)) for e in examples]
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Returns the accuracy of guessing, and of always taking the place that is most often right."""
+        """Returns the accuracy of guessing, and of always taking the position that is most often right."""
         assert isinstance(sequences, ListSequences)
         known = sequences.counts[sequences.labels != UNLABELLED]
         chance = {"chance_accuracy": float((1 / known).mean())} if len(known) else {}
@@ -87,7 +87,7 @@ class MultipleChoiceReader(ListReader):
         return {"labels": f"the {self.told_by} of the choice{from_one}"}
 
     def target(self, example: Candidates) -> int:
-        """Returns the number of the choice that is right, -100 where it is not known; BadRow for a label that is none."""
+        """Returns the index of the right choice, -100 if unknown; raises BadRow for a label of no choice."""
         if example.label is None:
             return UNLABELLED
         if (found := self._place(example)) is None:
@@ -97,7 +97,7 @@ class MultipleChoiceReader(ListReader):
         return found
 
     def _place(self, example: Candidates) -> int | None:
-        """Returns the number of the choice that the label tells, from 0; None where it is none."""
+        """Returns the index of the choice that the label identifies; None for a label of no choice."""
         if self.told_by == "number":
             place = (_number(example.label) or 0) - self.first
             known = _number(example.label) is not None and 0 <= place < len(example.candidates)
@@ -108,7 +108,7 @@ class MultipleChoiceReader(ListReader):
 
 
 def _number(label: Any) -> int | None:
-    """A label as a whole number; None for another."""
+    """Returns a label as a whole number; None for another label."""
     with suppress(TypeError, ValueError, OverflowError):
         return whole_number(label)
     return None
@@ -120,7 +120,7 @@ class ChoicePredictions(OfLabels[ListSequences]):
     kind, monitor = "multiple_choice", "accuracy"
 
     def num_labels(self) -> int:
-        """Returns the choices of the example that has the most."""
+        """Returns the largest number of choices of an example."""
         return int(self.sequences.counts.max(initial=1))
 
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -139,7 +139,7 @@ class ChoicePredictions(OfLabels[ListSequences]):
             }
 
     def tables(self) -> dict[str, Any]:
-        """`numbers_of_choices`: for each number of choices the examples, their accuracy, and that of guessing."""
+        """Returns `numbers_of_choices`: per number of choices the examples, their accuracy, and that of guessing."""
         predicted, true = self.of_known()
         right, counts, rows = predicted == true, self.sequences.counts[self.owners()], []
         for count in np.unique(counts).tolist():
@@ -159,7 +159,7 @@ class MultipleChoice(Task):
     second = "choices_column"
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """That labels are numbers of choices from 0."""
+        """Assumes that labels are numbers of choices from 0."""
         return {"told_by": "number", "first": 0}
 
     def load(self, path: str) -> PreTrainedModel:

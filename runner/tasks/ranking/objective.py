@@ -1,16 +1,16 @@
-"""Objective and task model of ranking: each candidate of a list is a document, and those of a list stay together.
+"""Objective and task model of ranking: each candidate is a document, and the candidates of a list stay together.
 
-The loss of a list is 0 where no grade is known, and one of these:
+The loss of a list is 0 if no grade is known, else one of these:
 - `listwise`: the cross-entropy of the softmax over a list, whose mass the relevant candidates share by their grades:
-  ListNet (Cao et al., ICML 2007). For few relevant candidates among many, and the best beginning.
+  ListNet (Cao et al., ICML 2007). For few relevant candidates among many; the best first choice.
 - `ranknet`: the logistic loss of each pair of a better and a worse candidate (Burges et al., ICML 2005). For grades that
-  only tell an order.
-- `margin`: the squared difference of each such pair's margin to that of their grades, MarginMSE (Hofstaetter et al.,
+  only define an order.
+- `margin`: the squared difference of each such pair's margin from that of their grades, MarginMSE (Hofstaetter et al.,
   arXiv 2010.02666). For grades that are the scores of a teacher.
 - `pointwise`: binary cross-entropy with logits of each candidate; a grade above 1 counts as 1. For scores that mean the
-  same for every query, such as those a threshold is set on.
+  same for every query, such as for a threshold.
 
-Letters in shapes: E lists, X candidates of all lists, C those of the longest. `scores` [E, C] are -inf, `grades` [E, C]
+Letters in shapes: E lists, X candidates of all lists, C of the longest. `scores` [E, C] are -inf, `grades` [E, C]
 NaN beyond a list.
 """
 
@@ -88,7 +88,7 @@ def list_losses(loss: str, scores: Tensor, grades: Tensor) -> Tensor:
 
 
 def list_weights(loss: str, grades: Tensor) -> Tensor:
-    """How much each list adds to the divisor of the loss [E]: itself, its candidates, or its pairs; 0 without grades.
+    """Returns each list's share of the divisor of the loss [E]: 1, its candidates, or its pairs; 0 without grades.
 
     Example:
         >>> grades = torch.tensor([[2.0, 0.0, 1.0]])
@@ -101,7 +101,7 @@ def list_weights(loss: str, grades: Tensor) -> Tensor:
 
 
 class RankingModel(SequenceClassifier):
-    """Scores each candidate from the pooled state of its tokens; the loss is over those of a list."""
+    """Scores each candidate from the pooled state of its tokens; the loss is over the candidates of a list."""
 
     def __init__(self, pretrained: PreTrainedModel, loss: str) -> None:
         super().__init__(pretrained, SINGLE)
@@ -147,16 +147,16 @@ class RankingCollator(finetuning.ExampleLabels):
         self.loss = self.options.loss
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """Returns the `MicroBatch` of the candidates of all samples, each a document with a key of its own."""
+        """Returns the `MicroBatch` of the candidates of all samples, each a document with its own key."""
         keys = token_bits(tokenized["keys"], tokenized["num_choices"])
         return super().micro_batch({**tokenized, "lengths": tokenized["choice_lengths"], "keys": keys})
 
     def weight(self, labelled: FlatSamples) -> float:
-        """Returns the number of lists, candidates or pairs that the loss is of."""
+        """Returns the number of lists, candidates or pairs over which the loss is taken."""
         return float(list_weights(self.loss, self.lists(labelled)[0]).sum())
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples` and `num_choices` [E], `grades` [E, C], `choice_places` [X], and `token_type_ids` [X, T]."""
+        """Returns `samples` and `num_choices` [E], `grades` [E, C], `choice_places` [X], and `token_type_ids` [X, T]."""
         grades, cells = self.lists(labelled)
         fields = super().extra_fields(labelled, places, shape)
         fields["num_choices"] = torch.from_numpy(labelled["num_choices"])
@@ -164,7 +164,7 @@ class RankingCollator(finetuning.ExampleLabels):
         return fields
 
     def lists(self, labelled: FlatSamples) -> tuple[Tensor, NDArray[np.int64]]:
-        """Returns the grades [E, C], NaN beyond a list and where they are not known, and each candidate's cell [X]."""
+        """Returns the grades [E, C], NaN beyond a list and if unknown, and each candidate's cell [X]."""
         counts, most = labelled["num_choices"], int(labelled["num_choices"].max())
         cells = ranges(np.arange(len(counts)) * most, counts)
         grades = np.full(len(counts) * most, np.nan, dtype=np.float32)
@@ -176,7 +176,7 @@ class RankingCollator(finetuning.ExampleLabels):
         return labelled["example_labels"]
 
     def head_config(self) -> dict[str, object]:
-        """One score, which sentence-transformers takes as it is, without a sigmoid."""
+        """Returns the config of one score, which sentence-transformers reads without a sigmoid."""
         identity = {"activation_fn": "torch.nn.modules.linear.Identity"}
         return {"num_labels": 1, "sentence_transformers": identity}
 

@@ -27,7 +27,7 @@ from tiryns.runner.tasks.ranking.objective import RankingCollator
 
 @dataclass(eq=False)
 class RankingReader(ListReader):
-    """Lists of candidates with grades; `arranged` makes them of relevant and other texts, or of rows of a text each."""
+    """Lists of candidates with grades; `arranged` makes them from relevant and other texts, or from rows of one text."""
 
     pair_column: str | None
     negative_columns: Sequence[str] | str | None
@@ -50,7 +50,7 @@ class RankingReader(ListReader):
         return (self.label_column, *([self.pair_column] if self.pair_column else []))
 
     def arranged(self, rows: Rows) -> Rows:
-        """One row for each list: rows of a text each are joined where they share the id or else the query."""
+        """Returns one row for each list: joins rows of one text each that share the id, or without ids the query."""
         lists: dict[int | str, tuple[str, dict[str, Any]]] = {}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -62,7 +62,7 @@ class RankingReader(ListReader):
         return rows._replace(rows=[Row(where, values) for where, values in lists.values()])
 
     def _list(self, row: Row) -> tuple[str | None, dict[str, Any]]:
-        """A row with a list of candidates and a list of grades, and what it shares with the rows of the same list."""
+        """Returns a row with lists of candidates and grades, after the key that the rows of one list share."""
         values, pair = dict(row.values), self.pair_column
         if pair in values:
             columns, setting = (pair, *self.negatives), "data.pair_column and data.negative_columns"
@@ -96,7 +96,7 @@ class RankingReader(ListReader):
         return grades
 
     def check(self, example: Candidates) -> None:
-        """Raises BadRow for a list with grades of which nothing can be learnt."""
+        """Raises BadRow for a list whose grades teach nothing."""
         grades, where = example.label, example.where
         if grades is not None and len(grades) < 2:
             raise BadRow(where, "there is one candidate only, expected two or more", "one candidate")
@@ -109,7 +109,7 @@ class RankingReader(ListReader):
         return np.concatenate([np.empty(0), *grades]).astype(np.float32)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Returns the figures of guessing, which are those of equal scores."""
+        """Returns the metrics of guessing, which are those of equal scores."""
         assert isinstance(sequences, ListSequences)
         every = np.split(sequences.labels, np.cumsum(sequences.counts)[:-1])
         known = [grades for grades in every if not np.isnan(grades).any()]
@@ -138,7 +138,7 @@ class RankingPredictions(Predictions[ListSequences]):
         return np.flatnonzero(self.seen & [example.label is not None for example in self.sequences.examples])
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Candidates, the best first, with their scores and grades; `gold` are the relevant ones."""
+        """Yields candidates, the best first, with their scores and grades; `gold` are the relevant candidates."""
         some_graded = len(self.owners()) > 0
         for i in np.flatnonzero(self.seen).tolist():
             example, scores = self.sequences.examples[i], self.scores(i)
@@ -166,7 +166,7 @@ class Ranking(Task):
 
 
 class RankingData(FinetuningData):
-    """Queries with candidates, from files, the hub, or made in code (`set_datasets`).
+    """Queries with candidates, from files, the hub, or code (`set_datasets`).
 
     Lists of one query are held out together. Example: `tiryns experiment=ranking data=ranking data.train=train.jsonl`
     """

@@ -25,10 +25,10 @@ from tiryns.runner.models.packed.trials import in_one_line, trial_documents
 from tiryns.runner.patches.transformers import takes_attention
 
 OPSET = 18
-"""Of the graph: the oldest that torch writes without converting."""
+"""Operator set of the graph: the oldest that torch writes without conversion."""
 
 LARGEST_FILE = 2**31 - 2**24
-"""Bytes of weights that a graph holds itself; more are in a file beside it, as protobuf ends at 2 GiB."""
+"""Most bytes of weights inside a graph; larger weights go into a file beside it, as protobuf ends at 2 GiB."""
 
 SPANS = ("start_logits", "end_logits")
 
@@ -36,8 +36,8 @@ SPANS = ("start_logits", "end_logits")
 class Network(nn.Module):
     """A model in evaluation mode, in fp32, as a function of padded rows [B, T], with attention that can be exported.
 
-    The outputs are `logits`; `start_logits` and `end_logits` of answers; with an `embedding` `last_hidden_state` and
-    `sentence_embedding`, pooled and scaled.
+    The outputs are `logits`; for answers `start_logits` and `end_logits`; with an `embedding` `last_hidden_state` and
+    `sentence_embedding`, which is pooled and, if the embedding says so, normalised.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Network(nn.Module):
         self.float().eval()
 
     def forward(self, *rows: Tensor) -> tuple[Tensor, ...]:
-        """Returns the outputs for the inputs, in their orders."""
+        """Returns the outputs in the order of `outputs`, for rows in the order of `inputs`."""
         given = dict(zip(self.inputs, rows, strict=True))
         found = self.pretrained(**given)
         if self.embedding is None:
@@ -68,13 +68,13 @@ class Network(nn.Module):
 
 
 def complete_rows(rows: Mapping[str, Tensor], inputs: tuple[str, ...]) -> list[Tensor]:
-    """Returns the inputs of a graph from the arguments of a model; token types that are not given are 0."""
+    """Returns the inputs of a graph from the arguments of a model; missing token types are 0."""
     zeros = torch.zeros_like(rows["input_ids"])
     return [rows.get(name, zeros).long().cpu() for name in inputs]
 
 
 def export_graph(network: Network, file: Path) -> None:
-    """Writes the graph of a network with any number of rows and tokens; raises ValueError where torch cannot."""
+    """Writes the graph of a network with any number of rows and tokens; raises ValueError if torch fails."""
     name, size = type(network.pretrained).__name__, sum(p.nbytes for p in network.parameters())
     config = network.pretrained.config.get_text_config()
     rows: Any = padded_rows(trial_documents(config), config)
@@ -114,7 +114,7 @@ def quantize(file: Path, target: Path) -> None:
 
 
 class Session:
-    """A graph that onnxruntime computes on the processor, with as many threads as torch has."""
+    """A graph that onnxruntime computes on the CPU, with torch's number of threads."""
 
     def __init__(self, file: Path) -> None:
         runtime = library("onnxruntime")
@@ -128,7 +128,7 @@ class Session:
         self.outputs = tuple(one.name for one in self._session.get_outputs())
 
     def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns the outputs by name for the arguments of a model; raises ValueError for rows beyond the graph."""
+        """Returns the outputs by name for the arguments of a model; raises ValueError if that fails."""
         given = zip(self.inputs, complete_rows(rows, self.inputs), strict=True)
         try:
             found = self._session.run(None, {name: value.numpy() for name, value in given})
@@ -139,7 +139,7 @@ class Session:
 
 
 def library(name: str) -> ModuleType:
-    """A package of the extra `onnx`; raises ImportError with the command that installs it."""
+    """Returns a package of the extra `onnx`; raises ImportError with the command that installs it."""
     try:
         return import_module(name)
     except ImportError as error:

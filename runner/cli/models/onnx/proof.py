@@ -36,13 +36,13 @@ KINDS = (SparseMaskedLM, SequenceClassifier, TokenClassifier, QuestionAnswerer, 
 """Task models that can be computed from the outputs of a graph."""
 
 TOKENS = 4096
-"""Most tokens of a micro-batch: the graph of a language model gives the logits of all of them."""
+"""Most tokens of a micro-batch, as the graph of a language model gives the logits of all tokens."""
 
 TOLERANCE = 1e-4
-"""Allowed difference of an output in fp32, relative to the largest one where that is above 1."""
+"""Allowed difference of an output in fp32, relative to the largest output if that is above 1."""
 
 Forward = Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]]
-"""The outputs of a graph, by name, for the arguments of a model."""
+"""A function from the arguments of a model to the outputs of a graph by name."""
 
 Opened = Labels | LanguageModel
 
@@ -118,12 +118,12 @@ def use_forward(model: TaskModel, forward: Forward | None) -> Iterator[None]:
 
 
 class Agreement:
-    """Computes a graph, and compares each of its outputs with those of torch."""
+    """Computes a graph, and compares each output with the output of torch."""
 
     def __init__(self, session: Session, network: Network) -> None:
         self.session, self.network = session, network
         self.largest = 0.0
-        """The largest difference so far, relative to the largest output of its micro-batch where that is above 1."""
+        """The largest difference so far, relative to its micro-batch's largest output if that is above 1."""
 
     def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the outputs of the graph by name."""
@@ -140,7 +140,7 @@ class Agreement:
 
 
 def paired_intervals(before: Measured[object], after: Measured[object]) -> dict[str, list[float]]:
-    """Returns the 95 % interval of each figure's difference, of the same examples drawn for both."""
+    """Returns the 95 % interval of each metric's difference, with the same examples drawn for both; empty if unknown."""
     first, second = before.weighted(), after.weighted()
     if first is None or second is None or first[1] != second[1]:
         return {}

@@ -1,4 +1,4 @@
-"""Adds the graph of a model to its pushed folder, with what it costs in the model card and the manifest."""
+"""Adds the graph of a model to its pushed folder, and its cost in metrics to the model card and the manifest."""
 
 import json
 import sys
@@ -36,14 +36,14 @@ KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
 OF_QUANTIZED = f" `{QUANTIZED}` has int8 weights."
 
 Entry = dict[str, Any]
-"""By figure, what torch and each graph measure, and the intervals of their differences."""
+"""By metric, the values of torch and of each graph, and the intervals of their differences."""
 
 
 def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence[str] = ()) -> None:
-    """Adds the graph to a copy of a run's model, after it was measured on the rows of the run.
+    """Adds the graph to a copy of a run's model, and measures it on the rows of the run.
 
-    Raises ValueError for what cannot be computed or differs from torch by more than 1e-4, and for int8 weights that cost
-    more than `most` of the main figure; ImportError where the extra is not installed.
+    Raises ValueError if the graph cannot be computed or differs from torch by more than 1e-4, or if int8 weights cost
+    more than `most` of the main metric; ImportError if the extra is not installed.
     """
     for name in ("onnx", "onnxscript", "onnxruntime"):
         library(name)
@@ -100,7 +100,7 @@ def entry_of(first: Measured[object], others: dict[str, Measured[object]]) -> En
 
 
 def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
-    """Raises ValueError where int8 weights cost more of a figure than is allowed."""
+    """Raises ValueError if int8 weights cost more than `most` of a metric."""
     found = entry[figure]
     worse = found["torch"] - found["int8"]
     worse = -worse if better_when(figure) == "min" else worse
@@ -119,7 +119,7 @@ def described(found: Entry, kind: str) -> str:
 
 
 def write_card(folder: Path, network: Network, facts: Entry) -> None:
-    """Adds the figures to the model card."""
+    """Adds the metrics to the model card."""
     kinds = [kind for kind in KINDS if kind == "onnx" or "quantized" in facts]
     names = ["set", "figure", "torch", *(part for kind in kinds for part in (KINDS[kind], "difference"))]
     rows = []
