@@ -143,7 +143,7 @@ class Checkpoint(Callback):
             _io(trainer).then(lambda: self._written(step, kept))
 
     def _kept(self, step: int) -> set[int]:
-        """Returns the steps whose checkpoints stay once this one is on disk: the writing thread does not choose."""
+        """Returns the steps whose checkpoints stay once this one is on disk; chosen here, not in the writing thread."""
         saved, first_left_out = sorted(self._bests), self._first_left_out(step + 1)
         # a rewind needs the last one before what it leaves out, a later rewind the next
         before = [old for old in saved if old < first_left_out]

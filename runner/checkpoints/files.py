@@ -107,7 +107,7 @@ class AtomicCheckpointIO(CheckpointIO):
             or not isinstance(found.get("state_dict"), dict)
             or "global_step" not in found
         ):
-            raise ValueError(f"{str(path)!r} is no checkpoint of a run: it has no weights and steps of one")
+            raise ValueError(f"{str(path)!r} is no checkpoint of a run: it has no weights or no step count")
         return found
 
     def remove_checkpoint(self, path: str | Path) -> None:

@@ -203,7 +203,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
 
 
 def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
-    """Yields the checked targets of Hydra's nodes; `values` are unresolved, and none may refer to another node."""
+    """Yields each `_target_` of a node, once checked; ValueError if a part that Hydra builds is `${...}` of a node."""
     is_mapping = isinstance(values, dict)
     for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"

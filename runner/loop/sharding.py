@@ -134,7 +134,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
-    """Returns the state with shards as whole tensors on the CPU, None unless `keep`; tied ones stay tied; collective."""
+    """Returns the state; sharded tensors become whole on the CPU, or None without `keep`; tied stay tied; collective."""
     known: dict[int, Tensor | None] = {}
     gathered: dict[str, Any] = dict(state)
     for name, value in state.items():

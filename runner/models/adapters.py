@@ -174,7 +174,7 @@ def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, state: dict[str, Tensor]) -> None:
-    """Writes the adapter and the trained ones of the modules, as `peft` reads them, and the model's config."""
+    """Writes the adapter and those of `modules` that are trained, in the format of `peft`, and the model's config."""
     import peft
     from safetensors.torch import save_file
 

@@ -117,7 +117,7 @@ class SequenceClassifier(HeadedModel):
                 return self.head_outputs(hidden, mask)
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
-        """Returns the model's outputs while its encoder returns hidden states [D, T, H] of rows with a mask [D, T]."""
+        """Returns the head's outputs for hidden states [D, T, H] and a mask [D, T]; called inside `encoder_returning`."""
         return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:

@@ -150,7 +150,7 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
 
 
 def _bottom(model: nn.Module, layers: int) -> set[str]:
-    """Returns the trainable parameters before the layers, and of the first so many layers of each tower."""
+    """Returns the names of the trainable parameters before the layers and in the first `layers` ones of each tower."""
     named = parts(model)
     towers = depths(named.values())
     if not towers or layers > min(towers.values()):

@@ -136,7 +136,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         return chosen[places]
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """Returns the causal samples, which targets are causal, and the denominators of both losses."""
+        """Returns which samples and which targets are causal, the causal share, and the denominators of both losses."""
         causal, lengths = labelled["causal"], labelled["lengths"].astype(np.int64)
         targets = np.repeat(causal, lengths)[labelled["labels"] != IGNORED]
         count = float(np.count_nonzero(targets))

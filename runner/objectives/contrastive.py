@@ -95,7 +95,7 @@ class PairsCollator(FlatCollator):
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """Returns the texts of D rows as X documents, each with its own key; ValueError for scores out of range."""
+        """Returns the X texts of D rows, each a document with its own key; ValueError for scores out of range."""
         counts = tokenized["text_counts"]
         self._check_rows(tokenized["scores"], counts)
         texts: dict[str, Any] = {

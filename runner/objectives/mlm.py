@@ -179,7 +179,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.validation_masks = Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns the unchanged `input_ids` [N], ordinary tokens as their own labels, and random `bits` of the masks."""
+        """Returns `input_ids` [N] unchanged, as `labels` the ordinary tokens, and random `bits` that decide the masks."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}

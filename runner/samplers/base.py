@@ -145,7 +145,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         if self.global_batch_size > length:
             raise ValueError(
                 f"global_batch_size is {self.global_batch_size}, more than the dataset has samples ({length}): "
-                f"set sampler.global_batch_size={length} or less (in Python the argument), or add data."
+                f"set sampler.global_batch_size={length} or less (in Python: that of the sampler), or add data."
             )
 
     @abstractmethod

@@ -185,7 +185,7 @@ def _plain_words(value: object) -> list[str]:
     """Returns the words of an argument without a flag; raises ValueError for one that would be read as a flag."""
     words = [str(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
     if wrong := next((word for word in words if word.startswith("-")), None):
-        raise coded("bad_arguments", f"{wrong!r} begins with a dash: flags are arguments of their own")
+        raise coded("bad_arguments", f"{wrong!r} begins with a dash: give each flag by its own name")
     return words
 
 

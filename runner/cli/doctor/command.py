@@ -84,7 +84,7 @@ def findings(outputs: Path) -> Facts:
 
 
 def screen(found: Facts) -> dict[str, dict[str, str]]:
-    """Returns the same for people, in lines by section."""
+    """Returns the findings as lines for people, by section."""
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
     ready = [each["extra"] for each in found["extras"] if each["installed"]]
     lacking = {each["extra"]: each["for"] for each in found["extras"] if each["installed"] is False}

@@ -186,7 +186,7 @@ def _tokens(source: str) -> Iterator[tuple[tokenize.TokenInfo, str]]:
 
 
 def documentation() -> Iterator[tuple[str, Documented, str]]:
-    """Module, as `email/message`, node and text of every docstring that is long enough, by file and line."""
+    """Yields for each docstring that is long enough: its module (`email/message`), node and text; by file and line."""
     for path in source_files():
         module = path.relative_to(library()).with_suffix("").as_posix()
         for node, docstring in documented(path.read_bytes()):

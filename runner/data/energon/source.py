@@ -235,9 +235,9 @@ def _descriptions(path: EPath) -> Iterator[EPath]:
                 yield from _descriptions(EPath(part) if "://" in part else path.parent / part)
     elif kind != EnergonDatasetType.JSONL:
         raise ValueError(
-            f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one of a jsonl file and a folder "
-            "of images with: tiryns prepare ROWS.jsonl IMAGES FOLDER; tar shards that are there "
-            "already are indexed by: energon prepare FOLDER"
+            f"{str(path)!r} is no energon data set (it has no {META}/.info.json). Make one from a jsonl file and a "
+            "folder of images with: tiryns prepare ROWS.jsonl IMAGES FOLDER; or from tar shards that you have "
+            "with: energon prepare FOLDER"
         )
 
 

@@ -216,7 +216,7 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
 
 
 def check_joined(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for text labels that hold several: lists, Label Studio's choices, `a,b` beside `a` and `b`."""
+    """Raises ValueError for a text that is several labels: a list, Label Studio's choices, `a,b` beside `a` and `b`."""
     first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
     are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
     for label, where in reversed(first.items()):

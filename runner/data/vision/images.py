@@ -229,7 +229,7 @@ class EncodesWithProcessor:
 
 
 class EncodesInPlaces:
-    """Encodes an image with an image processor; every image has the same tokens."""
+    """Encodes an image with an image processor; the placeholder tokens are `ids` for every image."""
 
     def __init__(self, image_processor: Any, ids: Sequence[int]) -> None:
         """Raises ValueError where images of several sizes are not brought to one."""

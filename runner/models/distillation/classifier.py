@@ -25,8 +25,8 @@ from tiryns.runner.widening import widened
 class DistilledClassifier(Taught, SequenceClassifier):
     """Trains on the sum over labelled texts of `label_weight` times the loss and `teacher_weight` times the divergence.
 
-    That is T^2 KL of one label's distribution, the mean of T^2 KL over labels that may hold at once, or for a number the
-    squared difference from the teacher's, without a temperature (arXiv 1503.02531, section 2).
+    The divergence is T^2 KL at temperature T (arXiv 1503.02531, section 2), its mean over labels if several may hold at
+    once. For a number it is the squared difference from the teacher's, without a temperature.
 
     Letters in shapes: D texts, C classes, N training samples.
     """

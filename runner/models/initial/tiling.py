@@ -52,7 +52,7 @@ def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
 def _check_sizes(new: PretrainedConfig, old: PretrainedConfig) -> None:
     if new.model_type != old.model_type:
         raise ValueError(
-            f"model.tiled_from: the smaller model is a {old.model_type!r}, this one a {new.model_type!r}; choose one"
+            f"model.tiled_from: the smaller model is a {old.model_type!r}, this one a {new.model_type!r}; take the same"
         )
     for name in (*SIDES, "num_hidden_layers"):
         if (getattr(new, name, None) or 0) < (getattr(old, name, None) or 0):

@@ -159,7 +159,7 @@ def examples_of(run: Run) -> Settings:
 
 
 class Kinds(NamedTuple):
-    """The number of each run's kind, and in words what the kinds differ in; runs of one kind can be ranked together."""
+    """Each run's kind as a number, and in words how the kinds differ; only runs of one kind can be ranked together."""
 
     numbers: list[int]
     differ_in: list[str]

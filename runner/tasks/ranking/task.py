@@ -87,7 +87,7 @@ class RankingReader(ListReader):
             return None
         if len(some) != count:
             problem = f"there are {len(some)} grades for {count} candidates"
-            raise BadRow(row.where, f"{problem}: expected one for each", "grades of another number")
+            raise BadRow(row.where, f"{problem}: expected one for each", "too few or too many grades")
         grades = list(map(finite_number, some))
         for number, (grade, text) in enumerate(zip(grades, some, strict=True), 1):
             if not grade >= 0:  # or NaN

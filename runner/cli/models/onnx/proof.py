@@ -90,7 +90,7 @@ def as_documents(sequences: GatheredSequences) -> DocumentSequences:
 
 
 def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = None) -> Measured[object]:
-    """Measures a set as the run did, by torch or by the graph that `forward` computes."""
+    """Measures a set as the run did; the network is computed by torch, or by a graph if `forward` is given."""
     with use_forward(model.model, forward):
         return model.measure(sequences, progress(name))
 
