@@ -19,7 +19,11 @@ def running(loader: object) -> Any:
 
 def processes_of(batches: object) -> list[BaseProcess]:
     """Returns the processes of an iterator of torch, or of an iterator that has one as `_iterator`."""
-    return getattr(getattr(batches, "_iterator", batches), "_workers", [])
+    return getattr(_iterator_of(batches), "_workers", [])
+
+
+def _iterator_of(batches: object) -> Any:
+    return getattr(batches, "_iterator", batches)
 
 
 def handler_of_deaths() -> Any:
@@ -30,7 +34,7 @@ def handler_of_deaths() -> Any:
 
 def take_over(batches: object) -> None:
     """Removes the loader processes of batches from the list whose deaths torch's signal handler turns into errors."""
-    iterator: Any = getattr(batches, "_iterator", batches)
+    iterator = _iterator_of(batches)
     if getattr(iterator, "_worker_pids_set", False):
         signal_handling._remove_worker_pids(id(iterator))
         iterator._worker_pids_set = False
@@ -39,7 +43,7 @@ def take_over(batches: object) -> None:
 def kill(batches: object) -> None:
     """Kills the loader processes of batches, and closes their queues without reading them."""
     take_over(batches)
-    iterator: Any = getattr(batches, "_iterator", batches)
+    iterator = _iterator_of(batches)
     iterator._shutdown = True
     if pinning := getattr(iterator, "_pin_memory_thread_done_event", None):
         pinning.set()  # else the thread reads the queue for ever
@@ -56,12 +60,12 @@ def forget(loader: Any) -> None:
     loader._iterator = None
 
 
-def end(batches: Any) -> None:
+def end(batches: object) -> None:
     """Ends the processes behind batches at once, if there are any."""
     if any(worker.exitcode for worker in processes_of(batches)):  # torch would wait for the dead
         kill(batches)
     elif processes_of(batches):
-        getattr(batches, "_iterator", batches)._shutdown_workers()
+        _iterator_of(batches)._shutdown_workers()
 
 
 def close(loader: object) -> None:
