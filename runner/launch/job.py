@@ -146,8 +146,7 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
     overrides = typed_overrides(HydraConfig.get())
     with folder.lock(patience), folder.recorded(config, overrides), explained:
         folder.clear_leftovers()
-        if config.resume is not None:
-            inherit(folder, config.resume)
+        inherit(folder, config.resume)
         return work()
 
 

@@ -70,8 +70,7 @@ class Leadership(ExitStack):
         (meeting / READY).unlink(missing_ok=True)
         if not is_attended(meeting):  # else the node that led has died, and the others go on
             self.folder.clear_leftovers()
-            if self.config.resume is not None:
-                inherit(self.folder, self.config.resume)
+            inherit(self.folder, self.config.resume)
             meeting.mkdir()
         (meeting / READY).write_text(launch)
 

@@ -237,11 +237,11 @@ def _name(override: str) -> str:
     return override.partition("=")[0].lstrip("+~")
 
 
-def inherit(folder: Run, resume: str) -> None:
+def inherit(folder: Run, resume: str | None) -> None:
     """Gives a branch the curves and the skipped batches of its parent run, and records the parent."""
-    if resume == "auto":
-        if not folder.checkpoint_dir.exists():
-            log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
+    if resume == "auto" and not folder.checkpoint_dir.exists():
+        log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
+    if resume is None or resume == "auto":
         return
     parent = named_run(resume) if not folder.is_same(Path(resume)) else folder
     if parent is not folder:

@@ -180,6 +180,7 @@ def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
     (parent / "metrics.csv").write_text("parent's")
     (parent / "order.txt").write_text("parent's")
     (branch.path / "order.txt").write_text("own")
+    inherit(branch, None)
     inherit(branch, "auto")
     assert not (branch.path / "metrics.csv").exists()
     inherit(branch, str(branch.path))
