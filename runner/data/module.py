@@ -106,14 +106,13 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """
         self.collator, self.seed, self.accept_changes, self.parts = collator, seed, accept_changes, parts
         check_length(max_steps, max_epochs)
-        whole = self._sampler(make_sampler, max_steps, max_epochs)
-        self.sampler = self._in_phases(whole) if parts else whole
+        self.sampler = self._in_phases(self._sampler(make_sampler, max_steps, max_epochs))
         self.skipped = merged(skip_batches) if skip_batches else []
         if self.skipped:
             num_steps = len(self.sampler)
             settled = partial(make_sampler, **self.sampler.settled())
             more = self._sampler(settled, number_of(num_steps, self.skipped), None)
-            self.sampler = Remaining(self._in_phases(more) if parts else more, self.skipped, num_steps)
+            self.sampler = Remaining(self._in_phases(more), self.skipped, num_steps)
         if leave_out is not None:
             self.sampler = leave_out(self.sampler)
         self.length_warmup = self._length_warmup(len(self.sampler))
@@ -131,6 +130,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def _in_phases(self, whole: GlobalBatchSampler) -> GlobalBatchSampler:
         """Returns the order of a run with phases, given that without; ValueError for one that cannot be divided."""
+        if not self.parts:
+            return whole
         orders, draws = self._draws(whole)
         own = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].own]
         seamless = isinstance(whole, SeamlessSampler | Mixed) and not isinstance(whole, LengthGrouped)

@@ -109,8 +109,7 @@ class FileSource:
         self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
         self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
-        sizes = {str(path): path.stat().st_size for path in files}
-        self.empty = formats.empty_texts(sizes) if 0 in sizes.values() else []
+        self.empty = formats.empty_texts({str(path): path.stat().st_size for path in files})
         files = [path for path in files if str(path) not in self.empty]
         self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
         self._dialects: dict[Path, Dialect] = {}
@@ -165,9 +164,8 @@ class FileSource:
         names = ("file_format", "delimiter", "encoding", "quoting", "header")
         files = []
         for path in paths:
-            state = f"changed {path.stat().st_mtime_ns}"
-            if small:
-                state = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+            digest = hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest() if small else None
+            state = digest or f"changed {path.stat().st_mtime_ns}"
             files.append([path.absolute().relative_to(common).as_posix(), path.stat().st_size, state])
         return {
             "source": "files",

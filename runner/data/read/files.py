@@ -113,14 +113,14 @@ def _matches(name: str) -> list[Path]:
 
 def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
     """Returns the files of one path: itself, files of known formats in a folder, or the files of a saved data set."""
+    known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        known = ", ".join(endings_of(formats))
         raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
     wanted = chosen or (split if path.is_dir() and _has_splits(path, formats) else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
-        known, advice = ", ".join(endings_of(formats)), _advice(sorted(path.rglob("*")))
+        advice = _advice(sorted(path.rglob("*")))
         raise ValueError(f"the folder {path} holds no file of a known format: {known}. {advice}")
     splits = splits_in(path, formats)
     if wanted in splits:

@@ -256,9 +256,7 @@ def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_o
     if chosen != "auto" and chosen in names and chosen not in formats:
         known = ", ".join(formats) + suggest(reading.format, formats)
         raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
-    files = [File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True)]
-    if reading.encoding is None or isinstance(reading.encoding, str):
-        return files
+    files = (File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True))
     return [file if file.format in ARROW else with_encoding(file) for file in files]
 
 

@@ -256,8 +256,11 @@ def _bytes(file: File) -> IO[bytes]:
 
 
 def with_encoding(file: File) -> File:
-    """Returns the file with the first encoding of its list that fits its bytes, else the last one; UTF-8 as if unset."""
-    given, content = file.reading.encoding, file.sample()
+    """Returns the file with the first encoding of a list that fits its bytes, else the last one; UTF-8 as if unset."""
+    given = file.reading.encoding
+    if given is None or isinstance(given, str):
+        return file
+    content = file.sample()
     fitting = next((name for name in given if decodes(content, name)), given[-1])
     is_utf8 = fitting.lower().replace("_", "-") in ("utf-8", "utf8") or file.mark()
     return file._replace(reading=file.reading._replace(encoding=None if is_utf8 else fitting))

@@ -113,11 +113,12 @@ class PretrainingData(GlobalBatchDataModule):
         self.prepared = self.prepare_sets(self.source, *held_out)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
-        if self.phases:
-            self.prepare_lengths()
+        self.prepare_lengths()
 
     def prepare_lengths(self) -> None:
         """Prepares the text for the lengths of phases too."""
+        if not self.phases:
+            return
         self.stores = [NamedStore("", self.at_length(self.max_length), "")]
         for phase in self.phases:
             self.add_store("", self, self.length_of(phase), phase)

@@ -79,8 +79,7 @@ class StoredPretrainingData(PretrainingData):
                     f"{shard.folder} has token id {shard.max_token_id}, but the tokenizer of the store "
                     f"{self.source.place} has {vocabulary} tokens: prepare it again in another folder"
                 )
-        if self.phases:
-            self.prepare_lengths()
+        self.prepare_lengths()
 
     def _open(self, source: object) -> Any:
         return _Place(str(source).removeprefix("store:"))
