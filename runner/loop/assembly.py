@@ -96,11 +96,11 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     Raises ValueError for parts that do not fit together, data that cannot be used, a monitored metric that nobody logs,
     or a budget that cannot be counted here.
     """
-    from tiryns.runner.loop.lengths import counted_lengths, run_lengths
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_optimizer_of
     from tiryns.runner.models.initial.dtypes import weights_of
 
-    began, lengths = began or {}, counted_lengths(config)
+    began, lengths = began or {}, run_lengths(config)
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
@@ -109,9 +109,8 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
             if config.get("skip_batches"):
                 check_numbered(data, "skip_batches")
             objective, given = None, _plain_parts(config, data, make_module)
+    lengths.count_ramps(data, given["max_steps"])
     model = given.get("model")
-    if lengths is not None:
-        lengths.count_ramps(data, given["max_steps"])
     if model is not None and config.optimizer.get("parametrization") == "mup":
         from tiryns.runner.optim.width import initialise_by_width
 
@@ -119,7 +118,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     module = make_module(
         **given,
         optimizer=make_optimizer_of(config.optimizer),
-        scheduler=run_lengths(config).make_scheduler(),
+        scheduler=lengths.make_scheduler(),
         seed=config.seed,
         log_every=config.trainer.log_every,
     )
@@ -129,13 +128,12 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
         from tiryns.runner.loop.resolved import keep_types
 
         weights = keep_types(module, checkpoint, began, str(config.trainer.get("precision"))) or weights
-    rotary = lengths.rotary(model) if lengths is not None else None
-    return Parts(data, objective, model, module, given["max_steps"], weights, rotary)
+    return Parts(data, objective, model, module, given["max_steps"], weights, lengths.rotary(model))
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     """Returns the data module of a config before it reads any data; it will read files as the run that `began` did."""
-    from tiryns.runner.loop.lengths import counted_lengths
+    from tiryns.runner.loop.lengths import run_lengths
 
     allow_code(config)
     if config.imports:
@@ -156,8 +154,7 @@ def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     objective = OmegaConf.select(config, "objective._target_")
     if objective is not None and not getattr(locate(objective, "objective"), "needs_mask", True):
         data.needed_tokens = ("pad",)
-    if (lengths := counted_lengths(config)) is not None:
-        lengths.check(data)
+    run_lengths(config).check(data)
     return data
 
 
@@ -172,7 +169,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
 
     Budgets and lengths of phases become steps in the config; a budget of FLOPs needs the TaskModel.
     """
-    from tiryns.runner.loop.lengths import counted_lengths
+    from tiryns.runner.loop.lengths import run_lengths
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     if config.get("skip_batches"):
@@ -187,9 +184,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
         given = (bind(config.sampler), objective, steps, epochs, config.seed)
         return int(data.connect(*given, **{**options, **more}))
 
-    if (lengths := counted_lengths(config)) is not None:
-        return lengths.connect(data, objective, model, connect)
-    return connect(config.trainer.max_steps, config.trainer.max_epochs)
+    return run_lengths(config).connect(data, objective, model, connect)
 
 
 def numbers_global_batches(data: RunData) -> bool:
@@ -255,7 +250,7 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
     """Returns the arguments of a module for plain data; raises ValueError where the module reads global batches."""
     from lightning.pytorch import seed_everything
 
-    from tiryns.runner.loop.lengths import counted_lengths
+    from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.plain import make_model_of
 
     target: Any = make_module.func
@@ -264,8 +259,7 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    if (lengths := counted_lengths(config)) is not None:
-        lengths.settle(data)
+    run_lengths(config).settle(data)
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:

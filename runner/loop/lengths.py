@@ -37,13 +37,34 @@ class Lengths:
     def restore(self, resolved: Resolved) -> None:
         """Restores in the config the lengths that were `resolved` when the run began."""
 
+    def check(self, data: RunData) -> None:
+        """Raises ValueError for data that cannot change during a run as the config says."""
+
+    def connect(self, data: object, objective: object, model: TaskModel | None, connect: Connect) -> int:
+        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
+        return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
+
+    def settle(self, data: RunData) -> None:
+        """Makes the length a number of steps for data with batches of its own."""
+
+    def count_ramps(self, data: RunData, max_steps: int) -> None:
+        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
+
     def make_scheduler(self) -> Callable[..., LRScheduler]:
         """Returns a function from an `optimizer` and `max_steps` to the scheduler of the run."""
         return make_scheduler_of(self.config.scheduler)
 
+    def rotary(self, model: object) -> RotaryPhases | None:
+        """Returns the bases of rotary positions over the run; None if they do not change."""
+        return None
+
     def phases(self) -> list[Phase]:
         """Returns the phases of the run."""
         return []
+
+    def record(self, settled: DictConfig) -> Resolved:
+        """Returns the lengths to record of a run, given the config in which they are steps."""
+        return {}
 
 
 class CountedLengths(Lengths):
@@ -53,13 +74,11 @@ class CountedLengths(Lengths):
         token_ramps.take_over_lengths(self.config, resolved)
 
     def check(self, data: Any) -> None:
-        """Raises ValueError for data that cannot change during a run as the config says."""
         found = phases.check_data_of(self.config, data)
         if data.phase_groups:
             data.phases = found
 
     def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
-        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
         if self.config.get("phases"):
             return phases.connect_phases(self.config, data, objective, model, connect)
         if limit := budget.budget_of(self.config.trainer):
@@ -68,17 +87,15 @@ class CountedLengths(Lengths):
             )
             connect(PROVISIONAL, None)
             budget.settle(self.config.trainer, budget.steps_within(limit, data, model))
-        return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
+        return super().connect(data, objective, model, connect)
 
     def settle(self, data: RunData) -> None:
-        """Makes the length a number of steps for data with batches of its own."""
         if self.config.get("phases"):
             phases.steps_of_phases(self.config, data)
         elif limit := budget.budget_of(self.config.trainer):
             budget.settle(self.config.trainer, budget.steps_within(limit, data, None))
 
     def count_ramps(self, data: RunData, max_steps: int) -> None:
-        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
         token_ramps.count_ramps(self.config, data, max_steps)
 
     def make_scheduler(self) -> Callable[..., LRScheduler]:
@@ -109,7 +126,6 @@ class CountedLengths(Lengths):
         return made
 
     def rotary(self, model: Any) -> RotaryPhases | None:
-        """Returns the bases of rotary positions over the run; None if they do not change."""
         found = self.phases()
         if not any(phase.model for phase in found):
             return None
@@ -142,12 +158,7 @@ def run_lengths(config: DictConfig) -> Lengths:
         >>> type(run_lengths(config)).__name__
         'CountedLengths'
     """
-    return counted_lengths(config) or Lengths(config)
-
-
-def counted_lengths(config: DictConfig) -> CountedLengths | None:
-    """Returns the lengths of a run that are counted from its data; None where the config has all of them."""
     trainer, scheduler = config.trainer, config.get("scheduler") or {}
     given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
     # version 0.3 turned max_seconds into steps, which a run of it has to restore
-    return CountedLengths(config) if any(given) else None
+    return CountedLengths(config) if any(given) else Lengths(config)

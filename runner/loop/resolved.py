@@ -17,7 +17,7 @@ from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of, weight_types
 from tiryns.runner.config.run_config import completed
-from tiryns.runner.loop.lengths import counted_lengths
+from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
 from tiryns.runner.loop.trials import can_be_tried, fitting_tokens, precision_of
@@ -130,9 +130,8 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
             bounded=data.micro_batch_tokens is not None, whole=trainer.strategy != "fsdp",
             undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
         )  # fmt: skip
-    lengths = counted_lengths(completed(asked))
     return {
-        **(lengths.record(config) if lengths is not None else {}),
+        **run_lengths(completed(asked)).record(config),
         "accelerator": trainer.accelerator,
         "precision": trainer.precision,
         WEIGHTS: types_of(module, trainer.precision),
