@@ -59,39 +59,8 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     Raises ValueError where this machine lacks what the config asks for, or what the run began with.
     """
     chosen = completed(config)
-    trainer, was = chosen.trainer, before.get("accelerator")
-    # with devices=auto the accelerator is that of this machine, whose devices the launcher has counted
-    if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
-        trainer.accelerator = resolve_accelerator(trainer.accelerator)
-    elif was == "gpu" and not torch.cuda.is_available():
-        raise ValueError(
-            "the run began on a GPU, and torch can use none here; trainer.accelerator=cpu goes on without one"
-        )
-    else:
-        trainer.accelerator = str(was)
-
-    was = before.get("precision") if trainer.precision == "auto" else None
-    trainer.precision = str(was or resolve_precision(trainer.precision, trainer.accelerator))
-    if trainer.precision.startswith("16-") and trainer.accelerator == "cpu":
-        began = "the run began with " if was else ""
-        raise ValueError(
-            f"{began}trainer.precision={trainer.precision}, which needs a GPU, and this is a CPU; "
-            f"trainer.precision=bf16-mixed or trainer.precision=32-true {'goes on with another' if was else 'can be had'}"
-        )
-
-    if trainer.accelerator == "gpu":  # elsewhere the kernel of attention has no effect
-        available = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
-        kernel, began = str(trainer.attention), ""
-        if kernel == "auto" and kernel_of(before) != "auto":
-            kernel, began = kernel_of(before), "the run began with "
-        elif kernel == "auto":
-            kernel = available[0]
-        if kernel not in available:
-            raise ValueError(
-                f"{began}trainer.attention={kernel}, whose package is not installed here; install it, or set "
-                f"trainer.attention={available[0]}"
-            )
-        trainer.attention = kernel
+    for name, choose in (("accelerator", _accelerator), ("precision", _precision), ("attention", _kernel)):
+        chosen.trainer[name] = choose(chosen.trainer, before)
     return chosen
 
 
@@ -274,3 +243,45 @@ def check_agreement(found: list[Resolved]) -> None:
                     f"rank 0 would train with {name} {value}, rank {rank} with {theirs[name]}: the machines differ, "
                     f"so set {keys.get(name, f'trainer.{name}')} to one that all of them have"
                 )
+
+
+def _accelerator(trainer: DictConfig, before: Resolved) -> str:
+    """Returns for `auto` the one of the run's start, unless with `devices=auto` the launcher counted this machine's."""
+    was = before.get("accelerator")
+    if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
+        return resolve_accelerator(trainer.accelerator)
+    if was == "gpu" and not torch.cuda.is_available():
+        raise ValueError(
+            "the run began on a GPU, and torch can use none here; trainer.accelerator=cpu goes on without one"
+        )
+    return str(was)
+
+
+def _precision(trainer: DictConfig, before: Resolved) -> str:
+    was = before.get("precision") if trainer.precision == "auto" else None
+    precision = str(was or resolve_precision(trainer.precision, trainer.accelerator))
+    if precision.startswith("16-") and trainer.accelerator == "cpu":
+        began = "the run began with " if was else ""
+        raise ValueError(
+            f"{began}trainer.precision={precision}, which needs a GPU, and this is a CPU; trainer.precision=bf16-mixed "
+            f"or trainer.precision=32-true {'goes on with another' if was else 'can be had'}"
+        )
+    return precision
+
+
+def _kernel(trainer: DictConfig, before: Resolved) -> str:
+    """Returns the flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
+    kernel, was, began = str(trainer.attention), kernel_of(before), ""
+    if trainer.accelerator != "gpu":
+        return kernel
+    available = [name for name in FLASH_KERNELS if name != "flash_attn" or find_spec(name)]
+    if kernel == "auto" and was != "auto":
+        kernel, began = was, "the run began with "
+    elif kernel == "auto":
+        kernel = available[0]
+    if kernel not in available:
+        raise ValueError(
+            f"{began}trainer.attention={kernel}, whose package is not installed here; install it, or set "
+            f"trainer.attention={available[0]}"
+        )
+    return kernel

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,7 +111,6 @@ def optimizer(
         if option is not None:
             own = [p for p in signature(option).parameters.values() if p.name not in (*SHARED, "_target_")]
         has_8_bit = any(setting.name == "quantized" for setting in own)
-        pairs = [setting.name for setting in own if setting.annotation in (Pair, list[float])]
         model = Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, annotation=ParamsLike)
         named = {p.name: p.replace(kind=Parameter.KEYWORD_ONLY, default=Parameter.empty) for p in own}
         taken = Signature([model, *{**SHARED, **named}.values()])
@@ -130,12 +130,7 @@ def optimizer(
             groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
             for group in groups if given["fully_decoupled"] else ():
                 group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate
-            values = {p.name: given[p.name] for p in own}
-            for pair in pairs:
-                if len(values[pair]) != 2:
-                    raise ValueError(f"{pair} must be two numbers, got {list(values[pair])}")
-                values[pair] = tuple(map(float, values[pair]))
-            made = function(groups, **values)
+            made = function(groups, **{p.name: _as_pair(p, given[p.name]) for p in own})
             if given["cautious_decay"]:
                 CautiousDecay(made)
             for group in made.param_groups:
@@ -147,6 +142,15 @@ def optimizer(
         return make
 
     return declare
+
+
+def _as_pair(setting: Parameter, value: Any) -> Any:
+    """Returns the value; a tuple of two numbers where the setting is annotated as such."""
+    if setting.annotation not in (Pair, list[float]):
+        return value
+    if len(value) != 2:
+        raise ValueError(f"{setting.name} must be two numbers, got {list(value)}")
+    return float(value[0]), float(value[1])
 
 
 def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,21 +90,7 @@ def prepare_text(
         parts = divide(source, validation_sources, *held_out, keep_repeated, left_out, told)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
         keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], given))
-        tokenizer = load_tokenizer(str(tokenizer_folder), needed=("pad",))
-        chunker = Chunker(tokenizer.backend_tokenizer, given.max_length, given.long_documents)
-        attributes = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}
-        stores = {
-            name: tokenise(part, chunker, len(tokenizer), folder / name, attributes)
-            for name, part in parts.items()
-        }
-        del stores[TRAIN]
-        prepared = PreparedText(
-            train=folder / TRAIN,
-            validation={name: store.folder for name, store in stores.items()},
-            tokenizer=tokenizer_folder,
-            documents={name: int(part.kept.sum()) for name, part in parts.items()},
-            **token_figures(stores, tokenizer.all_special_ids),
-        )
+        prepared = _fill(folder, parts, tokenizer_folder, cutting)
         content = {
             "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
             "validation": list(prepared.validation),
@@ -112,6 +99,23 @@ def prepare_text(
         write_json(folder / "prepared.json", content)  # the last file: it marks the preparation as complete
         sync(folder)
         return prepared
+
+
+def _fill(
+    folder: Path, parts: dict[str, Part], tokenizer_folder: Path, cutting: dict[str, Any]
+) -> PreparedText:
+    tokenizer = load_tokenizer(str(tokenizer_folder), needed=("pad",))
+    chunker = Chunker(tokenizer.backend_tokenizer, cutting["max_length"], cutting["long_documents"])
+    attributes, size = {**cutting, "tokenizer": tokenizer_fingerprint(tokenizer)}, len(tokenizer)
+    stores = {name: tokenise(part, chunker, size, folder / name, attributes) for name, part in parts.items()}
+    del stores[TRAIN]
+    return PreparedText(
+        train=folder / TRAIN,
+        validation={name: store.folder for name, store in stores.items()},
+        tokenizer=tokenizer_folder,
+        documents={name: int(part.kept.sum()) for name, part in parts.items()},
+        **token_figures(stores, tokenizer.all_special_ids),
+    )
 
 
 def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict[str, dict[str, float]]:

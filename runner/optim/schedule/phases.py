@@ -64,6 +64,10 @@ def check_decay(kind: str, decay: float, where: str) -> float:
     return decay
 
 
+def _long(steps: int | None) -> str:
+    return "to the end" if steps is None else count_of(steps, "step")
+
+
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     """Returns a number of steps from a number or a fraction of max_steps; raises ValueError for other values."""
     number = isinstance(steps, int | float) and not isinstance(steps, bool) and 0 <= steps < math.inf
@@ -141,32 +145,11 @@ class ThreePhaseSchedule:
         cooldown = count_steps(cooldown_steps, max_steps, "cooldown_steps")
         exact = sum(n * (max_steps or 0) if 0 < n < 1 else n for n in (warmup_steps, cooldown_steps))
         training = self._training_steps(training_steps, warmup, cooldown, exact)
-        parts: tuple[tuple[PhaseName, str, int | None, float], ...] = (
+        self.phases = _chain(
             ("warmup", warmup_kind, warmup, warmup_decay),
             ("training", training_kind, training, training_decay),
             ("cooldown", cooldown_kind, cooldown, cooldown_decay),
         )
-        self.phases: list[Phase] = []
-        start, level = 0, 1.0  # each phase starts at the step and the factor where the one before ended
-        for name, spelling, num_steps, decay in parts:
-            kind = check_kind(spelling, f"{name}_kind")
-            if num_steps == 0:
-                continue
-            decay = check_decay(kind, decay, f"{name}_decay")
-            if kind == "constant" and self.phases and decay != 1.0:
-                raise ValueError(
-                    f"{name}_decay={decay:g} would make the rate jump where the constant {name} phase begins; "
-                    f"set {name}_decay=1.0, or another {name}_kind."
-                )
-            if num_steps is None and kind not in ("constant", "exponential"):
-                raise ValueError(
-                    f"{name}_kind='{kind}' needs a length: set {name}_steps, or the trainer's max_steps."
-                )
-            phase = Phase(name, kind, start, num_steps, decay, level)
-            self.phases.append(phase)
-            if num_steps is not None:
-                start += num_steps
-                level = phase.factor(start)
         end = self.num_steps
         if max_steps and end and end < max_steps and self.factor(end) == 0.0:
             raise ValueError(
@@ -203,11 +186,7 @@ class ThreePhaseSchedule:
 
     def describe(self) -> str:
         """Returns the phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
-        parts = []
-        for phase in self.phases:
-            length = "to the end" if phase.num_steps is None else count_of(phase.num_steps, "step")
-            parts.append(f"{phase.name} {length} ({phase.kind})")
-        return ", ".join(parts)
+        return ", ".join(f"{phase.name} {_long(phase.num_steps)} ({phase.kind})" for phase in self.phases)
 
     @property
     def num_steps(self) -> int | None:
@@ -222,3 +201,29 @@ class ThreePhaseSchedule:
             return 1.0
         going = (phase for phase in self.phases if phase.end is None or step < phase.end)
         return next(going, self.phases[-1]).factor(step)
+
+
+def _chain(*phases: tuple[PhaseName, str, int | None, float]) -> list[Phase]:
+    """Returns the phases that have steps, each starting at the step and the factor where the one before ended."""
+    chain: list[Phase] = []
+    start, level = 0, 1.0
+    for name, chosen, num_steps, decay in phases:
+        kind = check_kind(chosen, f"{name}_kind")
+        if num_steps == 0:
+            continue
+        decay = check_decay(kind, decay, f"{name}_decay")
+        if kind == "constant" and chain and decay != 1.0:
+            raise ValueError(
+                f"{name}_decay={decay:g} would make the rate jump where the constant {name} phase begins; "
+                f"set {name}_decay=1.0, or another {name}_kind."
+            )
+        if num_steps is None and kind not in ("constant", "exponential"):
+            raise ValueError(
+                f"{name}_kind='{kind}' needs a length: set {name}_steps, or the trainer's max_steps."
+            )
+        phase = Phase(name, kind, start, num_steps, decay, level)
+        chain.append(phase)
+        if num_steps is not None:
+            start += num_steps
+            level = phase.factor(start)
+    return chain
