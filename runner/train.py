@@ -15,7 +15,6 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from tiryns.conf.registry import option_of
 from tiryns.runner import log
 from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
@@ -33,7 +32,7 @@ from tiryns.runner.logging.log_file import message_of
 from tiryns.runner.loop.assembly import assemble, check_numbered, known_task, preprocessor_of
 from tiryns.runner.patches.hydra.start import VERSION_BASE
 from tiryns.runner.protocols import asked_callbacks
-from tiryns.runner.run.cluster import member
+from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
 from tiryns.runner.run.command.lifetime import outlast_readers, without_teardown
 from tiryns.runner.run.command.status import INTERRUPTED
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
@@ -43,7 +42,7 @@ from tiryns.runner.run.redaction import know_secrets, redact_logs
 from tiryns.runner.run.signals import Stopped, ending_with_command, forwarding, stoppable
 from tiryns.runner.run.yaml_files import checked_files
 from tiryns.runner.sweeps.study import TRIAL
-from tiryns.runner.sweeps.suite.definition import check_evaluation
+from tiryns.runner.sweeps.suite.definition import check_evaluations
 from tiryns.runner.sweeps.words import as_sweep, with_replicates
 
 
@@ -55,10 +54,7 @@ def main(words: Sequence[str]) -> None:
         return
     os.environ.setdefault("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
-    words = with_replicates(words)
-    if member() is not None and not {"-m", "--multirun"}.isdisjoint(words):
-        ways = "type it without srun or torchrun, or use -m hydra/launcher=slurm"
-        raise ValueError(f"-m starts its runs itself: {ways}")
+    refuse_sweep_of_ranks(words := with_replicates(words))
     typed = flags_first(words)
     sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
     prepare()
@@ -85,9 +81,7 @@ def work(config: DictConfig) -> dict[str, float]:
     with ending_with_command(), stoppable():
         try:
             check_config(config)  # the values of a sweep's job are known only now
-            for name, node in (config.get("callback") or {}).items():
-                if config.mode == "train" and option_of("callback", node) == "suite":
-                    check_evaluation(config, folder.path, name)
+            check_evaluations(config, folder.path)
             if first and (line := rate_of_recipe(config, HydraConfig.get())):
                 log.warning("%s", line)
             if not lacks_data(config):

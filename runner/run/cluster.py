@@ -99,6 +99,13 @@ def member() -> Member | None:
     return None
 
 
+def refuse_sweep_of_ranks(arguments: list[str]) -> None:
+    """Raises ValueError where srun or torchrun has started the same sweep several times."""
+    if member() is not None and not {"-m", "--multirun"}.isdisjoint(arguments):
+        ways = "type it without srun or torchrun, or use -m hydra/launcher=slurm"
+        raise ValueError(f"-m starts its runs itself: {ways}")
+
+
 def slurm_job() -> str | None:
     """Returns the id of this process's SLURM job, as `scontrol` takes it."""
     if "SLURM_ARRAY_JOB_ID" in os.environ:

@@ -17,7 +17,7 @@ from tiryns.runner.config.permissions import check_permissions, on_command_line,
 from tiryns.runner.run.command.words import literal, sealed
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import is_sealed, own_words
-from tiryns.runner.sweeps.suite.definition import check_evaluation
+from tiryns.runner.sweeps.suite.definition import check_evaluations
 
 
 def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(
@@ -141,13 +141,13 @@ def test_words_of_a_recipe_for_its_suites_are_none_that_are_typed(
         on_command_line(["seed=1"]),
         pytest.raises(ValueError, match=r"^callback\.suite\.overrides: ") as caught,
     ):
-        check_evaluation(config, tmp_path / "run", "suite")
+        check_evaluations(config, tmp_path / "run")
     assert "\n" not in str(caught.value)
     typed = [f"callback.suite.overrides={literal([word])}"]
     code = ("allowed", "hydra.job", "outputs", "hydra.sweep.dir")
     if not word.startswith(code):
         with on_command_line(typed):
-            check_evaluation(config, tmp_path / "run", "suite")
+            check_evaluations(config, tmp_path / "run")
 
 
 def test_what_runs_from_elsewhere_reach_is_allowed_for_their_soup(

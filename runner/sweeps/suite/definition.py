@@ -16,6 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig
 
+from tiryns.conf.registry import option_of
 from tiryns.conf.values import suggest
 from tiryns.runner.config.permissions import is_own
 from tiryns.runner.config.reach import keys_that_run_code, reaches
@@ -108,20 +109,23 @@ def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
     return replace(suite, tasks=tasks)
 
 
-def check_evaluation(config: DictConfig, folder: Path, name: str) -> None:
-    """Raises ValueError if the suite of callback `name` of the run in `folder` is unknown, or a task or word is wrong."""
-    if read_sweep(folder.parent).get("sweeper") == "suite":
-        raise ValueError(f"callback.{name}: this run is a job of a suite itself; leave the callback out")
-    node, key = config.callback[name], f"callback.{name}.overrides"
-    check_words(key, list(node.overrides), is_own(config, key))
-    words = as_sweep([f"suite={node.suite}", *node.overrides])
-    given = {word.partition("=")[0]: word for word in words}
-    named = {field: given.get(f"hydra.sweeper.{field}") for field in ("tasks", "data", "source")}
-    found = {field: values_of(word) for field, word in named.items() if word}
-    if GlobalHydra.instance().is_initialized():
-        single = {field: values[0] for field, values in found.items() if field != "tasks"}
-        suite = load_suite(str(node.suite), GlobalHydra.instance().config_loader(), **single)
-        chosen_tasks(suite, found.get("tasks", list(suite.tasks)))
+def check_evaluations(config: DictConfig, folder: Path) -> None:
+    """Raises ValueError if a callback of the run in `folder` names an unknown suite, or a wrong task or word."""
+    nodes: Any = (config.get("callback") or {}) if config.mode == "train" else {}  # none with callback=[]
+    for name, node in nodes.items():
+        if node is None or option_of("callback", node) != "suite":
+            continue
+        if read_sweep(folder.parent).get("sweeper") == "suite":
+            raise ValueError(f"callback.{name}: this run is a job of a suite itself; leave the callback out")
+        check_words(key := f"callback.{name}.overrides", list(node.overrides), is_own(config, key))
+        words = as_sweep([f"suite={node.suite}", *node.overrides])
+        given = {word.partition("=")[0]: word for word in words}
+        named = {field: given.get(f"hydra.sweeper.{field}") for field in ("tasks", "data", "source")}
+        found = {field: values_of(word) for field, word in named.items() if word}
+        if GlobalHydra.instance().is_initialized():
+            single = {field: values[0] for field, values in found.items() if field != "tasks"}
+            suite = load_suite(str(node.suite), GlobalHydra.instance().config_loader(), **single)
+            chosen_tasks(suite, found.get("tasks", list(suite.tasks)))
 
 
 def check_words(setting: str, words: list[str], typed: bool = True) -> None:
