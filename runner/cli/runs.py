@@ -14,6 +14,7 @@ from tiryns.runner.report.summary import clock, noted_plateau, plateau_note, res
 from tiryns.runner.report.table import as_text, compared_content, compared_text
 from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.command.json_output import print_json
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.run.folder import Branch, Run
 
 WHAT = {"list": "no RUN", "show": "one RUN", "compare": "RUN RUN ..."}
@@ -103,9 +104,12 @@ def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
     except Exception as error:
         if arguments.state or arguments.given:
             return None
-        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         entry = {"folder": run.path, **dict.fromkeys(KNOWN), "state": DAMAGED, "results": {}, "overrides": []}
-        entry |= {"plateau": None, "branch_of": None, "failure": f"a file in the folder is damaged: {reason}"}
+        entry |= {
+            "plateau": None,
+            "branch_of": None,
+            "failure": f"a file in the folder is damaged: {reason_of(error)}",
+        }
         return entry if arguments.json else _row(entry, arguments.outputs)
 
 

@@ -19,6 +19,7 @@ from tiryns.runner.models.embedding.folder import write_embedding
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.models.weights import no_bars
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.run.files import replacing
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import TASK
@@ -72,8 +73,8 @@ def check_export(module: nn.Module, preprocessor: object, folder: Run, task: Set
                 except OSError:
                     raise
                 except Exception as error:  # of tokenizers, json or the config's class
-                    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-                    raise ValueError(f"{part} cannot be saved with the trained model: {reason}") from error
+                    message = f"{part} cannot be saved with the trained model: {reason_of(error)}"
+                    raise ValueError(message) from error
     except OSError as error:
         raise OSError(f"cannot export to {str(folder.path)!r}: {error.strerror or error}") from error
 

@@ -23,6 +23,7 @@ from tiryns.runner.models.initial.schemes import initialise
 from tiryns.runner.models.initial.tiling import tile
 from tiryns.runner.models.initial.vocabulary import fit_vocabulary
 from tiryns.runner.models.weights import head_inside_body
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.run.model_folder import model_folder
 
 SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
@@ -124,7 +125,7 @@ def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
         return from_pretrained(AutoTokenizer, path)
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"the model {name_or_path!r} has no tokenizer to compare with: {str(error).splitlines()[0]}"
+            f"the model {name_or_path!r} has no tokenizer to compare with: {reason_of(error)}"
         ) from error
 
 

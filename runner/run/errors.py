@@ -62,6 +62,16 @@ def without_samples(message: str) -> str:
     return _SAMPLES.sub("", (message.splitlines() or [""])[0])
 
 
+def reason_of(error: Exception) -> str:
+    """Returns the first line of an error's message; libraries raise some without one, of which the type tells.
+
+    Example:
+        >>> reason_of(OSError("no such host\\nsee the log")), reason_of(KeyError())
+        ('no such host', 'KeyError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def explain(error: BaseException) -> str | None:
     """Returns the message for the user, without secrets; None for a defect of the program, which needs a traceback."""
     message = _explained(error)

@@ -11,11 +11,11 @@ import pytest
 from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.support import needs
+from tiryns.runner.run.command.lifetime import PROGRAM
 
 pytestmark = pytest.mark.slurm
 
 SECONDS = 300
-PROGRAM = "from tiryns.runner.cli.commands import main; main()"
 
 
 def prepare(cwd: Path, *words: str) -> str:

@@ -21,8 +21,8 @@ from megatron.energon.flavors.webdataset.metadata import EnergonDatasetType, get
 from megatron.energon.metadataset import load_dataset
 
 from tiryns.runner.config.reach import check_address
-from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.patches.energon import hide_progress
+from tiryns.runner.run.errors import reason_of
 
 log = logging.getLogger("tiryns")
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.data.read.content import most_of_chunk, most_unpacked, unpacks_to_more
 from tiryns.runner.data.read.opened import File
+from tiryns.runner.run.errors import reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -145,16 +145,6 @@ def described(noted: Noted) -> str:
     return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
 
 
-def reason_of(error: Exception) -> str:
-    """Returns the first line of an error's message; libraries raise some without one, of which the type tells.
-
-    Example:
-        >>> reason_of(OSError("no such host\\nsee the log")), reason_of(KeyError())
-        ('no such host', 'KeyError')
-    """
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
 def first_of(told: Sequence[str], number: int = 0) -> str:
     """Returns the first of some phrases, and dots for more, of which there may be a larger `number` than these."""
     return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])

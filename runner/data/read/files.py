@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf.values import NAMED
-from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.formats import ending_format, endings_of
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.run.files import json_object
 
 SPLIT_NAMES = {

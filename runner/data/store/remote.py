@@ -9,7 +9,7 @@ from typing import Any
 
 from fsspec.core import url_to_fs
 
-from tiryns.runner.data.read.bad_rows import reason_of
+from tiryns.runner.run.errors import reason_of
 
 
 def is_local(place: str) -> bool:

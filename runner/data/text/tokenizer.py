@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.config.loading import CustomCodeRefused, cannot_load, from_pretrained
-from tiryns.runner.data.read.bad_rows import reason_of
+from tiryns.runner.run.errors import reason_of
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -15,11 +15,11 @@ from tiryns.conf.data.common import ImagesAndText
 from tiryns.conf.values import check_choice
 from tiryns.runner.config.loading import CustomCodeRefused, from_pretrained
 from tiryns.runner.data.micro_batch import Tokenizer
-from tiryns.runner.data.read.bad_rows import reason_of
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.vision.conversation_encoder import PLAIN_TEMPLATE, ConversationEncoder
 from tiryns.runner.data.vision.conversations import ASSISTANT, IMAGE_PLACE, Conversation
 from tiryns.runner.data.vision.images import EncodesWithProcessor, ImageEncoder
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.run.model_folder import model_folder
 
 

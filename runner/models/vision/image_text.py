@@ -18,6 +18,7 @@ from tiryns.runner.data.vision.processors import SPECIAL_TOKENS
 from tiryns.runner.models.encoder import SIZES, checked_fields, special_tokens
 from tiryns.runner.models.head import Head
 from tiryns.runner.models.initial.dtypes import load_model
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.run.model_folder import model_folder
 
 TOWERS = {
@@ -100,7 +101,7 @@ def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
     try:
         model = load_model(AutoModel, model_folder(name_or_path))
     except (OSError, ValueError) as error:
-        raise ValueError(f"{setting}={name_or_path}: {str(error).splitlines()[0]}") from error
+        raise ValueError(f"{setting}={name_or_path}: {reason_of(error)}") from error
     found = getattr(model, "vision_model", model).state_dict()
     for name, own in tower.state_dict().items():
         theirs = found.get(name)

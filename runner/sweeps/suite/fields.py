@@ -11,6 +11,7 @@ from hydra.errors import HydraException
 from tiryns.conf.registry import better_when
 from tiryns.conf.values import suggest
 from tiryns.runner.run.command.words import literal
+from tiryns.runner.run.errors import reason_of
 from tiryns.runner.sweeps.words import last_of_each
 
 OF_SUITES = ("tasks", "summary", "base")
@@ -108,7 +109,7 @@ def _words(where: str, given: Any) -> list[str]:
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException as error:
-            raise ValueError(f"{where}: {word!r} is no override: {str(error).splitlines()[0]}") from None
+            raise ValueError(f"{where}: {word!r} is no override: {reason_of(error)}") from None
         key = str(override.key_or_group)
         if override.is_sweep_override():
             raise ValueError(f"{where}: {word} has several values: they belong in grid")

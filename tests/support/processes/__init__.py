@@ -18,6 +18,7 @@ from subprocess import Popen
 from typing import Any
 
 from tests.support.processes import warm
+from tiryns.runner.run.command import lifetime
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,7 +27,7 @@ SECONDS = 1200
 
 Done = subprocess.CompletedProcess[str]
 
-PROGRAM = ("-c", "from tiryns.runner.cli.commands import main; main()")
+PROGRAM = ("-c", lifetime.PROGRAM)
 """Arguments of Python that make it the command `tiryns`."""
 
 
