@@ -18,8 +18,15 @@ from tiryns.runner.modules.samples import NUM_SAMPLES, guessed_samples
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("overrides", [["data.layout=packed"], ["data.layout=padded", "objective=diffusion"]])
 def test_run_leaves_samples(run_here: Callable[..., Any], text_file: Path, overrides: list[str]) -> None:
-    run = run_here("trainer.max_steps=2", "trainer.validate_every=2", *overrides)
-    (samples,) = json.loads((run.path / "samples.json").read_text()).values()
+    one, some = text_file.with_name("one.txt"), text_file.with_name("some.txt")
+    one.write_text("winter")
+    some.write_text("\n".join(text_file.read_text().splitlines()[:4]))
+    sets = f"data.validation={{some: {some}, one_word: {one}}}"
+    run = run_here("trainer.max_steps=2", "trainer.validate_every=2", sets, *overrides)
+    figures = (run.path / "metrics.csv").read_text().splitlines()[0]
+    assert "val/some/loss" in figures
+    assert "one_word" not in figures, "a set without a target has none"
+    samples = json.loads((run.path / "samples.json").read_text())["some"]
     assert 0 < len(samples) <= NUM_SAMPLES
     text = " ".join(text_file.read_text().split())
     for sample in samples:

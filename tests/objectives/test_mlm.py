@@ -41,6 +41,7 @@ def test_targets_become_masks_and_random_tokens_in_the_shares_asked_for() -> Non
         ({"mask_share": 0.5, "random_share": 0.5}, 0.5, 0.5 / 195),
         ({"mask_share": 0.6}, 0.6, 0.2 + 0.2 / 195),
         ({"random_share": 0.0}, 0.8, 0.2),
+        ({"mask_share": 0.0, "random_share": 0.0}, 0.0, 1.0),
     ):
         out = collator("mlm", **settings).flat_labels(tokenized)
         chosen = out["labels"] != IGNORED
@@ -48,6 +49,7 @@ def test_targets_become_masks_and_random_tokens_in_the_shares_asked_for() -> Non
         assert (seen == MASK).mean() == pytest.approx(masks, abs=0.01)
         assert (seen == out["labels"][chosen]).mean() == pytest.approx(kept, abs=0.006)
         assert not np.isin(seen[seen != MASK], SPECIAL).any()
+    assert (seen == out["labels"][chosen]).all(), "without a share no target changes"
     written_out = collator("mlm", mask_share=0.8, random_share=0.1).flat_labels(tokenized)
     assert (written_out["input_ids"] == collator("mlm").flat_labels(tokenized)["input_ids"]).all()
 

@@ -128,9 +128,13 @@ def sampled_counts(sequences: Any, vocab_size: int) -> NDArray[np.int64]:
 
 
 def entropy(counts: NDArray[np.int64]) -> float:
-    """Returns the entropy of token frequencies in nats per token, the loss of a unigram model; NaN without tokens."""
+    """Returns the entropy of token frequencies in nats per token, the loss of a unigram model; NaN without tokens.
+
+    >>> [entropy(np.array(counts)) for counts in ([2, 0], [])]
+    [0.0, nan]
+    """
     shares = counts[counts > 0] / max(counts.sum(), 1)
-    return float(-(shares * np.log(shares)).sum()) if len(shares) else float("nan")
+    return abs(float((shares * np.log(shares)).sum())) if len(shares) else float("nan")
 
 
 def content_fingerprint(folder: Path, dtype: np.dtype[np.integer], attributes: Mapping[str, object]) -> str:
