@@ -17,11 +17,11 @@ class Checkpoint:
     every_steps: int = setting(500, allowed=WHOLE_FROM_0)
     """Steps between two checkpoints; 0 saves at the end only."""
     every_minutes: Any = setting(10.0, allowed=AT_LEAST_0)
-    """Most minutes between two checkpoints, whatever the steps; none sets no limit."""
+    """Maximum minutes between two checkpoints, regardless of `every_steps`; none: no limit."""
     keep_last: int = setting(1, allowed=COUNT)
     """How many of the newest periodic checkpoints stay on disk; if rewinds are on, up to two older ones too."""
     monitor: Any = None
-    """Metric that chooses the best checkpoint, such as `val/validation/loss`. None takes that of the task on the first
+    """Metric that chooses the best checkpoint, such as `val/validation/loss`. None: the task's metric on the first
     validation set: accuracy, micro-F1 (several labels), Spearman (numbers), F1 (entities, answers), else the loss.
     Ties go to the checkpoint with the smallest loss on the same set, then to the first."""
     mode: Any = setting(None, allowed=Choice(("min", "max")))
@@ -34,7 +34,7 @@ class Throughput:
 
     _target_: str = "runner.callbacks.Throughput"
     window: int = setting(50, allowed=COUNT)
-    """Steps that the figures are averaged over."""
+    """Number of steps that the metrics are averaged over."""
     peak_tflops: Any = setting(None, allowed=POSITIVE)
     """Peak TFLOP/s of one device at the precision used, for `perf/mfu`; none looks it up in a table of accelerators."""
 
@@ -87,9 +87,9 @@ class EarlyStopping:
 
     _target_: str = "runner.callbacks.EarlyStopping"
     monitor: Any = "${checkpoint.monitor}"
-    """Logged metric to monitor; the default is that of the checkpoints."""
+    """Logged metric to monitor; default: the monitored metric of the checkpoints."""
     mode: Any = setting("${checkpoint.mode}", allowed=Choice(("min", "max")))
-    """Whether a small (`min`) or large (`max`) metric is better; for another metric it follows from the name."""
+    """Whether a small (`min`) or large (`max`) metric is better; derived from the name if `monitor` is changed."""
     patience: int = setting(3, allowed=COUNT)
     """Validations without improvement before the run ends."""
     min_delta: float = setting(0.0, allowed=AT_LEAST_0)
@@ -98,14 +98,14 @@ class EarlyStopping:
 
 @dataclass
 class StopAfter:
-    """Ends a run after so many steps of its schedule, whose rates and order stay those of the whole run.
+    """Ends a run after `steps` steps; learning rates and sample order remain those of the whole run.
 
     Example: `tiryns callback=[default,stop_after] callback.stop_after.steps=100`
     """
 
     _target_: str = "runner.callbacks.StopAfter"
     steps: int = setting(MISSING, allowed=COUNT)
-    """Steps; rates and order stay those of the whole run."""
+    """Number of steps after which the run ends."""
 
 
 @dataclass
@@ -124,16 +124,16 @@ class Divergence:
     """`stop` ends the run with one message; `rewind` goes back to the newest checkpoint before the batches at fault,
     and trains on without them."""
     factor: float = setting(2.0, allowed=Bounds(1, open_low=True))
-    """Ratio of a median loss to its level that an alarm needs at least; the level is the lowest median so far."""
+    """Minimum ratio of a median loss to its level for an alarm; the level is the lowest median so far."""
     sigmas: float = setting(6.0, allowed=AT_LEAST_0)
-    """Distance above the level that it needs at least, in standard deviations of the noise of 128 losses."""
+    """Minimum distance of a median above the level for an alarm, in standard deviations of the noise of 128 losses."""
     window: int = setting(20, allowed=COUNT)
-    """Steps of a median."""
+    """Number of steps whose losses make a median."""
     skip_before: int = setting(100, allowed=WHOLE_FROM_0)
-    """Global batches that a rewind skips before that of the step that raised the alarm, and with it; more if the
+    """Number of global batches before the alarm that a rewind skips, in addition to the batch of the alarm; more if the
     loss had left its level earlier."""
     max_rewinds: int = setting(3, allowed=COUNT)
-    """Rewinds of a run, after which it stops."""
+    """Maximum number of rewinds; the next alarm stops the run."""
 
 
 @dataclass
@@ -157,10 +157,10 @@ class Suite:
     every: int = setting(500, allowed=COUNT)
     """Steps between two evaluations; the last step counts too."""
     jobs: bool = False
-    """Starts each evaluation as a process of its own, or with a launcher among `overrides` as its jobs, and trains on;
-    otherwise the run waits for it."""
+    """Whether training continues during an evaluation, which runs in a separate process, or in jobs of the launcher that
+    `overrides` name; false: training waits."""
     overrides: list[str] = setting([])
-    """Further words of the command `tiryns suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
+    """Further arguments of the command `tiryns suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
 
 
 @dataclass
@@ -176,13 +176,13 @@ class Prediction:
 
     _target_: str = "runner.callbacks.Prediction"
     figure: str = setting(MISSING, allowed=NAMED)
-    """Name of the figure."""
+    """Name of the predicted metric."""
     value: float = MISSING
     """The predicted value."""
     low: float = MISSING
     """The lower end of the 95 % interval."""
     high: float = MISSING
-    """The upper end."""
+    """The upper end of the 95 % interval."""
 
 
 register_parts(

@@ -30,7 +30,7 @@ DEFAULTS: list[Any] = [
 ]
 
 UNSCALED = "unscaled"
-"""A config without anything, in the place of a recipe in another size."""
+"""Name of an empty config, which `scaled` returns if no `scale` is chosen."""
 
 LATER: dict[str, dict[str, Any]] = {
     "data": {
@@ -56,16 +56,16 @@ LATER: dict[str, dict[str, Any]] = {
         "fsdp_replicas": 1, "fsdp_reshard": True, "fsdp_prefetch": 0, "fsdp_param_dtype": "float32",
     },
 }  # fmt: skip
-"""Settings that came later, with their defaults: the hash of a config that does not use them is as it was before."""
+"""Settings that later versions added, with their defaults: a setting at its default does not count in a config's hash."""
 
 FORMER: dict[str, dict[str, dict[Any, Any]]] = {
     "module": {"compile_model": {RECOMMENDED_COMPILE: False, "auto": False}}
 }
-"""Values that count in the hash of a config as those that were there before them, and that give the same run."""
+"""Newer values of settings: the hash of a config replaces each by the older value that gives the same run."""
 
 
 def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a group as they count in the hash of a config.
+    """Returns the settings of a group for the hash of a config: without defaults of `LATER`, with values of `FORMER`.
 
     Example:
         >>> as_before("module", {"neftune_alpha": 0.0, "compile_model": "auto", "load_best": True})
@@ -85,16 +85,16 @@ HELP = """tiryns [train] GROUP=OPTION ... FIELD=VALUE ...    pretrains or finetu
 
 Groups, whose options and fields `tiryns info` and `tiryns info GROUP` list:
   experiment, scale    whole recipes, and a small size of each
-  data, objective      what is read, and the targets and the loss made of it
+  data, objective      the data set, and the targets and the loss
   sampler, model       which samples make up a global batch, and the network
   module, optimizer    the training step, and the update rule
   scheduler, trainer   the learning rate over the steps; devices, precision and length
   checkpoint, logger   what is kept, and where metrics go
-  callback, suite      what else happens as the run trains; tasks that models are measured on
+  callback, suite      further actions during training; tasks that models are measured on
 
-Settings of the whole run, such as `seed` and `phases`: `tiryns info` too. `seeds=5` or `folds=5` trains five runs and
-joins them, `resume=RUN` goes on with one, `resume=auto` with the newest of these words. `tiryns plan` with the same words
-shows what the run would do. `+FIELD=VALUE` adds what has no place yet, `~FIELD` removes it.
+`tiryns info` also lists the settings of the whole run, such as `seed` and `phases`. `seeds=5` or `folds=5` trains five
+runs and summarises them as one. `resume=RUN` resumes a run, `resume=auto` the newest run of the same config.
+`tiryns plan` with the same arguments shows what a run would do. `+FIELD=VALUE` adds a new field, `~FIELD` removes one.
 
 Flags:
   -m, --multirun         every combination of the values that commas separate, as one sweep
@@ -122,7 +122,7 @@ HYDRA: dict[str, Any] = {
 
 
 OF_PROBES = ("mode", "pooling")
-"""Settings that count for a probe alone: a training does not depend on them."""
+"""Settings that only a probe reads: training does not depend on them."""
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Config:
     """The config of a run: two runs of equal config give equal weights."""
 
     defaults: list[Any] = setting(DEFAULTS)
-    """The option of each group where the command line names none."""
+    """The default option of each group."""
     data: Any = MISSING
     """The data set, its tokenization and its micro-batches."""
     objective: Any = MISSING
@@ -154,17 +154,17 @@ class Config:
     logger: Any = setting(MISSING, execution=True)
     """Where metrics go; several with `logger=[csv,wandb]`."""
     mode: str = setting("train", allowed=Choice(("train", "inspect", "evaluate", "probe")), execution=True)
-    """`train`; `inspect` (as `tiryns plan`), which shows what a run would do; `evaluate` (as `tiryns evaluate`), which
-    measures the finished run that `resume` names on `data.test`, on `data.validation` if it was trained on text; or
-    `probe`, which measures the frozen features of `model` on `data`."""
+    """`train`; `inspect` (`tiryns plan`) shows what a run would do; `evaluate` (`tiryns evaluate`) measures the finished
+    run that `resume` names on `data.test`, or on `data.validation` if it was trained on text; `probe` measures the frozen
+    features of `model` on `data`."""
     pooling: str | None = setting(None, allowed=Choice(("mean", "cls", "max")), execution=True)
-    """With `mode=probe`, the features of a text: the `mean` or `max` of its tokens' hidden states, or the first one
-    (`cls`); none is as a folder of sentence-transformers says it, with prompts and unit length, else the mean."""
+    """With `mode=probe`, the features of a text: the `mean` or `max` of its tokens' hidden states, or the first state
+    (`cls`). None: pooling, prompts and normalisation of the model's folder of sentence-transformers, else the mean."""
     seed: int = 42
     """Seed of every random choice of the run."""
     skip_batches: list[Any] = setting([], allowed=PAIRS)
     """Global batches to leave out: pairs [first, last], counted from 1 as in `order.txt`, both included. Step k trains on
-    the k-th one that remains, and the run has as many steps as without."""
+    the k-th remaining batch. The number of steps does not change."""
     phases: list[Any] = setting([])
     """Parts of the run with settings of their own, one after the other. Each has a `name`, a length (`steps`, `tokens`
     or a `share` of the run), and the settings in which it differs from the run, by group (`conf/phases.py`):
@@ -177,22 +177,22 @@ class Config:
     outputs: str = setting("outputs", allowed=Named("a folder"), execution=True)
     """Folder of the run folders, relative to the working directory."""
     allowed_targets: list[str] = setting([], execution=True, runs_code=True)
-    """Packages of your own, or single names of others, that `_target_` may name beside the registered options."""
+    """Your own packages, or single names in other packages, that `_target_` may name besides the registered options."""
     imports: list[str] = setting([], execution=True, runs_code=True)
-    """Modules of your own to import first; they may register tasks and metrics, and `_target_` may name their parts."""
+    """Your own modules to import first. They may register tasks and metrics, and `_target_` may name their classes."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
     """Allows a model, tokenizer or processor to run the code that comes with it (`auto_map`)."""
     allowed_addresses: list[str] = setting([], execution=True, runs_code=True)
-    """Starts of addresses, such as `s3://my-bucket`, that recipes, suites, resumed runs and data sets may lead to."""
+    """Prefixes of addresses, such as `s3://my-bucket`, that recipes, suites, resumed runs and data sets may fetch."""
     hydra: Any = setting(HYDRA, execution=True)
     """Hydra's own settings; see `--hydra-help`."""
 
 
 def scaled(*, _root_: DictConfig) -> str:
-    """Returns the config that makes the chosen recipe one of the chosen scale; raises ValueError without a recipe.
+    """Returns the name of the config that changes the chosen recipe to the chosen `scale`; ValueError without a recipe.
 
-    An option `scale/NAME.yaml` holds what all recipes of that scale have, `experiment/NAME/RECIPE.yaml` what differs from
-    the recipe. Both hold settings alone: the options of the groups are the recipe's own.
+    `scale/NAME.yaml` has the settings that all recipes of a scale share; `experiment/NAME/RECIPE.yaml` has the changes of
+    one recipe. Both only set fields: the recipe chooses the options of the groups.
 
     Example:
         >>> scaled(_root_=DictConfig({"scale": "toy", "experiment": "modernbert"}))

@@ -22,16 +22,16 @@ class Field:
     """One setting of an option."""
 
     key: str
-    """Its name on the command line, such as `optimizer.lr`."""
+    """Name of the setting on the command line, such as `optimizer.lr`."""
     type: Any
     """The annotation."""
     default: Any
-    """The default, interpolations unresolved; `???` where a value must be given."""
+    """The default, with unresolved interpolations; `???` if a value is required."""
     doc: str
     allowed: Rule | None = None
     execution: bool = False
     runs_code: bool = False
-    """These three are the arguments of `setting`."""
+    """`allowed`, `execution` and `runs_code` are the arguments of `setting`."""
 
     @property
     def name(self) -> str:
@@ -40,13 +40,13 @@ class Field:
 
     @property
     def about(self) -> str:
-        """Its documentation, with its rules about resuming and recipes."""
+        """The documentation of the setting, followed by its rules for resuming and for recipes."""
         on_resume = " May change on resume." if self.execution else ""
         return self.doc + on_resume + (" Counts on the command line alone." if self.runs_code else "")
 
     @property
     def type_name(self) -> str:
-        """Its allowed values, or its type as it is written."""
+        """The allowed values in words; without a rule, or with a `Named` rule, the type."""
         if self.allowed is not None and not isinstance(self.allowed, Named):
             optional = self.type is Any or type(None) in get_args(self.type)
             return f"{self.allowed}" + (" | none" if optional else "")
@@ -56,7 +56,7 @@ class Field:
 
 
 def fields_of(node: type, prefix: str) -> list[Field]:
-    """Returns the settings of an option's dataclass; `prefix` is its group, or group and part."""
+    """Returns the settings of an option's dataclass; `prefix` begins their keys, such as `logger.wandb`."""
     hints, docs, rules = get_type_hints(node), field_docs(node), rules_of(node)
     found = []
     for f in fields(node):
@@ -90,7 +90,7 @@ def default_options() -> dict[str, str]:
 
 
 def is_part(group: str, option: str) -> bool:
-    """Whether an option adds one mapping of its own name to the group, as loggers and callbacks do."""
+    """Whether an option only adds an entry with its name to the group, as loggers and callbacks do."""
     from hydra.core.config_store import ConfigStore
 
     return list(ConfigStore.instance().load(f"{group}/{option}.yaml").node) == [option]
@@ -102,7 +102,7 @@ def summary(node: type) -> str:
 
 
 def field_docs(node: type) -> dict[str, str]:
-    """Returns the string under each field, here or in a base class."""
+    """Returns the documentation of each field: the string below it, in the dataclass or in a base class."""
     docs: dict[str, str] = {}
     for cls in reversed(node.__mro__[:-1]):
         docs |= _docs_of_module(cls.__module__).get(cls.__qualname__, {})
@@ -111,7 +111,7 @@ def field_docs(node: type) -> dict[str, str]:
 
 @cache
 def _docs_of_module(name: str) -> dict[str, dict[str, str]]:
-    """Documentation of fields by class and field, the strings below their names; a module is parsed once."""
+    """Returns the strings below the fields of a module's classes, by class and field; parses each module once."""
     docs: dict[str, dict[str, str]] = {}
     parsed = ast.parse(inspect.getsource(sys.modules[name]))
     for cls in (node for node in parsed.body if isinstance(node, ast.ClassDef)):

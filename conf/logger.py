@@ -38,13 +38,13 @@ class Tensorboard:
 
 @dataclass
 class Mlflow:
-    """MLflow, in a database in the run folder or at a server; a run there has every step once."""
+    """MLflow, in a database in the run folder or at a server; also after a resume, its run has every step once."""
 
     _target_: str = "runner.logging.mlflow_logger"
     experiment_name: str = "tiryns"
     """Name of the experiment, a list of runs."""
     tracking_uri: str | None = setting(None, allowed=Named("an address"))
-    """Address of a server or database, such as `http://host:5000` or `sqlite:///mlflow.db`; none takes that of
+    """Address of a server or database, such as `http://host:5000` or `sqlite:///mlflow.db`; none: the address in
     `MLFLOW_TRACKING_URI`, else `mlflow/mlflow.db` in the run folder."""
     group: str | None = None
     """Tag `group` of the run; none: for a job of a sweep, the sweep's name."""
@@ -54,7 +54,7 @@ class Mlflow:
 
 @dataclass
 class Trackio:
-    """Trackio, in its database on this machine; a run there has every step once."""
+    """Trackio, in its database on this machine; also after a resume, its run has every step once."""
 
     _target_: str = "runner.logging.trackio_logger"
     project: str = "tiryns"
@@ -70,11 +70,11 @@ PACKAGES = {
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "trackio": ("trackio",),
 }
-"""What the loggers need that come with extras of their names."""
+"""Packages that a logger needs; the extra with the logger's name installs them."""
 
 
 def check_packages(logger: str) -> None:
-    """Raises ImportError where a logger lacks a package, with the command that installs it."""
+    """Raises ImportError, with the command that installs it, if a package of a logger is missing."""
     if not all(map(find_spec, PACKAGES[logger])):
         raise ImportError(f"logger={logger} needs the package {logger}: pip install 'tiryns[{logger}]'")
 

@@ -1,7 +1,7 @@
 """Group `model`: networks built from config classes of transformers, at named sizes, or loaded with their weights.
 
-The vocabulary is that of the tokenizer; `model.config.vocab_size` rounds it up, as 30,522 of MosaicBERT to 30,528.
-`docs/models.md` has the parameters of published sizes, which have random weights.
+The vocabulary has the size of the tokenizer's; `model.config.vocab_size` may round it up (MosaicBERT: 30,522 to 30,528).
+`docs/models.md` has the parameter counts of published sizes, which begin with random weights.
 """
 
 from dataclasses import dataclass, fields, make_dataclass
@@ -27,7 +27,7 @@ class Encoder:
     num_hidden_layers: int = setting(MISSING, allowed=Bounds(1, 100_000, whole=True))
     """Transformer layers."""
     num_attention_heads: int = setting(MISSING, allowed=COUNT)
-    """Attention heads; divides `hidden_size`."""
+    """Attention heads, a divisor of `hidden_size`."""
     intermediate_size: int = setting(MISSING, allowed=COUNT)
     """Width of the feed-forward layer."""
     max_position_embeddings: int = setting(512, allowed=COUNT)
@@ -37,9 +37,9 @@ class Encoder:
     config: dict[str, Any] = setting({})
     """Further fields of the architecture's config class, by their own names."""
     init: str = setting("default", allowed=Choice(("default", "megatron", "gpt_bert")))
-    """How weights are drawn: as transformers does, or by a published scheme that depends on depth and width."""
+    """Initialization of the weights: transformers' (`default`), or a published scheme that depends on depth and width."""
     tiled_from: str | None = setting(None, allowed=NAMED)
-    """A smaller model of this architecture and vocabulary, by hub name, folder or run folder, whose weights are tiled."""
+    """Hub name, folder or run folder of a smaller model with this architecture and vocabulary; its weights are tiled."""
 
 
 @dataclass
@@ -52,28 +52,28 @@ class Pretrained:
     config: dict[str, Any] = setting({})
     """Fields of the model's config to change."""
     new_vocabulary: bool = False
-    """Fits the embeddings to the tokenizer of the data: tokens known to the model's own are copied, others are means."""
+    """Fits embeddings to the data's tokenizer: known tokens keep their embedding, new ones get the mean of pieces."""
     adapter: str | None = setting(None, allowed=Choice(("lora", "rslora", "dora")))
-    """Freezes the encoder (of a vision-language model the language model) and trains low-rank matrices beside its
-    weights, by `peft`: W + alpha / rank * B A (`lora`), W + alpha / sqrt(rank) * B A (`rslora`), or with the norms of its
-    rows (`dora`). Heads are trained as ever. None trains the weights themselves."""
+    """Freezes the encoder (in a vision-language model the language model) and trains low-rank matrices A and B for its
+    weights W, by `peft`: W + alpha / rank * B A (`lora`), W + alpha / sqrt(rank) * B A (`rslora`), or `lora` with trained
+    norms of the rows (`dora`). Heads are trained in full. None: no adapter, the weights are trained."""
     adapter_rank: int = setting(8, allowed=COUNT)
-    """Rows of A and columns of B."""
+    """Rank of the adapter: the rows of A and the columns of B."""
     adapter_alpha: float = setting(8.0, allowed=POSITIVE)
-    """Factor of B A, divided by the rank or by its square root."""
+    """Alpha of the adapter: the factor of B A, which is divided by the rank or by its square root."""
     adapter_dropout: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
-    """Dropout of what A multiplies."""
+    """Dropout of the adapter's inputs."""
     adapter_targets: Any = setting(None, allowed=Named("names of layers, or patterns"))
-    """Linear layers to adapt, by their names, the ends of these, or patterns with `*`: `[Wqkv, attn.Wo]`. None adapts all
-    linear layers of attention and feed-forward networks."""
+    """Linear layers to adapt: names, ends of names, or patterns with `*`, such as `[Wqkv, attn.Wo]`. None: all linear
+    layers of attention and feed-forward networks."""
     adapter_export: str = setting("merged", allowed=Choice(("merged", "separate")), execution=True)
-    """Whether `model/` is a whole model with the adapter `merged` into its weights, or the folder of an adapter, as
-    `peft` reads it, which needs the model that the run began with."""
+    """What `model/` holds: `merged`, a whole model with the adapter merged into its weights; `separate`, the adapter
+    alone, which `peft` reads and which needs the model that the run began with."""
 
 
 @check_of(Encoder)
 def check_network(model: Settings, config: Settings) -> None:
-    """Raises ValueError for a network that cannot be, or that is too short for the data."""
+    """Raises ValueError for a missing size, heads that do not divide the width, or data longer than the model takes."""
     for name in ("hidden_size", "num_attention_heads", "max_position_embeddings"):
         if name not in model:
             raise ValueError(f"model: {model['_target_']} lacks {name}; set model.{name}")
@@ -108,11 +108,11 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = yaml.load(
 """The families of published sizes, by the option whose defaults they change."""
 
 SIZED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
-"""The fields that each size of a family has of its own, in the order of a row."""
+"""The fields in which the sizes of a family differ, in the order of a row of `sizes.yml`."""
 
 
 def sizes_of(name: str, base: type) -> dict[str, type]:
-    """Makes a dataclass of each published size of an option, importable by its name as pickle needs it."""
+    """Returns a dataclass for each published size of an option, and adds it to this module, as pickle needs it."""
     types, made = {f.name: f.type for f in fields(base)}, dict[str, type]()
     for family in SIZES[name].values():
         for size, (*numbers, about) in family["sizes"].items():
@@ -139,36 +139,36 @@ class LlavaTiny:
     hidden_size: int = setting(128, allowed=COUNT)
     """Width of the language model."""
     num_hidden_layers: int = setting(2, allowed=COUNT)
-    """Its layers."""
+    """Layers of the language model."""
     num_attention_heads: int = setting(4, allowed=COUNT)
-    """Its attention heads; divides `hidden_size`."""
+    """Attention heads of the language model, a divisor of `hidden_size`."""
     intermediate_size: int = setting(384, allowed=COUNT)
-    """Width of its feed-forward layers."""
+    """Width of the language model's feed-forward layers."""
     max_position_embeddings: int = setting(2048, allowed=COUNT)
-    """Longest sequence in tokens, those of images included."""
+    """Longest sequence in tokens, image tokens included."""
     vision_hidden_size: int = 96
     """Width of the vision tower."""
     vision_num_hidden_layers: int = 2
-    """Its layers."""
+    """Layers of the vision tower."""
     vision_num_attention_heads: int = 4
-    """Its attention heads; divides `vision_hidden_size`."""
+    """Attention heads of the vision tower, a divisor of `vision_hidden_size`."""
     vision_intermediate_size: int = 192
-    """Width of its feed-forward layers."""
+    """Width of the vision tower's feed-forward layers."""
     image_size: int = 32
     """Height and width in pixels that images are resized to."""
     image_places: int = 4
-    """Tokens of an image in the text, a square number."""
+    """Number of tokens that an image takes in the text, a square number."""
     scale_factor: int = 2
     """Patches per side that `idefics3` joins into one token; `llava` joins none."""
     text_config: dict[str, Any] = setting({"initializer_range": 0.08})
-    """Further fields of the language model's config class; weights of 1 / sqrt(width) learn faster than of 0.02."""
+    """Further fields of the language model's config class; initial weights of 1 / sqrt(width) learn faster than 0.02."""
     vision_config: dict[str, Any] = setting({})
     """Further fields of the vision tower's config class."""
     text_from: Any = setting(None, allowed=NAMED)
-    """Name or folder of a language model of these sizes to begin with, such as SmolLM2; none begins with random weights.
-    Further tokens, such as those of images, begin at random."""
+    """Name or folder of a pretrained language model of the same sizes, such as SmolLM2; none: random weights.
+    Added tokens, such as image tokens, begin with random embeddings."""
     vision_from: Any = setting(None, allowed=NAMED)
-    """Name or folder of a vision tower of these sizes to begin with, such as SigLIP's; none begins at random."""
+    """Name or folder of a pretrained vision tower of the same sizes, such as SigLIP's; none: random weights."""
 
 
 check_of(LlavaTiny)(check_network)

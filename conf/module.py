@@ -17,7 +17,7 @@ from tiryns.conf.values import (
 )
 
 RECOMMENDED_COMPILE = "${oc.select:trainer.recommends.compile_model,false}"
-"""What the trainer recommends, which no setting of one's own is."""
+"""Default of `compile_model`: resolves to the value that the trainer recommends, else false."""
 
 
 @dataclass
@@ -28,12 +28,12 @@ class Pretraining:
     max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are clipped to this total norm; 0 turns clipping off."""
     compile_model: Any = setting(RECOMMENDED_COMPILE, allowed=Choice(("auto",), switch=True))
-    """Compiles by torch.compile: true, false, or `auto`: on a GPU, in a run of 1,000 steps or more, where the model has
-    no dropout, which compiled code draws otherwise. Compiled are the encoder, in pretraining the head with its loss, and
-    on a GPU, without shards, clipping and the step of torch's optimizers that are not `fused`."""
+    """Uses torch.compile: true, false, or `auto`: on a GPU, for 1,000 steps or more, if the model has no dropout, since
+    compiled code draws other dropout masks. Compiles the encoder; in pretraining also the head with its loss; on a GPU
+    without sharding also gradient clipping and the step of torch's optimizers that are not `fused`."""
     cuda_graphs: bool = setting(False, execution=True)
-    """For `objective=mlm`: fills packed rows in training to shapes that do not change, and launches encoder and head with
-    its loss as CUDA graphs, one launch for all kernels. It needs `compile_model=true` and a model without dropout."""
+    """For `objective=mlm`: pads packed training rows to fixed shapes, and runs the encoder and the head with its loss as
+    CUDA graphs, one launch for all kernels. Needs `compile_model=true` and a model without dropout."""
     gradient_checkpointing: bool = setting(False, execution=True)
     """Recomputes activations in the backward pass: less memory, about a third more time."""
     log_parameter_norms: bool = setting(False, execution=True)
@@ -42,11 +42,11 @@ class Pretraining:
     """Decay, per step, of a running average of the weights: average = ema * average + (1 - ema) * weights. None keeps
     no average."""
     ema_half_life: Any = setting(None, allowed=POSITIVE)
-    """Steps in which the share of old weights in the average halves, in place of `ema`, which is 2 ** (-1 / steps)."""
+    """Half-life of old weights in the average, in steps, instead of `ema`: sets ema = 2 ** (-1 / ema_half_life)."""
     ema_warmup: bool = False
     """Keeps the decay of step n at or below (1 + n) / (10 + n), so that the average leaves the first weights soon."""
     ema_evaluated: bool = True
-    """Whether the average, not the trained weights, is validated, tested and exported, and has the best checkpoint."""
+    """Whether validation, the best checkpoint, the test and the export use the average instead of the trained weights."""
 
 
 @dataclass
@@ -57,12 +57,12 @@ class Finetuning(Pretraining):
     freeze: list[str] = setting([])
     """Name patterns of the parameters that are not trained: `*` matches anything, `re:...` is a regular expression."""
     freeze_layers: Any = setting(None, allowed=WHOLE_FROM_0)
-    """Freezes the embeddings and this number of first layers, besides what `freeze` names; none: trains them all."""
+    """Freezes the embeddings and this number of first layers, besides the parameters of `freeze`; none: neither."""
     neftune_alpha: float = setting(0.0, allowed=AT_LEAST_0)
-    """Adds to each embedding of a token, in training, uniform noise of up to neftune_alpha / sqrt(tokens of the sample *
-    width) (NEFTune, arXiv 2310.05914)."""
+    """In training, adds uniform noise of up to neftune_alpha / sqrt(tokens of the sample * width) to each token embedding
+    (NEFTune, arXiv 2310.05914)."""
     load_best: bool = True
-    """Tests and exports the best checkpoint by `checkpoint.monitor`, else the last weights."""
+    """Whether test and export use the best checkpoint by `checkpoint.monitor`; false: the last weights."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class VisionLanguage(Finetuning):
 
     _target_: str = "runner.modules.VisionLanguageModule"
     generated_samples: int = setting(500, allowed=WHOLE_FROM_0)
-    """Samples of each evaluated set, drawn once, that an answer is generated for; 0 takes all."""
+    """Number of samples of each evaluated set, drawn once, for which answers are generated; 0: all samples."""
     max_new_tokens: int = setting(32, allowed=COUNT)
     """Longest generated answer, in tokens."""
 
@@ -85,11 +85,11 @@ GRAPHS_NEED = {
     "undropped": "a model without dropout (model.dropout=0)",
     "flash": "flash attention, which a GPU has in half precision (trainer.precision=bf16-mixed)",
 }
-"""What a run needs for `cuda_graphs`, by the names of `check_cuda_graphs`."""
+"""Requirements of `cuda_graphs` in words, by the keywords of `check_cuda_graphs`."""
 
 
 def check_cuda_graphs(**found: bool) -> None:
-    """Raises ValueError for the first thing that `cuda_graphs` needs and that is not there."""
+    """Raises ValueError for the first requirement of `cuda_graphs` (a key of `GRAPHS_NEED`) that is False."""
     for name, there in found.items():
         if not there:
             raise ValueError(f"module.cuda_graphs=true needs {GRAPHS_NEED[name]}")
@@ -97,7 +97,7 @@ def check_cuda_graphs(**found: bool) -> None:
 
 @check_of(Pretraining, "cuda_graphs")
 def _check_graphs(module: Settings, config: Settings) -> None:
-    """Checks what CUDA graphs need, as far as it does not depend on data, model and machine."""
+    """Raises ValueError for requirements of CUDA graphs that the config alone shows to be missing."""
     data = config["data"]
     check_cuda_graphs(
         compiled=module.get("compile_model") is True,

@@ -1,4 +1,4 @@
-"""The phases of a run, the setting `phases`: the settings of a phase, and its length."""
+"""The setting `phases`: the settings and the length of each phase of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,22 +19,22 @@ CHANGED: dict[str, tuple[str, ...] | None] = {
     "optimizer": ("lr", "weight_decay"),
     "scheduler": None,
 }
-"""Groups in which a phase may have settings of its own, and which ones; None for all of the group."""
+"""Settings that a phase may change, by group; None: all settings of the group."""
 
 
 @dataclass
 class Phase:
-    """A part of a run; settings that it leaves out are the run's."""
+    """A part of a run; settings that are not given have the run's values."""
 
     name: str
     steps: int | None = None
-    """Its length in steps, or in `tokens`, or as a `share`."""
+    """Length of the phase in steps. Exactly one of `steps`, `tokens` and `share` is given."""
     tokens: float | None = None
-    """As many steps as train on at most so many tokens, padding not counted."""
+    """Length of the phase in tokens, padding not counted: as many steps as train on at most this number."""
     share: float | None = None
-    """A part of the run's steps; the shares of a run have the sum 1."""
+    """Length of the phase as a fraction of the run; the fractions of all phases have the sum 1."""
     data: dict[str, Any] = field(default_factory=dict)
-    """`max_length`; of a mixture also `mixture`, the weights of the sources it takes, and `mixture_tau`."""
+    """`max_length`; for a mixture also `mixture` (weights by source), `mixture_by` and `mixture_tau`."""
     sampler: dict[str, Any] = field(default_factory=dict)
     """`global_batch_size`, and its warm-up over the phase."""
     objective: dict[str, Any] = field(default_factory=dict)
@@ -42,19 +42,19 @@ class Phase:
     model: dict[str, Any] = field(default_factory=dict)
     """`rope_theta`, and `local_rope_theta` for layers of local attention."""
     optimizer: dict[str, Any] = field(default_factory=dict)
-    """`lr` and `weight_decay`: those of each group of parameters change in proportion."""
+    """`lr` and `weight_decay`; the values of each parameter group change in proportion."""
     scheduler: dict[str, Any] = field(default_factory=dict)
-    """The rate over the steps of this phase; with one such phase or one with an `lr` every phase has a schedule of its
-    own, that of the run over its own steps."""
+    """Changes to the run's schedule. If any phase sets `scheduler` or `lr`, every phase has its own schedule: the run's
+    schedule, with the phase's changes, over the steps of the phase."""
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Its own settings by group."""
+        """The settings that the phase changes, by group."""
         return {group: found for group in CHANGED if (found := getattr(self, group))}
 
 
 def place_of(number: int, name: str) -> str:
-    """How messages name a phase, counted from 0.
+    """Returns the name of a phase in messages; `number` counts from 0.
 
     Example:
         >>> place_of(1, "decay")
@@ -64,7 +64,7 @@ def place_of(number: int, name: str) -> str:
 
 
 def phases_of(given: object) -> list[Phase]:
-    """Returns the phases of the setting `phases`; raises ValueError for the first thing that is wrong.
+    """Returns the phases of the setting `phases`; raises ValueError for the first mistake.
 
     Example:
         >>> first, last = phases_of([{"name": "stable", "steps": 90}, {"name": "decay", "steps": 10}])
@@ -86,7 +86,7 @@ def phases_of(given: object) -> list[Phase]:
 
 
 def _phase(number: int, entry: object) -> Phase:
-    """An entry of the list."""
+    """Returns the phase of entry `number` of the list; raises ValueError for the first mistake."""
     where = f"phases[{number}]"
     if not isinstance(entry, Mapping) or not entry.get("name"):
         problem = f"{where}={entry!r}: expected settings with a name, such as {{name: stable, steps: 90}}"
@@ -112,10 +112,10 @@ def _phase(number: int, entry: object) -> Phase:
 
 
 def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int | None]:
-    """Returns the steps of each phase, None for a phase with a length in tokens, given the settings of the trainer.
+    """Returns the steps of each phase, or None if its length is in tokens, given the settings of the `trainer`.
 
-    Shares of `trainer.max_steps` end at the nearest whole step; those of `trainer.max_tokens` are tokens. Raises
-    ValueError for a run that also has a length of its own, or, with shares, lacks one.
+    A phase with a share of `trainer.max_steps` ends at the nearest whole step; shares of `trainer.max_tokens` are tokens.
+    Raises ValueError if phases have shares and the trainer has no length, or phases and trainer both have lengths.
 
     Example:
         >>> stable, decay = Phase("stable", share=0.9), Phase("decay", share=0.1)
@@ -148,7 +148,7 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
 
 
 def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
-    """Shares of so many steps."""
+    """Returns the steps of each phase, its share of `steps`; raises ValueError for a phase without a step."""
     done, last, found = 0.0, 0, list[int | None]()
     for number, phase in enumerate(phases, 1):
         done += phase.share or 0
@@ -175,7 +175,7 @@ def _check_mixture(data: Settings, config: Settings) -> None:
 
 
 def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
-    """Raises ValueError for the first setting that does not fit the run's `data`, or has a value that cannot be."""
+    """Raises ValueError for the first data setting of a phase that is invalid or does not fit the run's `data`."""
     sources = data.get("mixture")
     for number, phase in enumerate(phases):
         for name, value in phase.data.items():

@@ -31,7 +31,7 @@ METRICS: dict[str, dict[str, Any]] = {}
 """Constructors of registered metrics, by the kind of prediction that they measure and by name."""
 
 SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_byte", "cpu_seconds"}
-"""Last parts of the names of figures that are errors or costs; every other figure is better when large."""
+"""Endings of the names of metrics that are errors or costs; all other metrics are better when large."""
 
 
 class Option(ConfigNode):
@@ -56,7 +56,7 @@ class Option(ConfigNode):
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Option":
-        """Returns itself: Hydra copies its whole store for each group of --help, and each node again where it uses it."""
+        """Returns this option itself: Hydra deep-copies its whole store for each group of --help, which takes time."""
         return self
 
 
@@ -101,7 +101,7 @@ def register(group: str, **options: type) -> None:
 
 
 def register_parts(group: str, together: str | None = None, **options: type) -> None:
-    """Registers dataclasses as options that add up (`logger=[csv,wandb]`), and an option `together` that holds all."""
+    """Registers dataclasses as options that combine (`logger=[csv,wandb]`), and an option `together` of all of them."""
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
         store(group, name, {name: node})
@@ -110,7 +110,7 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
 
 
 def store(group: str | None, name: str, source: object) -> None:
-    """Puts an option, or a config of no group, into Hydra's store, unless the program has one of this name there."""
+    """Puts an option, or a config without a group, into Hydra's store, unless another program stored one by this name."""
     option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
     if option.provider == getattr(place.get(option.name, option), "provider", None):
@@ -127,7 +127,7 @@ def _place_of(group: str | None) -> dict[str, Any]:
 
 @contextmanager
 def own_options() -> Iterator[None]:
-    """Puts our options, for the block, in place of those of the same names that the program stores for its Hydra app."""
+    """Replaces the calling program's Hydra options by our options of the same names until the end of the block."""
     ours = [(_place_of(group), name, option) for (group, name), option in _OWN.items()]
     theirs = [(place, name, place[name]) for place, name, option in ours if place[name] is not option]
     for place, name, option in ours:
@@ -140,7 +140,7 @@ def own_options() -> Iterator[None]:
 
 
 def take_place_of(provider: str) -> None:
-    """Puts our options in place of those that a plugin of Hydra has stored under the same names."""
+    """Replaces the options that the Hydra plugin `provider` has stored by our options of the same names."""
     for (group, name), option in _OWN.items():
         place = _place_of(group)
         if getattr(place.get(name), "provider", None) == provider:
@@ -148,7 +148,7 @@ def take_place_of(provider: str) -> None:
 
 
 def target_of(node: object) -> str | None:
-    """Returns the target, as options spell it, of a config node or an option; None where it has none."""
+    """Returns the target of a config node or an option, spelled as in the options; None if it has no target."""
     if not isinstance(node, type) and isinstance(node, Mapping):  # Python takes long to tell a mapping
         target = node.get("_target_")
     else:
@@ -157,7 +157,7 @@ def target_of(node: object) -> str | None:
 
 
 def option_of(group: str, node: object) -> str | None:
-    """Returns the option of a group with the target of a config node; None for a component of the user's own."""
+    """Returns the name of the group's option with the same target as a config node; None for a user's own component."""
     target = target_of(node)
     named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
     return None if target is None else next(named, None)
@@ -171,11 +171,11 @@ def component_of(target: str) -> tuple[str, type] | None:
 
 
 GONE = ("module.replay_every",)
-"""Settings of execution that earlier versions had: a run that notes them goes on, and is rebuilt, without them."""
+"""Execution settings that only earlier versions had: a run that recorded them is resumed and rebuilt without them."""
 
 
 def execution_names(group: str, node: object) -> set[str]:
-    """Returns the fields of a group's node that only affect execution; for a user's own part, those of any option."""
+    """Returns the fields of a node that only affect execution; for a user's own component, such fields of all options."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
     rules = (rule for option in options for rule in rules_of(option).items())
@@ -198,9 +198,9 @@ def register_metric(kind: str, name: str, make: object, smaller_is_better: bool 
     Args:
         kind: `classification`, `multi_label`, `regression`, `token_classification`, `question_answering`,
             `multiple_choice`, `ranking`, `vision_language`, or the `kind` of the predictions of a task of your own.
-        name: The name of the figure, as in `val/validation/auroc`.
+        name: The name of the metric, as in `val/validation/auroc`.
         make: A function of the number of labels that returns a `torchmetrics.Metric`, or its dotted name.
-        smaller_is_better: Whether the figure is an error, for searches and the choice of the best checkpoint.
+        smaller_is_better: Whether small values are better, for searches and the choice of the best checkpoint.
 
     Example:
         >>> register_metric("classification", "auroc", "my_package.metrics.auroc")
@@ -211,7 +211,7 @@ def register_metric(kind: str, name: str, make: object, smaller_is_better: bool 
 
 
 def better_when(figure: str) -> str:
-    """`min` or `max`: whether a small or a large figure, such as `val/books/loss` or `accuracy`, is better."""
+    """Returns `min` if a small value of a metric is better (`val/books/loss`), else `max` (`accuracy`)."""
     return "min" if figure.endswith(tuple(SMALLER_IS_BETTER)) else "max"
 
 

@@ -26,13 +26,13 @@ class Growing(Shuffled):
 
     _target_: str = "runner.samplers.Growing"
     warmup_from: int = setting(8, allowed=COUNT)
-    """Sequences of the first global batches, which grow to `global_batch_size`."""
+    """Sequences in the first global batch; later batches grow to `global_batch_size`."""
     warmup_steps: Any = setting(0.1, allowed=AT_LEAST_0)
     """Length of the warm-up: steps (int), or a fraction of the run's steps (float between 0 and 1)."""
     warmup_tokens: float | None = setting(None, allowed=POSITIVE)
-    """Its length in tokens, in the place of `warmup_steps`."""
+    """Length of the warm-up in tokens, instead of `warmup_steps`."""
     warmup_by: int = setting(1, allowed=COUNT)
-    """Sequences by which the batches grow; each size has as many steps."""
+    """Number of sequences that each growth adds to the batches; all sizes last equally many steps."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class LengthGrouped(Shuffled):
 
     _target_: str = "runner.samplers.LengthGrouped"
     pool_batches: int = setting(50, allowed=COUNT)
-    """Batches whose samples are sorted by length together; 1 does not sort, more give more equal lengths."""
+    """Number of batches whose samples are sorted together by length; 1: no sorting. A larger number sorts better."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class SplitModality(Shuffled):
 
     _target_: str = "runner.samplers.SplitModality"
     image_patches: int = setting(576, allowed=WHOLE_FROM_0)
-    """Tokens of an image where the data does not count them; 576 is CLIP ViT-L/14 at 336 pixels."""
+    """Tokens per image, used if the lengths in the data exclude them; 576 is CLIP ViT-L/14 at 336 pixels."""
     drop_last: bool = False
     """Whether to leave out the last, smaller batch of each modality."""
 

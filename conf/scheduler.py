@@ -17,7 +17,7 @@ class Wsd:
     warmup_steps: Any = setting(0.05, allowed=AT_LEAST_0)
     """Length of the warm-up: steps (int), or a fraction of max_steps (float between 0 and 1)."""
     warmup_decay: float = 0.0
-    """First factor of the base rate; for exponential the factor per step."""
+    """Factor on the base rate at the start of the warm-up; for exponential, the factor per step."""
     training_kind: str = setting("constant", allowed=KINDS)
     """Shape of the middle phase, between warm-up and cool-down."""
     training_steps: Any = setting(-1, allowed=Bounds(-1))
@@ -31,10 +31,10 @@ class Wsd:
     cooldown_decay: float = 0.0
     """Ratio of the last rate of the cool-down to its first; for exponential the factor per step."""
     warmup_tokens: Any = setting(None, allowed=POSITIVE)
-    """Length of the warm-up in the place of `warmup_steps`: as many steps as train on at most so many tokens, padding not
-    counted. They are counted once, when the run begins."""
+    """Length of the warm-up in tokens instead of `warmup_steps`: as many steps as train on at most this number of tokens,
+    padding not counted. The tokens are counted once, when the run begins."""
     cooldown_tokens: Any = setting(None, allowed=POSITIVE)
-    """Length of the cool-down in the place of `cooldown_steps`: as many last steps as train on at most so many tokens."""
+    """Length of the cool-down in tokens instead of `cooldown_steps`: as many last steps as fit."""
 
 
 @dataclass

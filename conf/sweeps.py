@@ -17,7 +17,7 @@ class Grid:
     max_batch_size: int | None = None
     """Most jobs that the launcher starts at once; none sets no bound."""
     params: Any = None
-    """Values to sweep over beside those on the command line, such as `{seed: "1,2"}`."""
+    """Values to sweep over in addition to values on the command line, such as `{seed: "1,2"}`."""
 
 
 @dataclass
@@ -36,13 +36,13 @@ class Optuna:
     seed: int = 0
     """Seed of the suggestions."""
     startup_trials: int = 5
-    """Trials that are drawn at random, and must finish before any trial is pruned (but by `asha`)."""
+    """Number of first trials that are drawn at random. Pruning (except by `asha`) begins after they have finished."""
     pruner: str = "median"
-    """Stops a trial with a validation worse than the `median` of others, or by `asha`; `none` stops none."""
+    """Stops bad trials: `median`, if a validation is worse than the median of other trials; `asha`; `none`: never."""
     storage: Any = None
     """Journal file of the study; none: a file in the sweep's folder."""
     params: Any = None
-    """Values to search over beside those on the command line."""
+    """Values to search over in addition to values on the command line."""
 
 
 @dataclass
@@ -59,14 +59,14 @@ class Suite:
     data: Any = setting(None, allowed=NAMED)
     """Folder of the data, for suites with sources that are files."""
     source: Any = None
-    """Which of a suite's sources to read; none takes its first, with `data` the first that is files."""
+    """Name of the suite's source to read; none: its first source, or with `data` its first source of files."""
     overrides: list[str] = setting([])
-    """Settings of every job, which the command has beside these; several values make a grid."""
+    """Further settings of every job, from the command line; several values of a setting make a grid."""
 
 
 @dataclass
 class Slurm:
-    """A SLURM job per run, submitted as an array: one task on each node, which starts and watches the ranks there."""
+    """A SLURM job per run, submitted as an array. One task on each node starts and watches the ranks of this node."""
 
     _target_: str = "hydra_plugins.tiryns.SlurmLauncher"
     partition: str | None = None
@@ -80,7 +80,7 @@ class Slurm:
     nodes: int | None = None
     """Nodes of each job; none: the run's `trainer.num_nodes`, or the largest of a range."""
     tasks_per_node: int | None = None
-    """Tasks on each node; none takes one, an agent. `trainer.devices` makes each rank a task, which nobody replaces."""
+    """Tasks on each node; none: one task, which starts and replaces the ranks. As many as ranks: no rank is replaced."""
     gpus_per_node: int | None = None
     """GPUs on each node; none: one per rank with `trainer.accelerator=gpu`, else no GPU."""
     cpus_per_task: int = 4
@@ -117,11 +117,11 @@ class Slurm:
 
 @dataclass
 class Ray:
-    """A task of a Ray cluster per run (needs `tiryns[ray]`); a run whose process or machine dies goes on elsewhere."""
+    """A task of a Ray cluster per run (needs `tiryns[ray]`); a run whose process or machine dies resumes elsewhere."""
 
     _target_: str = "hydra_plugins.tiryns.RayLauncher"
     address: str | None = setting(None, runs_code=True)
-    """Address of the cluster, such as `10.0.0.1:6379`; none takes `RAY_ADDRESS`, else this machine's, else starts one."""
+    """Address of the cluster, such as `10.0.0.1:6379`; none: `RAY_ADDRESS`, else this machine's, else a new one."""
     cpus: float = setting(1, allowed=AT_LEAST_0)
     """Cores that are reserved for each run."""
     gpus: float | None = setting(None, allowed=AT_LEAST_0)

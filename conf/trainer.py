@@ -15,26 +15,26 @@ class Trainer:
 
     _target_: str = "runner.loop.build_trainer"
     max_steps: int = setting(1500, allowed=Bounds(-1, whole=True))
-    """Optimizer steps, each on one global batch; -1 follows `max_epochs` or a budget."""
+    """Optimizer steps, each on one global batch; -1: `max_epochs`, `max_tokens` or `max_flops` gives the length."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
-    """Passes over the training set (may be a fraction) where `max_steps` is -1."""
+    """Passes over the training set (may be a fraction), read if `max_steps` is -1."""
     max_tokens: Any = setting(None, allowed=POSITIVE)
-    """Budget where `max_steps` is -1: as many steps as train on at most so many tokens, padding not counted."""
+    """Budget if `max_steps` is -1: as many steps as train on at most this number of tokens, padding not counted."""
     max_flops: Any = setting(None, allowed=POSITIVE)
     """Budget if `max_steps` is -1: as many steps as take at most this number of the model's floating point operations."""
     max_seconds: Any = setting(None, allowed=POSITIVE)
-    """Ends training after this many seconds; the schedule still follows the run's length. Validation and checkpoints
-    count, the start and the end do not."""
+    """Ends training after this many seconds, including validation and checkpoints, excluding the start and the end of
+    the run. The schedule still follows the length of the run."""
     accelerator: str = setting("auto", allowed=Choice(("auto", "cpu", "gpu", "cuda", "mps")), execution=True)
     """`cpu`, `gpu`, `mps`, or `auto`: the best that is there."""
     devices: Any = setting(1, execution=True)
     """Processes on this node, one per device; `auto` takes every GPU, or one process on a CPU."""
     num_nodes: Any = setting(1, execution=True)
-    """Nodes of the job: a number, a range such as `1:4`, or `auto` for as many as there are. With a range nodes may join
-    and leave while the run goes on."""
+    """Nodes of the job: a number, a range such as `1:4`, or `auto` for all available nodes. With a range, nodes may join
+    and leave during the run."""
     max_restarts: Any = setting(None, allowed=WHOLE_FROM_0, execution=True)
-    """Times that ranks are replaced after one crashed, was killed or hangs; none: 3 with several ranks. A
-    number gives a single rank a process of its own."""
+    """How often the ranks are restarted after a rank crashed, was killed or hung; none: 3 with several ranks, and no
+    restart of a single rank. A number of 1 or more also runs a single rank in a separate process."""
     timeout: float = setting(600.0, allowed=POSITIVE, execution=True)
     """Seconds without progress after which a rank counts as hanging."""
     strategy: str = setting("auto", allowed=Choice(("auto", "ddp", "fsdp")), execution=True)
@@ -42,27 +42,27 @@ class Trainer:
     tensor_parallel_size: int = setting(1, allowed=COUNT, execution=True)
     """Processes that share each matrix, for `trainer=fsdp` and models with a tensor-parallel plan in transformers."""
     fsdp_replicas: int = setting(1, allowed=COUNT, execution=True)
-    """Copies of the model for `trainer=fsdp`, each in shards over an equal part of the processes (HSDP): weights travel
-    within a copy, such as a node, and gradients alone between them."""
+    """For `trainer=fsdp`: copies of the model, each sharded over an equal part of the processes, such as a node (HSDP).
+    Weights are gathered within a copy; only gradients are exchanged between copies."""
     fsdp_reshard: bool = setting(True, execution=True)
-    """For `trainer=fsdp`: drops a layer's whole weights after its forward pass; false keeps them until its backward pass,
-    for less traffic and more memory."""
+    """For `trainer=fsdp`: frees a layer's gathered weights after its forward pass; false keeps them until its backward
+    pass, which takes more memory and less traffic."""
     fsdp_prefetch: int = setting(0, allowed=WHOLE_FROM_0, execution=True)
     """For `trainer=fsdp`: layers whose weights are gathered ahead of the one that is computed; 0 leaves it to torch."""
     fsdp_param_dtype: str = setting("float32", allowed=Choice(("float32", "bfloat16")))
-    """For `trainer=fsdp` at `bf16-mixed`: weights as they travel and are computed with; `bfloat16` halves the traffic.
-    Gradients are added up in fp32, and the weights that the optimizer changes stay fp32."""
+    """For `trainer=fsdp` at `bf16-mixed`: dtype of the gathered weights; `bfloat16` halves the traffic. Gradients are
+    summed in fp32, and the optimizer updates fp32 weights."""
     precision: str = setting("auto", allowed=Choice(PRECISIONS))
     """`32-true`, `bf16-mixed`, ..., or `auto`, chosen once per run: bf16-mixed on hardware with bf16 units, else fp32.
-    A CPU with such units takes the faster of the two for the model, which is timed once and kept in the cache."""
+    On a CPU with bf16 units, both are timed with the model, and the cache keeps the faster one."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
-    the package where it is installed. With dropout of attention `varlen_attn`, which has none, pads rows in training."""
+    the package if it is installed. `varlen_attn` has no dropout: if a model drops attention, training rows are padded."""
     matmul_precision: str = setting("highest", allowed=Choice(("highest", "high", "medium")))
     """Products of fp32 matrices on a GPU, for `torch.set_float32_matmul_precision`: `high` makes them of TF32."""
     recommends: dict[str, Any] = setting({}, execution=True)
-    """What `compile_model` of the module, `micro_batch_tokens` and `num_workers` of the data are on this hardware where
-    they are not set."""
+    """Defaults on this hardware for `module.compile_model`, `data.micro_batch_tokens` and `data.num_workers`, used if
+    these are not set."""
     validate_every: int = setting(250, allowed=WHOLE_FROM_0)
     """Steps between two validations; there is always one at the end. 0 turns validation off."""
     validation_batches: Any = setting(None, allowed=AT_LEAST_0)
@@ -85,8 +85,8 @@ class CpuTrainer(Trainer):
 
 @dataclass
 class GpuTrainer(Trainer):
-    """On one GPU: bf16 if it has it, TF32 for the rest, a compiled model if the run is long enough, micro-batches as
-    large as fit, and four loader processes; batches are copied to it from pinned memory while it computes."""
+    """On one GPU: bf16 if available, TF32 for fp32 products, a compiled model if the run is long enough, micro-batches as
+    large as fit, and four loader processes. Batches are copied from pinned memory while the GPU computes."""
 
     accelerator: str = "gpu"
     matmul_precision: str = "high"
@@ -105,18 +105,18 @@ class DdpTrainer(Trainer):
 
 @dataclass
 class FsdpTrainer(Trainer):
-    """One process per device, with a shard of weights, gradients and optimizer state, for models too big for one."""
+    """One process per device, with a shard of weights, gradients and optimizer state, for models too big for a device."""
 
     strategy: str = "fsdp"
     devices: Any = 2
 
 
 BUDGETS = ("max_tokens", "max_flops")
-"""Lengths of a run that become steps when it begins."""
+"""Lengths of a run that are converted to steps when the run begins."""
 
 
 def check_length(max_steps: int, max_epochs: float | None, **budgets: float | None) -> None:
-    """Raises ValueError unless a run has one length: steps, which count before epochs, or epochs, or one of BUDGETS."""
+    """Raises ValueError unless a run has one length: steps, epochs or one of `BUDGETS`; steps override epochs."""
     limits = {name: value for name, value in budgets.items() if value is not None}
     others = limits if max_steps > 0 or max_epochs is None else {"max_epochs": max_epochs, **limits}
     if max_steps == 0 or len(others) != (max_steps < 0):

@@ -1,4 +1,4 @@
-"""Rules of fields beyond their types, which `setting` gives, `runner.config.checks` applies and `tiryns info` shows."""
+"""Rules for the values of fields, which `setting` declares, `runner.config.checks` applies and `tiryns info` shows."""
 
 import difflib
 import math
@@ -14,7 +14,7 @@ from omegaconf import MISSING
 
 
 class Choice(NamedTuple):
-    """One of a few words; with `switch` also true and false, with a `prefix` also any word that begins with it."""
+    """Allows the `words`; with `switch` also true and false; with a `prefix` also words that begin with this prefix."""
 
     words: tuple[str, ...]
     switch: bool = False
@@ -66,7 +66,7 @@ class Bounds(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A name, or several in a list or mapping; not an empty one, as an unset shell variable gives."""
+    """Allows a name, or several in a list or mapping; refuses an empty name, such as from an unset shell variable."""
 
     what: str = "a file, folder or name"
 
@@ -116,13 +116,13 @@ def setting(
     execution: bool = False,
     runs_code: bool = False,
 ) -> Any:
-    """A field of an option, with rules beyond its type.
+    """Returns a dataclass field of an option, with rules beyond its type.
 
     Args:
-        default: Its default; each config has a list or a mapping of its own.
-        allowed: Its allowed values; None (null) is allowed wherever the type allows it.
-        execution: Whether it changes how a run is executed, not what it computes, and so may change on resume.
-        runs_code: Whether it lets code of others run, and so counts on the command line alone, not in a recipe.
+        default: The default; a list or a mapping is copied for each config.
+        allowed: The allowed values; None (null) is also allowed if the type allows it.
+        execution: Whether the field changes how a run executes but not its results; such a field may change on resume.
+        runs_code: Whether the field lets foreign code run; such a field is read from the command line, not from a recipe.
     """
     rules: dict[str, Any] = {"allowed": allowed, "execution": execution, "runs_code": runs_code}
     is_mutable = isinstance(default, list | dict)
@@ -146,15 +146,15 @@ Settings = dict[str, Any]
 """Settings of an option, or of a whole config, by name."""
 
 Check = Callable[[Settings, Settings], None]
-"""Raises ValueError by the settings of an option, and by the whole config, its groups by name."""
+"""A check of an option's settings and of the whole config (its groups by name), which raises ValueError."""
 
 _CHECKS: dict[type, list[tuple[Settings, Check]]] = {}
 
 
 def check_of(option: type, *names: str) -> Callable[[Check], Check]:
-    """Registers a check for each config with an option or one derived from it; with `names`, only if one of them is set.
+    """Returns a decorator that registers a check for each config with `option` or a subclass of it.
 
-    A field is set where it differs from its default in `option`.
+    With `names`, the check runs only if one of these fields differs from its default in `option`.
 
     Example:
         >>> from dataclasses import dataclass
@@ -181,7 +181,7 @@ def check_of(option: type, *names: str) -> Callable[[Check], Check]:
 
 
 def checks_of(option: type, settings: Settings) -> Iterator[Check]:
-    """Yields the checks of an option that these settings of it call for."""
+    """Yields the registered checks that apply to an option with these settings."""
     for cls in option.__mro__:
         for defaults, check in _CHECKS.get(cls, ()):
             if not defaults or any(settings.get(name, value) != value for name, value in defaults.items()):
@@ -189,18 +189,18 @@ def checks_of(option: type, settings: Settings) -> Iterator[Check]:
 
 
 def suggest(wrong: str, known: Iterable[str]) -> str:
-    """Returns `. Did you mean 'x'?` for the closest known name, or nothing."""
+    """Returns `. Did you mean 'x'?` for the closest known name; an empty string if no name is similar."""
     return "".join(f". Did you mean {match!r}?" for match in close_matches(wrong, known))
 
 
 def check_choice(name: str, value: str, known: Iterable[str]) -> None:
-    """Raises ValueError for an unknown value, with the known ones and the closest of them."""
+    """Raises ValueError for an unknown `value`; the message lists the known values and suggests the closest."""
     if value not in known:
         raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
 
 
 def check_names(place: str, names: Iterable[object], known: Collection[str], told: str) -> None:
-    """Raises ValueError for the first unknown name, with its place, the text `told`, the known names, and the closest.
+    """Raises ValueError for the first unknown name: its `place`, the name, the text `told`, the known names, the closest.
 
     Example:
         >>> check_names("phases[0]", {"nmae": "x"}, ["name", "steps"], ": a phase has")

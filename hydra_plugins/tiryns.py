@@ -1,4 +1,4 @@
-"""The project's sweepers, its launchers and its search path, under the one name that Hydra takes plugins from."""
+"""The project's sweepers, launchers and config search path, in `hydra_plugins`, where Hydra looks for plugins."""
 
 import os
 from pathlib import Path
@@ -23,7 +23,7 @@ class OwnConfigs(SearchPathPlugin):
     """Finds YAML options and recipes in packages of plugins, and in folders of `TIRYNS_CONF` and the command line."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Adds these places after the project's own configs; raises ValueError for a missing folder of `TIRYNS_CONF`."""
+        """Adds these packages and folders after the project's configs; ValueError if one of `TIRYNS_CONF` is missing."""
         for place in SEARCHED:
             search_path.append("tiryns.plugins", place)
         for folder in filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep)):

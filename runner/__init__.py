@@ -10,9 +10,9 @@ Imports run downwards in this list:
 - `loaders`: data modules for a plain `lightning.Trainer`; `tasks`: finetuning tasks, one object each.
 - `objectives`, `models`, `evaluation`: targets, task models, metrics.
 - `data`: from text, rows and images to micro-batches; `config`: checks of configs.
-- `optim`, `samplers`, `order`: optimizers, global batches, and their functions of seed and step.
-- `manifest`: what made a run, by digest; `run`: a run on disk; `patches`: what is private of libraries.
-- `protocols`: what parts of a run are asked for; `widening`: numbers in at least fp32.
+- `optim`, `samplers`, `order`: optimizers, samplers of global batches, and their order by seed and step.
+- `manifest`: digests of what made a run; `run`: a run on disk; `patches`: uses of private names of libraries.
+- `protocols`: attributes and methods that a run uses on its parts; `widening`: casts to at least fp32.
 """
 
 from logging import getLogger  # not the module, whose name is that of a part of this package

@@ -20,15 +20,15 @@ CONVERSIONS = ("none", "partial", "object", "all")
 
 
 def build(node: object, **given: object) -> Any:
-    """Makes the object of a config node; its target gets those of the run-time values `given` that are its parameters.
+    """Makes the object of a config node. The target gets each run-time value in `given` that is one of its parameters.
 
-    Raises ValueError for a missing or forbidden target, a value out of bounds, or settings that the target lacks.
+    Raises ValueError for a missing or forbidden target, a value out of bounds, or settings that the target does not take.
     """
     return bind(node)(**given)
 
 
 def build_all(nodes: Any, **given: Any) -> dict[str, Any]:
-    """Makes every object of a mapping name -> node, except for names set to null."""
+    """Makes the object of every node in a mapping from names to nodes; skips nodes that are null."""
     return {str(name): build(node, **given) for name, node in (nodes or {}).items() if node is not None}
 
 
@@ -56,7 +56,7 @@ def _arguments(node: DictConfig, convert: str, recursive: bool) -> tuple[list[An
     convert = str(getattr(own, "value", own or convert)).lower()
     if convert not in CONVERSIONS:
         key = f"{full_key(node)}._convert_".lstrip(".")
-        raise ValueError(f"{key}={convert}: there are: {', '.join(CONVERSIONS)}")
+        raise ValueError(f"{key}={convert}: expected one of: {', '.join(CONVERSIONS)}")
     how = convert, recursive if inner is None else bool(inner)
     values = {
         str(name): _value(used_value(node, name, value), *how)

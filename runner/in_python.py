@@ -39,7 +39,7 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
     """Returns the config of `tiryns train` with these overrides; `config_dir` holds options and recipes of your own.
 
     Raises:
-        ValueError: there is no such option or setting, or a recipe sets what only the command line may.
+        ValueError: there is no such option or setting, or a recipe sets a setting that only the command line may set.
 
     Example:
         >>> config = compose("experiment=diffusion", "optimizer=lion", "optimizer.lr=1e-4")
@@ -61,8 +61,8 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
     KeyboardInterrupt.
 
     Args:
-        config: Overrides, or a config of `compose` or of a run (which may be changed) and overrides that change it. The
-            run folder records the overrides that compose it.
+        config: Overrides; or a config from `compose` or from a run, which you may have edited, and overrides that
+            change it. The run folder records overrides that compose the resulting config.
         config_dir: A folder with options and recipes of your own.
 
     Raises:
@@ -84,7 +84,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
         with on_command_line(words):
             job = composed(words if whole else replayed)
             if job.mode not in ("train", "probe"):
-                raise ValueError(f"mode={job.mode} trains nothing: that is for the command line")
+                raise ValueError(f"mode={job.mode} does not train: use it on the command line")
             check_config(job)
             check_run_dir(job)
             try:
@@ -101,7 +101,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
 
 
 def assemble(config: DictConfig) -> assembly.Parts:
-    """Returns the parts of a run of this config, built and connected, for a loop of your own; fills the cache.
+    """Builds and connects the parts of a run of this config, for a training loop of your own; caches tokenised data.
 
     Raises:
         ValueError: the config is wrong, parts do not fit together, or data cannot be used.
@@ -136,7 +136,7 @@ def _check_words(words: Sequence[str]) -> None:
 
 
 def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
-    """Returns the overrides of the run that `resume` names followed by `words`, and the folder of their configs."""
+    """Returns the overrides of the run that `resume` names, followed by `words`; and the run's folder of configs."""
     _check_words(words)
     if not words:
         return [], config_dir
@@ -146,7 +146,7 @@ def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str
         raise ValueError("resume names a sweep: resume it on the command line, by tiryns train resume=...")
     known, overrides = hydra_parser().parse_known_args(replayed)
     if known.config_name or known.config_path:
-        raise ValueError("resume names a run of a config of its own: resume it by tiryns train resume=...")
+        raise ValueError("resume names a run with its own main config: resume it by tiryns train resume=...")
     return [*known.overrides, *overrides], known.config_dir
 
 
@@ -154,7 +154,7 @@ def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str
 def _composing(
     config_dir: Folder | None, words: Sequence[str] = ()
 ) -> Iterator[tuple[list[str], Folder | None]]:
-    """Lets Hydra read our configs in the block; yields the words, after a resumed run's, and the folder of configs."""
+    """Lets Hydra read our configs in the block; yields the overrides, a resumed run's first, and their config folder."""
     if line := unread_variables(os.environ):
         warnings.warn(line, stacklevel=5)
     if config_dir is not None and not Path(config_dir).is_dir():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenedRun(Run):
-    """The run in a folder with its model and predictions; `tiryns.Run`.
+    """A run folder opened in Python, with its exported model and predictions; also named `tiryns.Run`.
 
     Example:
         >>> run = open_run("outputs/2026-11-03/12-30-11-ab12")  # doctest: +SKIP
@@ -70,7 +70,7 @@ class OpenedRun(Run):
             images: For vision-language models: the folder of the images.
             max_new_tokens: For vision-language and causal models: the longest answer or continuation, in tokens.
             tokens: For labelled tasks: tokens of a micro-batch; by default the run's setting.
-            steps: For language models: sampling steps from all masked to none.
+            steps: For language models: number of sampling steps in which all masks are filled in.
             temperature: For language models: temperature of the sampling; 0 takes the most likely token.
             order: For language models: `random`, or `confidence`, which fills in the most likely tokens first.
             seed: For language models: seed of the sampling.

@@ -1,4 +1,4 @@
-"""What a run reads and calls on its parts besides Lightning's own methods, with defaults.
+"""The attributes and methods, besides Lightning's own, that a run uses on its parts; with defaults.
 
 Parts of this project inherit these classes; a class of the user's own gets the defaults when it is built.
 """
@@ -11,33 +11,33 @@ from typing import Any, ClassVar
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 State = dict[str, Any]
-"""What a checkpoint holds, or what a part of a run has in it."""
+"""The content of a checkpoint, or the state of one part of a run in a checkpoint."""
 
 Resolved = dict[str, Any]
-"""What every setting that is `auto` came to, by name; `runner.loop.resolved.resolve` lists them."""
+"""The resolved value of every setting that is `auto`, by name; `runner.loop.resolved.resolve` lists the names."""
 
 
 class RunData:
     """What a run reads and calls on a LightningDataModule."""
 
     serves_global_batches = False
-    """Whether `connect` cuts it into global batches, as that of `runner.data.module.GlobalBatchDataModule` does."""
+    """Whether the data's `connect` cuts it into global batches, as `runner.data.module.GlobalBatchDataModule` does."""
     tells_batches = False
-    """Whether `train_batches(rank, num_ranks)` has the shares of its global batches before training."""
+    """Whether `train_batches(rank, num_ranks)` can return a rank's shares of the global batches before training."""
     streamed = False
-    """Whether training samples are read as a stream, which has no numbers."""
+    """Whether training samples are read as a stream, in which samples have no index."""
     layout: str | None = None
-    """`padded`, `packed` or `single`; None for batches of its own."""
+    """Layout of a batch: `padded`, `packed` or `single`; None if the data makes batches in a layout of its own."""
     micro_batch_tokens: Any = None
     micro_batch_size: Any = None
     fitted = False
     """Whether `micro_batch_tokens` are what fits into the memory of this rank's device."""
     accept_changes = False
-    """Whether a run may go on with other data, as `resume_changed_data` says."""
+    """Whether a run may resume with changed data, as set by `resume_changed_data`."""
     phase_groups: tuple[str, ...] = ()
     """Groups of settings that phases may change."""
     stores: Sequence[Any] = ()
-    """The prepared sets of samples that `train` is made of, where there are several."""
+    """The prepared sets of samples that `train` joins; may be empty if there is only one."""
     needed_tokens: Sequence[str] = ()
     """Special tokens that the tokenizer must have; set before data is prepared."""
     tokenizer: Any = None
@@ -55,7 +55,7 @@ class RunData:
     """The name of the task of labelled data."""
 
     def train_batches(self, rank: int, num_ranks: int) -> Any:
-        """Returns the shares of a rank by step; for data with `tells_batches`."""
+        """Returns a rank's share of each global batch, by step; only for data with `tells_batches`."""
         raise NotImplementedError
 
     @property
@@ -65,14 +65,14 @@ class RunData:
 
     @property
     def phased_order(self) -> Any:
-        """The order of a run with phases, where data is divided by them."""
+        """The order of samples over all phases of a run; None if the order does not depend on phases."""
         return None
 
     def take_over(self, began: Resolved) -> None:
-        """Restores what a resumed run decided at its start; called before any data is read."""
+        """Restores the decisions that a resumed run made at its start; called before any data is read."""
 
     def decided(self) -> Mapping[str, Any]:
-        """Returns what reading has decided, which a resumed run restores."""
+        """Returns the decisions made while reading the data, which a resumed run restores."""
         return NOTHING
 
     def baselines(self) -> Mapping[str, float]:
@@ -84,7 +84,7 @@ class RunData:
         return NOTHING
 
     def known_task(self) -> Mapping[str, Any]:
-        """Returns the settings of the task that predictions on other data need."""
+        """Returns the task settings that are needed to predict on other data."""
         return NOTHING
 
     def lineage(self) -> Mapping[str, Any]:
@@ -123,25 +123,25 @@ class RunModule:
     """
 
     trains_global_batches = False
-    """Whether a step is one of a global batch, as in `runner.modules.TrainingModule`."""
+    """Whether each step trains on one global batch, as in `runner.modules.TrainingModule`."""
     compile_model = False
     """Whether the model is still to be compiled."""
     settings: Any = None
     log_every = 1
     """Steps between two lines of the log."""
     best_step: int | None = None
-    """The step of the weights that are evaluated, where these are not the last."""
+    """The step of the evaluated weights if they are not the last weights, else None."""
     validated_step = -1
     """The step of the last validation."""
     baselines: Mapping[str, float] = NOTHING
     """Metrics of the data to compare results with."""
 
     def figure_names(self, sequences: object) -> Sequence[str]:
-        """Returns the metrics of a validation set, first the one that chooses the best checkpoint; empty if unknown."""
+        """Returns the names of a validation set's metrics; the first chooses the best checkpoint. Empty if unknown."""
         return ()
 
     def after_training(self, folder: Any) -> None:
-        """Measures and writes what belongs to the end of a run; collective."""
+        """Runs the final evaluation and writes the final files of a run; all ranks must call it."""
 
     def gathered_weights(self) -> dict[str, Any] | None:
         """Returns the weights to export if each rank has a shard of them, else None; collective."""
@@ -165,10 +165,10 @@ class RunModule:
 
 
 class RunCallback:
-    """What a run and other callbacks read and call on a callback of Lightning."""
+    """The attributes and methods that a run and other callbacks use on a callback of Lightning."""
 
     rewinds = False
-    """Whether it takes a run back whose loss has diverged."""
+    """Whether the callback rewinds a run whose loss has diverged."""
 
     @property
     def other_losses(self) -> Collection[int]:
@@ -192,15 +192,15 @@ class RunLogger:
         """Drops the rows after a step, which the resumed run writes again."""
 
     def mark_preempting(self) -> None:
-        """Tells the service that the run stops to be continued."""
+        """Tells the logging service that the run stops now and will be resumed."""
 
 
 BY_GROUP: Mapping[str, type] = {"data": RunData, "module": RunModule, "logger": RunLogger}
-"""What a run reads and calls on the parts of a group; on callbacks only if they are `RunCallback`s."""
+"""The class with the defaults of each group. Callbacks get no defaults: only `RunCallback`s have these methods."""
 
 
 def with_defaults(target: object, group: str | None) -> Any:
-    """Returns a class of a group with defaults for what it lacks; the target itself if complete or not a class.
+    """Returns a class of a group with defaults for missing attributes; `target` itself if it has all or is no class.
 
     Example:
         >>> class Mine:

@@ -47,7 +47,7 @@ from tiryns.runner.sweeps.words import as_sweep, with_replicates
 
 
 def main(words: Sequence[str]) -> None:
-    """Trains by the words of a command, or as one rank of a run."""
+    """Trains as the command-line arguments `words` say, or as one rank of a run (`--rank <run folder>`)."""
     outlast_readers()
     if words[:1] == ["--rank"]:
         run_rank(Path(words[1]), train)
@@ -73,7 +73,7 @@ def run(config: DictConfig) -> float | None:
 
 
 def work(config: DictConfig) -> dict[str, float]:
-    """Trains in a run folder, in as many processes as the config asks for; returns the figures, or raises Stopped."""
+    """Trains in a run folder, in as many processes as the config says; returns the final metrics, or raises Stopped."""
     folder, here = Run(Path(HydraConfig.get().runtime.output_dir)), member()
     know_secrets(config)
     redact_logs()
@@ -120,7 +120,7 @@ def inspect(config: DictConfig, folder: Run) -> None:
 
 
 def evaluate(config: DictConfig, folder: Run) -> None:
-    """Measures a finished run on the sets of the config; where that fails the folder is removed."""
+    """Evaluates a finished run on the sets of the config; if this fails, removes the folder of the evaluation."""
     from tiryns.runner.cli.models.evaluate import evaluate_sets
 
     try:
@@ -131,16 +131,16 @@ def evaluate(config: DictConfig, folder: Run) -> None:
 
 
 def probe(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Measures the frozen features of a model; returns the figures, `objective` among them."""
+    """Evaluates the frozen features of a model; returns the metrics, `objective` among them."""
     from tiryns.runner.cli.models.probe import probe_model
 
     return probe_model(config, folder)
 
 
 def train(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Builds, trains, exports and reports, on every rank; after a rewind once more, from the checkpoint.
+    """Builds, trains, exports and reports, on every rank; repeats this from the checkpoint after a rewind.
 
-    Returns the figures, `objective` among them. Under an agent ranks raise Rewound instead, and the agent restarts them.
+    Returns the final metrics, `objective` among them. Under an agent, raises Rewound, and the agent restarts the ranks.
     """
     keep_freed_memory()
     while True:
@@ -218,7 +218,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
-    """Measures the last weights: by validation, by the module's `after_training`, and by a suite; collective."""
+    """Evaluates the last weights by validation, the module's `after_training`, and a suite; all ranks must call it."""
     from tiryns.runner.callbacks import evaluate_at_end
     from tiryns.runner.loop.trainer import final_validation
 
@@ -228,7 +228,7 @@ def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
-    """Returns the callbacks of a run; those that read global batches are left out for Lightning's own loop."""
+    """Returns the callbacks of a run. For Lightning's own loop, callbacks that read global batches are left out."""
     from tiryns.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
     from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
@@ -250,7 +250,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
 
 
 def finish(data: Any, module: Any, trainer: Any, run: Run, saver: Any, pruned: bool) -> dict[str, float]:
-    """Exports and reports a trained run, on every rank; returns its figures."""
+    """Exports and reports a trained run, on every rank; returns its final metrics."""
     import torch
 
     from tiryns.runner.callbacks.suite import suite_results

@@ -3,7 +3,7 @@
     import tiryns
 
     run = tiryns.run("experiment=mlm", "optimizer.lr=2e-3")     trains as `tiryns train` does, and returns the run
-    run.metrics(), run.model(), run.predict(["a [MASK] text"])  its figures, model and predictions
+    run.metrics(), run.model(), run.predict(["a [MASK] text"])  its metrics, model and predictions
     config = tiryns.compose("experiment=mlm")                   the config alone
     parts = tiryns.assemble(config)                             data, model, optimizer ... for a loop of your own
 

@@ -5,7 +5,7 @@ from tiryns.runner.run.command.lifetime import without_teardown
 
 
 def command() -> None:
-    """Runs the command line as a process of its own, which ends with it."""
+    """Runs the command line, and ends this process with its exit status."""
     with without_teardown():
         main()
 

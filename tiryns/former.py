@@ -1,4 +1,4 @@
-"""Supports this project's name until version 0.2: reads old recipes and runs, and reports old variables."""
+"""The project's former name (until version 0.2): accepted in recipes and runs, reported in environment variables."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ FORMER = "iolaus"
 
 
 def canonical(target: str) -> str:
-    """Returns the spelling of a `_target_` that options have: `runner.NAME` for a full name of this package.
+    """Returns a `_target_` as options spell it: `runner.NAME` for `tiryns.runner.NAME`, or for the former name.
 
     Example:
         >>> canonical("tiryns.runner.optim.adamw"), canonical("my_package.runner.adamw")
@@ -18,7 +18,7 @@ def canonical(target: str) -> str:
 
 
 def unread_variables(environment: Mapping[str, str]) -> str | None:
-    """Returns a line that gives the present name of each variable with the former prefix; None without any.
+    """Returns a message with the new name of each variable that has the former prefix; None if no variable has it.
 
     Example:
         >>> unread_variables({"TIRYNS_CACHE": "/cache"}) is None

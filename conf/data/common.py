@@ -16,21 +16,21 @@ class Tables:
     """Format of the files."""
 
     format: str = setting("auto", allowed=Choice(tuple(FORMATS.split())))
-    """Format of the files; `auto` goes by their endings. txt, md hold documents, fasta sequences; conll, conllu, squad
-    labelled rows."""
+    """Format of the files; `auto`: by the file endings. txt and md have documents, fasta sequences, and conll, conllu and
+    squad labelled rows."""
     delimiter: str | None = None
-    """Separator of fields; none takes a tab in tsv files, in csv files the `,` `;` `|` or tab that cuts rows alike."""
+    """Separator of fields; none: a tab in tsv files; in csv files the `,` `;` `|` or tab that gives equal rows."""
     encoding: Any = None
-    """Encoding of text files, such as `latin-1`, or a list of which each file is read in the first that fits; none takes
-    UTF-8, of csv and tsv files also UTF-16 with its mark."""
+    """Encoding of text files, such as `latin-1`, or a list of encodings: each file is read in the first one that fits.
+    None: UTF-8, and for csv and tsv files also UTF-16 with a byte order mark."""
     quoting: bool | None = None
     """Whether double quotes enclose fields; none takes true in csv files, and detects it in tsv files."""
     header: Any = None
-    """Names of the columns of csv and tsv files whose first line is a row like the others; none takes the first line."""
+    """Column names of csv and tsv files that have no header line; none: the first line has the column names."""
 
 
 def demonstration(target: str) -> Callable[[Option], Option]:
-    """Makes a dataclass of a class whose sets are the parts of a data set below `runner.data.demo`.
+    """Returns a decorator that makes a dataclass whose sets are the parts of the data set `runner.data.demo.TARGET`.
 
     Example:
         >>> @demonstration("stdlib_pairs.StdlibRetrieval")
@@ -53,7 +53,7 @@ def demonstration(target: str) -> Callable[[Option], Option]:
 
 @dataclass
 class Tokenizing:
-    """Settings of the tokenizer that is trained where none is named."""
+    """Settings of the tokenizer that is trained if `tokenizer` names none."""
 
     tokenizer_kind: str = setting(
         "wordpiece", allowed=Choice(("wordpiece", "bpe", "characters"), prefix="characters:")
@@ -78,8 +78,8 @@ class Batching:
         allowed=COUNT._replace(word="auto"),
         execution=True,
     )
-    """Token budget of one micro-batch, padding and places for images included; none sets no bound, and `auto` is 4096
-    on a CPU, and on a GPU what a short trial finds room for."""
+    """Token budget of one micro-batch, padding and image tokens included; none: no limit. `auto`: 4096 on a CPU; on a GPU
+    a short trial finds a budget that fits into memory."""
     micro_batch_size: Any = setting(None, allowed=COUNT, execution=True)
     """Most samples of one micro-batch; none sets no bound."""
     num_workers: int = setting(
@@ -93,16 +93,16 @@ class LeavingOut:
     """Training samples that a run leaves out."""
 
     without: Any = None
-    """Training samples to leave out, all else unchanged: numbers (`index` of `tiryns order`), a file of them or one that
-    `tiryns order RUN --find TEXT --json` writes, a text or a file of documents in the samples, or `source:NAME` of a
-    mixture. These samples get weight 0."""
+    """Training samples that get weight 0 while nothing else changes: their numbers (`index` of `tiryns order`), a file of
+    numbers or of `tiryns order RUN --find TEXT --json`, a text or a file of documents that the samples contain, or
+    `source:NAME` of a mixture."""
     substitute: bool = False
-    """Whether the next sample of the same source takes the place of each one in `without`."""
+    """Whether each sample in `without` is replaced by the next remaining sample of the same source."""
 
 
 @check_of(LeavingOut, "without", "substitute")
 def _check_left_out(data: Settings, config: Settings) -> None:
-    """Raises ValueError where nothing is left out, or samples have no numbers."""
+    """Raises ValueError for `substitute` without `without`, or for a stream, whose samples have no numbers."""
     if data.get("without") is None:
         raise ValueError("data.substitute=true: name the samples that others take the place of, data.without")
     if data.get("streaming"):
@@ -121,18 +121,18 @@ class ImagesAndText(Tokenizing):
     caption_prompt: str = "describe the image."
     """Question that a caption answers."""
     processor: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
-    """Name or folder of a vision-language model with a processor; none makes one for the model."""
+    """Name or folder of a vision-language model with a processor; none: a new processor for the model."""
     processor_options: dict[str, Any] = setting({})
-    """Other settings of its image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
+    """Changed settings of the image processor: `{do_image_splitting: false}`, or `{size: {longest_edge: 768}}`."""
     tokenizer: Any = setting(None, allowed=NAMED)
     """Name or folder of a language model's tokenizer for a model with random weights; none trains one."""
     architecture: Any = "${oc.select:model.architecture,null}"
-    """Architecture to make a processor for where none is named."""
+    """Architecture of a new processor, if `processor` names none."""
     image_size: Any = "${oc.select:model.image_size,null}"
-    """Height and width in pixels that such a processor resizes images to."""
+    """Height and width in pixels that a new processor resizes images to."""
     image_places: Any = "${oc.select:model.image_places,null}"
-    """Tokens of an image in the text."""
+    """Number of tokens that an image takes in the text, for a new processor."""
     max_length: int = setting(512, allowed=Bounds(3, whole=True))
-    """Longest sample in tokens, those of images included."""
+    """Longest sample in tokens, image tokens included."""
     too_long: str = setting("error", allowed=Choice(("error", "truncate", "skip")))
     """Longer samples: `error`, `truncate` (the end of the text is cut off, never an image), or `skip`."""

@@ -41,7 +41,7 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     folds: Any = setting(None, allowed=Bounds(2, whole=True))
     """Parts of `train` for cross-validation, balanced by label; `tiryns folds=5` trains a run for each."""
     fold: Any = setting(None, allowed=COUNT)
-    """The part, 1 to `folds`, that is not trained on: it becomes the test set `fold`."""
+    """Number of the held-out part, from 1 to `folds`; this part becomes the test set `fold`."""
     group_column: Any = None
     """Column of the group of a row (a patient, a document): rows of one group are held out together, and are in one
     fold; none: the text, or the context of questions."""
@@ -69,13 +69,13 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     word_field: Any = 0
     """Column of the words in CoNLL files, counted from 0; in CoNLL-U a number or a name such as `lemma`."""
     tag_field: Any = None
-    """Column of the labels in such files; none: the last column in CoNLL, `upos` in CoNLL-U."""
+    """Column of the labels in CoNLL files, like `word_field`; none: the last column in CoNLL, `upos` in CoNLL-U."""
     labels: Any = None
     """The labels in the order of their numbers; none takes the class names of a file, or the
     labels that occur in training, sorted."""
     problem_type: str = setting("auto", allowed=Choice(("auto", "single_label", "multi_label", "regression")))
-    """`single_label`, `multi_label`, `regression`, or `auto`: lists are several labels; numbers of which one has a point
-    are regressed; all else are classes, as they are written."""
+    """`single_label`, `multi_label`, `regression`, or `auto`: multi-label for lists, regression for numbers if any has
+    a decimal point, else single-label with the values as class names."""
     label_separator: Any = None
     """Separator of several labels in one text column, such as `|`."""
     doc_stride: int = setting(64, allowed=WHOLE_FROM_0)
@@ -83,7 +83,7 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; none, for a model without a name, trains one on the training texts."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
-    """Longest sample in tokens, question included; texts are truncated, sentences and contexts go on in other samples."""
+    """Longest sample in tokens, question included; texts are cut, sentences and contexts continue in more samples."""
     seed: int = 0
     """Seed of the folds and of the choice of held-out examples, which do not depend on the run's `seed`."""
     micro_batch_tokens: Any = "${oc.select:trainer.recommends.micro_batch_tokens,1024}"
@@ -152,7 +152,7 @@ class MultipleChoiceData(FinetuningData):
 
 
 def is_demonstration(source: object) -> bool:
-    """Whether a set is one that comes with the program."""
+    """Returns whether a data set is a demonstration that ships with the program."""
     return (target_of(source) or "").startswith("runner.data.demo.")
 
 
@@ -168,7 +168,7 @@ class StdlibTokens(TokenClassificationData):
 
 @demonstration("stdlib_tags.StdlibTags")
 class StdlibTags(JointTaggingData):
-    """Source of the standard library: Python's token types as `kind`, what names are there for as `role`."""
+    """Source of the standard library with two labels per token: Python's token type `kind`, and the `role` of names."""
 
 
 @demonstration("stdlib_tasks.StdlibQuestions")
@@ -181,12 +181,12 @@ class StdlibQuestions(QuestionAnsweringData):
 
 @demonstration("stdlib_choices.StdlibChoices")
 class StdlibChoices(MultipleChoiceData):
-    """Docstrings of the standard library with three to five packages, of which each is from one."""
+    """Docstrings of the standard library, each with three to five packages to choose its own package from."""
 
 
 @demonstration("stdlib_pairs.StdlibSimilarity")
 class StdlibSimilarity(ClassificationData):
-    """First paragraphs and bodies of docstrings of the standard library, and how near these are to each other, 0 to 3."""
+    """First paragraphs and bodies of docstrings of the standard library, with their similarity from 0 to 3."""
 
     pair_column: Any = "pair"
     problem_type: str = "regression"
@@ -203,7 +203,7 @@ def check_demonstration(data: Settings, config: Settings) -> None:
     shown = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
     if shown and not is_demonstration(data.get("train")) and config["mode"] != "probe":
         raise ValueError(
-            f"data.train={data['train']} stands beside data.{shown[0]} of the recipe, which is a demonstration: "
+            f"data.train={data['train']} is yours, but data.{shown[0]} is the recipe's demonstration: "
             f"add data={data_of(data.get('task'))}, which has only the sets that you name"
         )
 

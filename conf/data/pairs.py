@@ -19,14 +19,14 @@ class PairsData(FinetuningData):
     _target_: str = "runner.data.PairsData"
     task: str = "contrastive"
     train: Any = setting(MISSING, allowed=NAMED)
-    """A file, folder, also of BEIR, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`.
-    Or several sets by name, `{nli: a.csv, questions: b.csv}`: each global batch is of one of them."""
+    """A file, folder (also of BEIR), glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`.
+    Or several sets by name, `{nli: a.csv, questions: b.csv}`: each global batch has rows of one set."""
     weights: Any = None
-    """Shares of the global batches by name of the set, such as `{nli: 2, questions: 1}`; none: by their rows."""
+    """Shares of the global batches by name of the set, such as `{nli: 2, questions: 1}`; none: in proportion to rows."""
     text_column: str = "query"
     """Column of the query."""
     pair_column: Any = "passage"
-    """Column of the passage that belongs to it."""
+    """Column of the passage that belongs to the query."""
     negative_columns: Any = None
     """Columns of hard negatives, each with a text, a list of texts or its JSON: `negative`, `[negative_1,negative_2]`."""
     label_column: Any = None
@@ -37,7 +37,7 @@ class PairsData(FinetuningData):
     """Text that is put before each query; none: the query prompt of the folder of sentence-transformers that the model
     begins with, if any."""
     passage_prompt: str | None = None
-    """Text that is put before each passage and negative, likewise."""
+    """Text that is put before each passage and negative; none: the passage prompt of the model's folder, if any."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
     """Longest passage in tokens; longer ones are cut off."""
     max_query_length: Any = setting(None, allowed=Bounds(8, whole=True))
@@ -47,7 +47,7 @@ class PairsData(FinetuningData):
 
 @demonstration("stdlib_pairs.StdlibRetrieval")
 class StdlibPairs(PairsData):
-    """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
+    """The first paragraph of a docstring of the standard library as query, the rest of the docstring as passage."""
 
 
 register("data", pairs=PairsData, stdlib_pairs=StdlibPairs)
@@ -70,20 +70,20 @@ class RankingData(FinetuningData):
     text_column: str = "query"
     """Column of the query."""
     choices_column: str = "passage"
-    """Column of the candidates: a list, its JSON or text with `label_separator`; or a text, which is one candidate:
-    rows with the same query, or the same id if there is `id_column`, are one list."""
+    """Column of the candidates: a list, its JSON or text with `label_separator`. Or one candidate, a text, in each row:
+    rows with the same query, or the same id if there is `id_column`, make one list."""
     label_column: str = "label"
-    """Column of the grades of a list, or of the one candidate: 0, or more for a relevant one."""
+    """Column of the grades, a list or one candidate's: 0 for irrelevant, above 0 for relevant candidates."""
     pair_column: Any = None
-    """Column of the relevant text or a list of them, in the place of candidates with grades."""
+    """Column of the relevant text, or of a list of them, instead of graded candidates."""
     negative_columns: Any = None
-    """Columns of the others, each with a text, a list of texts or its JSON: `negative`, or `[negative_1,negative_2]`."""
+    """Columns of irrelevant texts, each a text, a list of texts or its JSON: `negative`, or `[negative_1,negative_2]`."""
     micro_batch_tokens: Any = 4096
 
 
 @demonstration("stdlib_choices.StdlibRanking")
 class StdlibRanking(RankingData):
-    """Docstrings of the standard library with eight modules: their own, others of its package, and others."""
+    """Docstrings of the standard library, each with eight candidate modules: its own, others of its package, and more."""
 
 
 register("data", ranking=RankingData, stdlib_ranking=StdlibRanking)
@@ -102,9 +102,9 @@ class Retrieval(Tables, Tokenizing, Batching):
     train: Any = setting(None, allowed=NAMED)
     """Pairs to train a tokenizer on, like `test`, for a model without one."""
     query_column: str = "query"
-    """Column of the query; rows with the same one name several passages for it."""
+    """Column of the query; several rows with the same query give it several passages."""
     passage_column: str = "passage"
-    """Column of a passage that belongs to it; the same text is one passage."""
+    """Column of a passage that belongs to the query; equal texts are one passage."""
     tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; none, for a model without a name, trains one on `train`."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
@@ -115,7 +115,7 @@ class Retrieval(Tables, Tokenizing, Batching):
 
 @demonstration("stdlib_pairs.StdlibRetrieval")
 class StdlibRetrieval(Retrieval):
-    """The first paragraph of a docstring of the standard library as query, what follows it as passage."""
+    """The first paragraph of a docstring of the standard library as query, the rest of the docstring as passage."""
 
 
 register("data", retrieval=Retrieval, stdlib_retrieval=StdlibRetrieval)
@@ -127,7 +127,7 @@ class Mteb(Batching):
 
     _target_: str = "runner.data.MtebTasks"
     tasks: list[str] = MISSING
-    """Names of tasks as mteb has them, or those of a module of yours that `imports` names. mteb fetches their data."""
+    """Names of mteb's tasks, or of tasks in a module of yours that `imports` names. mteb downloads their data."""
     tokenizer: Any = setting("${oc.select:model.name_or_path,null}", allowed=NAMED)
     """Name or folder of a tokenizer; a model with random weights needs one."""
     max_length: int = setting(128, allowed=Bounds(8, whole=True))
@@ -149,14 +149,14 @@ class MinimalPairs(Tables, Batching):
     bad_column: str = "sentence_bad"
     """Column of the wrong sentence."""
     phenomenon_column: str = "UID"
-    """Column of the phenomenon of a pair; without it each file is one. The accuracy is the mean over phenomena."""
+    """Column of a pair's phenomenon; if it is missing, each file is one. The accuracy is the mean over phenomena."""
     micro_batch_tokens: Any = 8192
     num_workers: int = 0
 
 
 @dataclass
 class StdlibMinimalPairs(MinimalPairs):
-    """Comments of the standard library against the same with a wrong article, number or order of words."""
+    """Comments of the standard library, each paired with a copy that has a wrong article, number or order of words."""
 
     test: Any = setting({"_target_": "runner.data.demo.stdlib_minimal_pairs.StdlibMinimalPairs"})
 
@@ -165,7 +165,7 @@ class StdlibMinimalPairs(MinimalPairs):
 @check_of(Mteb)
 @check_of(Retrieval)
 def check_measured(data: Settings, config: Settings) -> None:
-    """Raises ValueError where data for `mode=probe` alone is trained on."""
+    """Raises ValueError if the mode is not `probe`, the only mode that reads this data."""
     if config["mode"] != "probe":
         problem = f"data={option_of('data', data)} is measured by mode=probe, and nothing trains on it"
         raise ValueError(problem)

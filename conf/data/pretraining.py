@@ -45,9 +45,9 @@ class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
     max_length: int = setting(128, allowed=Bounds(3, whole=True))
     """Longest sequence in tokens, special tokens included."""
     length_warmup_from: int | None = setting(None, allowed=Bounds(3, whole=True))
-    """Tokens of the longest sequence of the first step, from which they grow to `max_length`; longer ones are cut."""
+    """Longest sequence at the first step, in tokens. This limit grows to `max_length`; longer sequences are cut."""
     length_warmup_steps: Any = setting(0, allowed=AT_LEAST_0)
-    """Length of that warm-up: steps (int), or a fraction of the run's steps (float between 0 and 1)."""
+    """Steps in which the limit grows: a number (int), or a fraction of the run's steps (float between 0 and 1)."""
     long_documents: str = setting("sentences", allowed=Choice(("truncate", "sentences", "tokens")))
     """Documents over `max_length`: `truncate`, or split at `sentences` or `tokens`."""
     cache_dir: str = setting("${oc.env:TIRYNS_CACHE,'~/.cache/tiryns'}", execution=True)
@@ -100,7 +100,7 @@ register("data", stdlib_text=StdlibText, stdlib_code=StdlibCode, proteins=Protei
 
 
 MIXTURE = "mixture"
-"""Name of the figures of all sources together, which no source has."""
+"""Name of the metrics over all sources together; no source may have this name."""
 
 
 @dataclass
@@ -110,10 +110,10 @@ class MixedSource:
     source: Any = setting(MISSING, allowed=NAMED)
     """As `data.source`."""
     weight: Any = setting(None, allowed=POSITIVE)
-    """Its share, as a part of the sum of all weights: .7 of 1, or 26 of 76 billion tokens. A source without one is drawn
-    in the phases alone that name it."""
+    """Weight of the source; its share is this weight over the sum of all weights: .7 of 1, or 26 of 76 billion tokens. A
+    source without a weight is drawn only in phases that name it."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
-    """Most passes over it in the whole run; none: `data.mixture_max_epochs`."""
+    """Maximum passes over the source in the whole run; none: `data.mixture_max_epochs`."""
     validation: Any = setting(None, allowed=NAMED)
     """Validation documents in place of held-out ones; the set has the name of the source."""
     validation_documents: Any = setting(None, allowed=AT_LEAST_0)
@@ -133,9 +133,9 @@ class Mixture(PretrainingData):
 
     _target_: str = "runner.data.MixtureData"
     source: Any = None
-    """None: each source stands in `mixture`."""
+    """Always None: `mixture` has the sources."""
     validation: Any = None
-    """None: a validation source stands with its source in `mixture`."""
+    """Always None: each source in `mixture` may have a `validation`."""
     mixture: Any = MISSING
     """Sources by name: `{books: {source: books/*.txt, weight: .7}, web: {source: web.jsonl, weight: .3, max_epochs: 4}}`.
     A source has a `weight`, `max_epochs`, and the settings of `data` that say how it is read and held out."""
@@ -144,24 +144,24 @@ class Mixture(PretrainingData):
     mixture_tau: Any = setting(None, allowed=AT_LEAST_0)
     """Takes shares from sizes instead of weights: size to this power; 1: proportional to size, 0: equal shares."""
     mixture_max_epochs: Any = setting(None, allowed=POSITIVE)
-    """Most passes over any source in the whole run; a run that would make more is refused before its first step."""
+    """Maximum passes over any source in the whole run; a run with more passes is refused before its first step."""
 
 
 def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
-    """Returns the sources of the settings of a `Mixture`, by name; raises ValueError for the first wrong thing."""
+    """Returns the sources of a `Mixture` by name, from its settings; raises ValueError for the first mistake."""
     mixture = settings["mixture"]
     if not isinstance(mixture, Mapping) or not mixture:
         example = "{books: {source: books.txt, weight: 0.7}, web: {source: web.jsonl, weight: 0.3}}"
         raise ValueError(f"data.mixture={mixture!r}: expected sources by name, such as {example}")
     for name in ("source", "validation", "streaming"):
         if settings.get(name):
-            instead = "it is prepared first" if name == "streaming" else f"data.mixture.NAME.{name}"
+            instead = "mixtures are tokenised first" if name == "streaming" else f"data.mixture.NAME.{name}"
             raise ValueError(f"data.{name} cannot be given for a mixture: {instead}")
     return {str(name): _source(f"data.mixture.{name}", name, entry) for name, entry in mixture.items()}
 
 
 def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: Container[str] = ()) -> None:
-    """Raises ValueError unless all sources have a weight, or none with `tau`; sources `named` by phases need none."""
+    """Raises ValueError for a source without a weight and not `named` by phases; with `tau`, for one with a weight."""
     weighted = [name for name, one in sources.items() if one.weight is not None]
     if tau is not None and weighted:
         raise ValueError(
@@ -176,7 +176,7 @@ def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: 
 
 
 def _source(key: str, name: object, entry: object) -> MixedSource:
-    """An entry of a mixture."""
+    """Returns the source of an entry of a mixture; raises ValueError for the first mistake."""
     if not re.fullmatch(r"\w[\w-]*", str(name)) or name in ("train", MIXTURE):
         raise ValueError(f"{key}: names are of letters, digits, - and _, and none is 'train' or {MIXTURE!r}")
     shared = rules_of(PretrainingData)

@@ -28,10 +28,10 @@ class ImageText(LeavingOut, Tables, ImagesAndText, Batching):
     test: Any = setting(None, allowed=NAMED)
     """Rows to test the best weights on, like `validation`."""
     images: Any = setting(None, allowed=NAMED)
-    """Folder of the images, which no path may leave; none: the folder of the file that names them."""
+    """Folder of the images; paths must not lead out of it. None: the folder of the file that names the images."""
     max_length: int = setting(512, allowed=Bounds(8, whole=True))
     max_undecodable: int = setting(0, allowed=WHOLE_FROM_0)
-    """Most samples with broken images, which are named and have no weight in the loss."""
+    """Maximum number of samples with broken images; these samples are named and have weight 0 in the loss."""
     seed: int = 0
     """Seed of the choice of held-out images, which does not depend on the run's `seed`."""
 
@@ -68,11 +68,11 @@ class Energon(ImagesAndText):
     shuffle_buffer_size: Any = 100
     """Samples in a loader process's shuffle buffer, after the shards are shuffled; none: no buffer."""
     max_samples_per_sequence: Any = None
-    """Most consecutive samples from one shard; none sets no bound."""
+    """Maximum number of consecutive samples from one shard; none: no limit."""
     packing_buffer_size: Any = None
-    """Samples that are packed, best-fit, into rows of up to `row_length` tokens; none packs no rows."""
+    """Number of samples that are packed together, best-fit, into rows of up to `row_length` tokens; none: no packing."""
     row_length: Any = None
-    """Most tokens of a packed row; none: `max_length`."""
+    """Maximum number of tokens in a packed row; none: `max_length`."""
     train_options: dict[str, Any] = setting({})
     """Further arguments of energon's `get_train_dataset`: `{shuffle_over_epochs_multiplier: 2}`."""
     global_batch_size: Any = "${sampler.global_batch_size}"
@@ -84,7 +84,7 @@ class Energon(ImagesAndText):
     num_val_workers: Any = setting(None, execution=True)
     """Loader processes per rank for validation; none: `num_workers`."""
     layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded")), execution=True)
-    """`packed`: samples end to end in one row; `padded`: one row per sample; `auto`: packed if the architecture can."""
+    """`packed`: samples end to end in one row; `padded`: one row per sample; `auto`: packed if the model supports it."""
 
 
 register("data", energon=Energon)

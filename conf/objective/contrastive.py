@@ -1,4 +1,4 @@
-"""Objectives of vectors learnt from pairs: of texts, of tokens compared late, and sparse ones over the vocabulary."""
+"""Objectives that learn vectors from pairs: one per text, one per token (late interaction), or sparse ones per text."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ SCORED = ("cosent", "cosine")
 """Losses that compare the cosines of pairs with their scores."""
 
 MARGIN = "margin_mse"
-"""The loss of the margins of a teacher."""
+"""The loss that learns a teacher's margins by squared error."""
 
 MARGINS = (MARGIN, "margin_kl")
-"""All losses of them; other kinds of vectors have the second as well."""
+"""All losses that learn a teacher's margins; `margin_kl` is for late interaction and sparse vectors only."""
 
 INFONCE = {"symmetric": False, "learn_temperature": False, "false_negative_margin": None}
-"""Settings of `infonce` alone, with their defaults."""
+"""Settings that only the loss `infonce` has, with their defaults."""
 
 
 def check_contrastive(objective: Mapping[str, Any], score_column: str | None, has_negatives: bool) -> None:
-    """Raises ValueError for settings that do not fit together, and for a loss of scores where there are none."""
+    """Raises ValueError for settings that do not fit together, and for a loss whose scores or negatives are missing."""
     loss = objective["loss"]
     if loss in (*SCORED, *MARGINS):
         if score_column is None:
@@ -52,20 +52,20 @@ class PairLoss:
 
     _target_: str = MISSING
     loss: str = setting("infonce", allowed=Choice(("infonce", *MARGINS)))
-    """`infonce`: a query's own passage against all others of the global batch; `margin_mse`: the squared difference of
-    the scores of passage and hard negative to a cross-encoder's margin, which is the score of the row; `margin_kl`: the
-    divergence of both softmaxes over passage and hard negative."""
+    """`infonce`: a query's own passage against all others of the global batch. Two losses learn a cross-encoder's margin
+    between passage and hard negative, the score of the row: `margin_mse` by the squared difference, `margin_kl` by the
+    divergence of the softmaxes over both."""
     temperature: float = setting(1.0, allowed=POSITIVE)
-    """Divisor of the scores in `infonce`, and of those and the margins in `margin_kl`."""
+    """Divisor of the scores in `infonce`, and of scores and margins in `margin_kl`."""
     learn_temperature: bool = False
     """Learns the temperature of `infonce`, beginning with `temperature`, as in CLIP; it has no weight decay."""
     symmetric: bool = False
-    """Averages the loss of `infonce` with that of finding the query of each passage."""
+    """Averages the loss of `infonce` with the reverse loss, which finds the query of each passage."""
     false_negative_margin: Any = None
     """Leaves out negatives whose score exceeds the score of the query's own passage by more than this; none: keeps all.
     Equal texts, and passages of equal queries or equal `data.match_column`, are left out in any case."""
     max_score: float = setting(1.0, allowed=POSITIVE)
-    """Scores of rows are divided by it: 5 for STS."""
+    """Divisor of the scores in the data, usually their maximum: 5 for STS."""
     validation_batch_size: int = setting(64, allowed=COUNT)
     """Pairs in a batch of the validation loss, so that runs with other batches can be compared."""
 
@@ -79,60 +79,60 @@ def check_pairs(objective: Settings, config: Settings) -> None:
 
 @dataclass
 class Contrastive(PairLoss):
-    """Vectors of texts, near each other for what belongs together (InfoNCE, arXiv 1807.03748), or by scores."""
+    """Vectors of texts, close for texts that belong together (InfoNCE, arXiv 1807.03748) or have high scores."""
 
     _target_: str = "runner.objectives.ContrastiveCollator"
     loss: str = setting("infonce", allowed=Choice(("infonce", *SCORED, MARGIN)))
-    """`infonce`: a query's own passage against all others of the global batch; of scored pairs `cosent`, which orders
-    cosines as the scores are, or `cosine`, the squared difference of both; or `margin_mse`, the squared difference of
-    dot products with passage and hard negative to a cross-encoder's margin, which is the score of the row."""
+    """`infonce`: a query's own passage against all others of the global batch. For scored pairs, `cosent`: orders cosines
+    like scores; `cosine`: the squared difference of cosine and score. `margin_mse`: the squared difference
+    between two margins of passage over hard negative: of dot products, and of a cross-encoder, the score of the row."""
     pooling: str | None = setting(None, allowed=Choice(("cls", "mean", "max")))
-    """The vector of a text: the first token's hidden state (`cls`), the `mean` or the `max` over all tokens. None is that
-    of the folder of sentence-transformers that the model begins with, else `mean`."""
+    """The vector of a text: the first token's hidden state (`cls`), the `mean` or the `max` over all tokens. None: the
+    pooling of the sentence-transformers folder that the model begins with, else `mean`."""
     normalised: bool | None = None
-    """Whether exported vectors have unit length, which no loss depends on; none is as that folder says, else true."""
+    """Whether exported vectors have unit length; no loss depends on it. None: as in the model's folder, else true."""
     temperature: float = setting(0.05, allowed=POSITIVE)
     """Divisor of the cosines in `infonce` and `cosent`."""
     dimensions: Any = None
-    """Sizes such as `[256,64]` that a vector is cut to, each with a loss of its own (Matryoshka, arXiv 2205.13147); the
-    whole vector counts if its size is among them. None takes the whole one alone."""
+    """Sizes such as `[256,64]` that a vector is cut to, each with its own loss (Matryoshka, arXiv 2205.13147). The whole
+    vector has a loss only if its size is listed. None: only the whole vector."""
     dimension_weights: Any = None
-    """Weights of their losses, which are summed; none: 1 each."""
+    """Weights of the losses of the `dimensions`, which are summed; none: 1 each."""
     teacher: Any = setting(None, allowed=NAMED)
-    """A trained model with the same tokenizer, whose vectors of the same texts are learnt as well, by hub name, folder or
-    run folder; none learns from pairs alone."""
+    """Hub name, folder or run folder of a trained model with the same tokenizer. Its vectors of the same texts are learnt
+    in addition to the pairs; none: only the pairs."""
     teacher_weight: float = setting(0.5, allowed=AT_LEAST_0)
     """Weight of the cosine distance to the teacher's vectors, the mean over the texts of each row."""
     label_weight: float = setting(0.5, allowed=AT_LEAST_0)
-    """Weight of the loss of pairs beside the teacher's; validation measures only the loss of pairs, with weight 1."""
+    """Weight of the loss of pairs if there is a teacher; validation measures only the loss of pairs, with weight 1."""
 
 
 @dataclass
 class LateInteraction(PairLoss):
-    """A vector for each token; a query's tokens each find the nearest of a passage (ColBERT, arXiv 2112.01488)."""
+    """A vector for each token; each token of a query finds the nearest token of a passage (ColBERT, arXiv 2112.01488)."""
 
     _target_: str = "runner.tasks.late_interaction.LateInteractionCollator"
     token_dimensions: int = setting(128, allowed=COUNT)
-    """Width of a token's vector, which a linear layer without a bias makes of its hidden state."""
+    """Width of a token's vector: a linear layer without a bias maps the token's hidden state to it."""
     skip_punctuation: bool = True
     """Leaves tokens that are a punctuation mark out of passages."""
     query_expansion: Any = setting(None, allowed=COUNT)
-    """Fills queries up with mask tokens to this number of tokens, such as 32; none leaves them as they are. All tokens
-    attend to them, unlike in the original."""
+    """Fills queries up with mask tokens to this number of tokens, such as 32; none: adds none. All tokens attend to the
+    mask tokens, unlike in ColBERT."""
 
 
 @dataclass
 class Sparse(PairLoss):
-    """Weights of the tokens of the vocabulary for each text, by a masked language model (SPLADE, arXiv 2109.10086)."""
+    """A sparse vector for each text: weights of the vocabulary's tokens by a masked LM (SPLADE, arXiv 2109.10086)."""
 
     _target_: str = "runner.tasks.sparse.SparseCollator"
     query_flops_weight: float = setting(5e-5, allowed=AT_LEAST_0)
     """Weight of the FLOPS regulariser of queries: the sum over the vocabulary of the squared mean activation in the
-    global batch. Larger ones leave fewer entries."""
+    global batch. A larger weight leaves fewer nonzero entries in a vector."""
     passage_flops_weight: float = setting(3e-5, allowed=AT_LEAST_0)
-    """The same of passages and hard negatives."""
+    """Weight of the FLOPS regulariser of passages and hard negatives."""
     flops_warmup: float = setting(0.33, allowed=SHARE)
-    """The share of the run in which both weights grow, with the square of the steps, from 0 to their values."""
+    """Fraction of the run in which both FLOPS weights grow from 0 to their values, with the square of the steps."""
 
 
 SMALLER_IS_BETTER.update(("active_dims", "retrieval_flops"))

@@ -37,19 +37,19 @@ def check_thresholds(given: object) -> None:
 
 @dataclass
 class LabelLoss:
-    """The loss of labels, and what finetuning may add to it; validation measures the plain loss."""
+    """The loss of labels, with optional additions in training; validation measures the plain loss."""
 
     class_weights: Any = None
-    """Weight of each label in the loss: `balanced`, which makes labels count the same in the training data, numbers by
-    label (`{spam: 4, other: 1}`) or a list in their order. The loss is divided by the weights of the global batch's
-    targets. With several labels at once a weight multiplies the loss of its label where the label holds."""
+    """Weight of each label in the loss: `balanced` (labels that are rare in training weigh more), numbers by label
+    (`{spam: 4, other: 1}`), or a list in the order of the labels. The loss is divided by the sum of the weights of
+    the global batch's targets. With several labels per example, a weight applies only where its label is true."""
     label_smoothing: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
     """Share of each target that is spread evenly over all labels (arXiv 1512.00567)."""
     focal_gamma: float = setting(0.0, allowed=AT_LEAST_0)
-    """Exponent of the focal loss, which multiplies that of a label of probability p by (1 - p) ** focal_gamma (arXiv
+    """Exponent of the focal loss: the loss of a label with probability p is multiplied by (1 - p) ** focal_gamma (arXiv
     1708.02002)."""
     r_drop: float = setting(0.0, allowed=AT_LEAST_0)
-    """Weight of the divergence between two passes with other dropout (R-Drop, arXiv 2106.14448); 0 makes one pass."""
+    """Weight of the divergence between two passes with different dropout (R-Drop, arXiv 2106.14448); 0: one pass."""
 
 
 check_of(LabelLoss, "class_weights")(lambda objective, _: check_class_weights(objective["class_weights"]))
@@ -63,8 +63,8 @@ class SequenceClassification(LabelLoss, Taught):
     new_head: bool = False
     """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
     thresholds: Any = None
-    """Probabilities above which labels are predicted, where several may hold at once: `global` (one) or `per_label`,
-    chosen on the first validation set by the highest F1; a number, or numbers by label or in a list. None is 0.5."""
+    """Probabilities above which labels are predicted, if an example may have several: `global` (one) or `per_label`,
+    chosen on the first validation set by the highest F1; a number, or numbers by label or in a list. None: 0.5."""
     cache_teacher: bool = False
     """Runs the teacher once on each training sample, in the precision of its weights, and caches its outputs on disk,
     in the folder that the environment variable TIRYNS_CACHE names, else ~/.cache/tiryns."""
@@ -79,11 +79,11 @@ class TokenClassification(LabelLoss):
 
     _target_: str = "runner.objectives.TokenClassificationCollator"
     label_all_pieces: bool = False
-    """Whether every token of a word is a target, or the first one alone; predictions are those of the first."""
+    """Whether every token of a word is a target; false: only the first token. Predictions always use the first token."""
     new_head: bool = False
     """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
     constrained_decoding: bool = True
-    """Predicts only valid sequences of tags, by Viterbi, where all training sentences keep a scheme, as IOB2."""
+    """Predicts only valid sequences of tags, by Viterbi, if all training sentences follow a scheme such as IOB2."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class QuestionAnswering:
     max_answer_tokens: int = setting(30, allowed=COUNT)
     """Longest predicted answer, in tokens."""
     null_threshold: float = 0.0
-    """How far `no answer` must score above the best span, where the training data has unanswerable questions."""
+    """How much higher than the best span `no answer` must score, if the training data has unanswerable questions."""
 
 
 @dataclass
@@ -110,11 +110,11 @@ class JointTagging:
 
     _target_: str = "runner.objectives.JointTaggingCollator"
     column_weights: Any = None
-    """Weight of each column's mean loss by name, such as `{pos: 1, ner: 2}`; 1 where none is given."""
+    """Weight of each column's mean loss by name, such as `{pos: 1, ner: 2}`; columns without a weight have 1."""
     new_head: bool = False
     """Initializes new heads for a model that was trained for other labels, which is an error otherwise."""
     constrained_decoding: bool = True
-    """Predicts only valid sequences of tags, by Viterbi, in columns where all training sentences keep a scheme."""
+    """Predicts only valid sequences of tags, by Viterbi, in columns where all training sentences follow a scheme."""
 
 
 @dataclass
@@ -126,10 +126,10 @@ class VisionLanguage:
 
 @dataclass
 class Ranking:
-    """The order of a query's candidates, by one score of query and candidate read together."""
+    """Orders a query's candidates by a score that the encoder computes from query and candidate as one input."""
 
     _target_: str = "runner.tasks.ranking.RankingCollator"
     loss: str = setting("listwise", allowed=Choice(("listwise", "ranknet", "margin", "pointwise")))
-    """`listwise`, the cross-entropy of a list's softmax, whose mass relevant candidates share by grade (ListNet); for
-    each pair of a better and a worse candidate `ranknet`, the logistic loss, or `margin`, the squared difference of
-    their margin to that of the grades (MarginMSE, arXiv 2010.02666); `pointwise`, the binary cross-entropy of each."""
+    """`listwise`: cross-entropy between a list's softmax and its grades, normalised to sum 1 (ListNet). For each pair of
+    a better and a worse candidate, `ranknet`: the logistic loss; `margin`: the squared difference between margin of
+    scores and margin of grades (MarginMSE, arXiv 2010.02666). `pointwise`: binary cross-entropy of each candidate."""

@@ -11,18 +11,18 @@ class Taught:
     """Distillation (arXiv 1503.02531): the student learns from labels and from a frozen teacher's outputs."""
 
     teacher: str | None = setting(None, allowed=NAMED)
-    """A trained model with the same tokenizer, by hub name, folder or run folder; none trains on labels alone, and
-    then no other setting of the teacher counts."""
+    """Hub name, folder or run folder of a trained model with the same tokenizer; none: training uses labels alone, and
+    the other settings of the teacher have no effect."""
     teacher_weight: float = setting(0.5, allowed=AT_LEAST_0)
     """Weight of the divergence from the teacher's distribution, which is multiplied by `teacher_temperature` squared."""
     label_weight: float = setting(0.5, allowed=AT_LEAST_0)
-    """Weight of the loss on the labels beside the teacher's; in validation it counts alone, with 1."""
+    """Weight of the loss on the labels if there is a teacher; validation measures only this loss, with weight 1."""
     teacher_temperature: float = setting(2.0, allowed=Bounds(0, open_low=True))
-    """What the logits of teacher and student are divided by."""
+    """Divisor of the logits of teacher and student."""
 
 
 UNITS = Choice(("tokens", "words", "spans"))
-"""What is masked together."""
+"""Units whose tokens are masked together."""
 
 
 def check_shares(mask_share: float, random_share: float) -> None:
@@ -40,19 +40,19 @@ class MaskedTargets:
     mlm_probability: float = setting(0.3, allowed=Bounds(0, 1, open_low=True))
     """Share of the ordinary tokens that are targets."""
     final_mlm_probability: float | None = setting(None, allowed=Bounds(0, 1, open_low=True))
-    """The share at the end of the run, which follows a line from `mlm_probability`; none keeps it as it is."""
+    """Share of targets at the end of the run, reached linearly from `mlm_probability`; none: the share stays constant."""
     validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
-    """The same share in validation, so that runs with other rates can be compared."""
+    """Share of targets in validation, independent of the training share, so that runs can be compared."""
     masking: str = setting("tokens", allowed=UNITS)
-    """What is a target as a whole, in training: `tokens`, `words`, or `spans` of 1 to `max_span` tokens."""
+    """Units that become targets as a whole, in training: `tokens`, `words`, or `spans` of 1 to `max_span` tokens."""
     max_span: int = setting(3, allowed=COUNT)
     """Tokens of the longest span; each length from 1 on is equally likely."""
     mask_share: float = setting(0.8, allowed=SHARE)
     """Share of the targets that become the mask token, rounded to 4096ths."""
     random_share: float | None = setting(None, allowed=SHARE)
-    """Share of the targets that become a random token; the others stay. None is half of what `mask_share` leaves."""
+    """Share of the targets that become a random token; other targets keep their token. None: (1 - mask_share) / 2."""
     fixed_count: bool = False
-    """Makes the rounded share of each sample's tokens targets; otherwise each unit is drawn by itself."""
+    """Whether each sample has a fixed number of targets, the rounded share; false: each unit is drawn independently."""
     favour: str | None = setting(None, allowed=Choice(("rare", "unseen")))
     """Targets drawn more often: `rare` tokens, or tokens `unseen` as targets in the epochs before; none: all alike."""
 
@@ -63,17 +63,17 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
 
     _target_: str = "runner.objectives.MaskedLanguageModelingCollator"
     top_k: int | None = setting(None, allowed=COUNT)
-    """How many of its likeliest tokens the teacher's distribution covers; none: all."""
+    """Number of the teacher's most likely tokens that its distribution is limited to; none: all tokens."""
     hidden_weight: float = setting(0.0, allowed=AT_LEAST_0)
     """Weight of the cosine distance of the teacher's and the student's hidden states at the targets."""
     hidden_layers: str = setting("last", allowed=Choice(("last", "uniform")))
-    """Hidden states that are compared: the `last` ones, or `uniform`: those of every layer of the student, each with
-    the teacher's at the same relative depth."""
+    """Hidden states that are compared: those of the `last` layers, or with `uniform` of every layer of the student and
+    the teacher's layer at the same relative depth."""
 
 
 @check_of(MaskedLanguageModeling, "mask_share", "random_share")
 def _check_both_shares(objective: Settings, config: Settings) -> None:
-    """Checks the shares of the targets, where both are given."""
+    """Raises ValueError as `check_shares` does, if both shares of the targets are numbers."""
     masked, random = objective.get("mask_share"), objective.get("random_share")
     if isinstance(masked, int | float) and isinstance(random, int | float):
         check_shares(masked, random)
@@ -84,7 +84,7 @@ class Distillation(MaskedLanguageModeling):
     """Masked language modelling from a teacher, which must be named (arXiv 1910.01108)."""
 
     teacher: str | None = setting(allowed=NAMED)
-    """A trained model with the same tokenizer, by hub name, folder or run folder; null trains on labels alone."""
+    """Hub name, folder or run folder of a trained model with the same tokenizer; null: training uses labels alone."""
 
 
 @dataclass
@@ -97,13 +97,13 @@ class EnhancedMaskedLanguageModeling:
     encoder_mlm_probability: float = setting(0.3, allowed=SHARE)
     """Share of the encoder's tokens that are masked, with a loss of their own; 0 masks none."""
     validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
-    """The same share in validation, so that runs with other rates can be compared; not used where that rate is 0."""
+    """Share of masked encoder tokens in validation, to compare runs; unused if `encoder_mlm_probability` is 0."""
     encoder_loss_weight: float = setting(1.0, allowed=AT_LEAST_0)
     """Weight of the encoder's loss per target; the decoder's is 1."""
     pooling: str = setting("cls", allowed=Choice(("cls", "mean")))
-    """The sentence embedding: `cls`, the first token's hidden state, or `mean`, that of all tokens."""
+    """The sentence embedding: `cls`, the first token's hidden state, or `mean`, the mean of all hidden states."""
     encoder_masking: str = setting("tokens", allowed=UNITS)
-    """The units that the encoder's targets are in training: `tokens`, `words`, or `spans` of 1 to 3 tokens."""
+    """Units that become targets of the encoder in training: `tokens`, `words`, or `spans` of 1 to 3 tokens."""
 
 
 @dataclass
@@ -114,7 +114,7 @@ class MaskedDiffusion:
     num_steps: int = setting(1000, allowed=Bounds(2, whole=True))
     """Points of the grid that times are drawn from."""
     sampling_eps: float = setting(0.1, allowed=Bounds(0, 1, open_low=True, open_high=True))
-    """Smallest time; the largest is 1. A token is masked with probability (1 - noise_eps) t."""
+    """Smallest time t; the largest is 1. At time t a token is masked with probability (1 - noise_eps) t."""
     noise_eps: float = setting(1e-3, allowed=Bounds(0, 1, open_high=True))
     """Share of the tokens that stay unmasked at time 1."""
     min_masked: int | None = setting(None, allowed=COUNT)
@@ -124,36 +124,36 @@ class MaskedDiffusion:
     time_weighting: bool = True
     """Weights the loss at time t by 1/t, a bound on the likelihood; otherwise all masked tokens weigh the same."""
     evaluation_copies: int = setting(4, allowed=COUNT)
-    """Times drawn for each validation sequence; more give a more precise figure and take longer."""
+    """Number of times drawn for each validation sequence; more times give a more precise loss and take longer."""
 
 
 @dataclass
 class ReplacedTokenDetection:
-    """ELECTRA: tells the tokens that a generator has replaced (arXiv 2003.10555; DeBERTa-v3 as in arXiv 2111.09543)."""
+    """ELECTRA: detects tokens that a generator has replaced (arXiv 2003.10555; DeBERTa-v3 as in arXiv 2111.09543)."""
 
     _target_: str = "runner.objectives.ReplacedTokenDetectionCollator"
     mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
-    """Share of the ordinary tokens that the generator predicts, and replaces by what it samples."""
+    """Share of the ordinary tokens that the generator predicts and replaces by tokens it samples."""
     validation_mlm_probability: float = setting(0.15, allowed=Bounds(0, 1, open_low=True))
-    """The same share in validation, so that runs with other rates can be compared."""
+    """Share of targets in validation, independent of the training share, so that runs can be compared."""
     masking: str = setting("tokens", allowed=UNITS)
-    """What is a target as a whole, in training: `tokens`, `words`, or `spans` of 1 to `max_span` tokens."""
+    """Units that become targets as a whole, in training: `tokens`, `words`, or `spans` of 1 to `max_span` tokens."""
     max_span: int = setting(3, allowed=COUNT)
     """Tokens of the longest span; each length from 1 on is equally likely."""
     kept_share: float = setting(0.15, allowed=SHARE)
-    """Share of the targets that the generator sees as they are; the others become the mask token. DeBERTa-v3: 0."""
+    """Share of the targets that stay unmasked in the generator's input; other targets are masked. DeBERTa-v3: 0."""
     generator_size: float = setting(0.25, allowed=Bounds(0, 1, open_low=True))
-    """Share of the model's heads that the generator has, and with them of its widths; at least one head."""
+    """Size of the generator: its share of the model's attention heads and of the model's widths; at least one head."""
     generator_depth: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
     """Share of the model's layers that the generator has; DeBERTa-v3 has generators of half the depth and full width."""
     generator: dict[str, Any] | None = None
     """Fields of the generator's config by name, used in place of those derived from its size and depth."""
     shared_embeddings: str = setting("all", allowed=Choice(("all", "none", "gdes")))
-    """Which both networks share: `all`, `none`, or `gdes`, the generator's alone to train, and a difference from them."""
+    """Embeddings that both networks share: `all`, `none`, or `gdes`: the discriminator trains a difference to them."""
     discriminator_weight: float = setting(50.0, allowed=AT_LEAST_0)
-    """Weight of the discriminator's loss per token; that of the generator's per target is 1."""
+    """Weight of the discriminator's loss per token; the generator's loss per target has weight 1."""
     discriminator_head: str = setting("electra", allowed=Choice(("electra", "deberta")))
-    """The head that detects replaced tokens: `electra` reads the token's state, `deberta` also the document's first."""
+    """The head that detects replaced tokens: `electra` reads a token's state, `deberta` also the first token's state."""
     temperature: float = setting(1.0, allowed=Bounds(0, open_low=True))
     """Temperature of the generator's samples, which divides its logits."""
     export_generator: bool = False
@@ -175,9 +175,9 @@ class HybridLanguageModeling(MaskedTargets):
 
     _target_: str = "runner.objectives.HybridLanguageModelingCollator"
     causal_share: float = setting(0.0625, allowed=SHARE)
-    """Share of the sequences that are causal, and weight of their mean loss; the masked ones have the rest. A phase may
-    change it: 1 and then 0 is causal language modelling and then masked."""
+    """Share of causal sequences, and weight of their mean loss; masked sequences have the remaining share and weight. A
+    phase may change it: 1 and then 0 is causal and then masked language modelling."""
     shifted: bool = True
-    """Whether a masked token is guessed at the token before it, as next tokens are; otherwise in its own place."""
+    """Whether a masked token is predicted at the position before it, like a next token; false: at its own position."""
     z_loss: float = setting(0.0, allowed=AT_LEAST_0)
     """Weight of the mean square of log Z, the logarithm of softmax's divisor, in training (arXiv 2204.02311)."""

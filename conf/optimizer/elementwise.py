@@ -10,7 +10,7 @@ from tiryns.conf.values import AT_LEAST_0, COUNT, Bounds, Choice, Settings, chec
 
 @dataclass
 class GroupOverride:
-    """Other settings for parameters by name; the last override that matches counts."""
+    """Settings for the parameters whose names match; if several overrides match, the last one applies."""
 
     pattern: str = MISSING
     """Pattern of a whole parameter name: `*` matches anything; `re:...` is a regular expression for a part of it."""
@@ -30,13 +30,13 @@ class Optimizer:
     lr: float = setting(MISSING, allowed=AT_LEAST_0)
     """Peak learning rate."""
     weight_decay: float = setting(0.0, allowed=AT_LEAST_0)
-    """Decay of matrices outside norms, times the learning rate in decoupled optimizers."""
+    """Decay of matrices outside norms; decoupled optimizers multiply it by the learning rate."""
     decay_embeddings: bool = False
     """Whether embedding tables decay as well."""
     decay_vectors: bool = False
     """Whether biases, norms and other vectors decay as well."""
     fully_decoupled: bool = False
-    """Decay follows the schedule but not the peak rate: at the peak a step shrinks weights by `weight_decay` itself."""
+    """Makes decay independent of the peak rate: at the peak, a step shrinks weights by the fraction `weight_decay`."""
     cautious_decay: bool = False
     """Decays only weights that the update moves towards zero or not at all (Cautious Weight Decay, arXiv 2510.12402)."""
     layer_decay: float = setting(1.0, allowed=Bounds(0, 1, open_low=True))
@@ -46,10 +46,10 @@ class Optimizer:
     quantized: bool = False
     """Keeps the state in 8 bits (needs `tiryns[quantized]`); an error for optimizers without an 8-bit variant."""
     parametrization: str = setting("standard", allowed=Choice(("standard", "embedding", "mup")))
-    """How rates and initial weights depend on the model's width, so that the best rate of a narrow model is that of a
-    wide one: `embedding` scales the rate of embeddings (arXiv 2605.21486), `mup` all as muP has it (arXiv 2203.03466)."""
+    """Scaling of learning rates and initial weights with the model's width, so that narrow and wide models have the same
+    best rate: `embedding` scales only embedding rates (arXiv 2605.21486), `mup` follows muP (arXiv 2203.03466)."""
     base_width: int = setting(128, allowed=COUNT)
-    """The width at which the other parametrizations are the standard one."""
+    """The width at which `embedding` and `mup` equal `standard`."""
 
 
 @dataclass
@@ -140,7 +140,7 @@ class Lion(Optimizer):
     """Peak learning rate: the size of each weight's update."""
     weight_decay: float = 1e-1
     betas: list[float] = setting([0.9, 0.99])
-    """Weight of the momentum in the update, and its decay."""
+    """Weight of the momentum in the update, and decay of the momentum."""
 
 
 @dataclass
@@ -177,9 +177,9 @@ class StableAdamW(Optimizer):
     lr: float = 1e-3
     weight_decay: float = 1e-2
     betas: list[float] = setting([0.9, 0.99])
-    """Decay of the first and second moment, both free of bias."""
+    """Decay of the first and second moment; both moments are bias-corrected."""
     eps: float = 1e-6
-    """Added to the denominator; its square is the least second moment in the ratio that lowers the rate."""
+    """Added to the denominator; eps ** 2 is the lower bound of the second moment in the ratio that lowers the rate."""
 
 
 register("optimizer", adafactor=Adafactor, adagrad=Adagrad, adam=Adam, adamw=AdamW, lamb=Lamb)
@@ -187,12 +187,12 @@ register("optimizer", lars=Lars, lion=Lion, rmsprop=RMSprop, sgd=SGD, stable_ada
 
 
 ADAM_LIKE = ("adam", "adamw", "stable_adamw", "lion", "rmsprop", "adagrad")
-"""Optimizers whose updates have one size in each weight, whatever its gradient's."""
+"""Optimizers whose update of a weight does not scale with the size of its gradient."""
 
 
 @check_of(Optimizer, "parametrization")
 def _check_width(optimizer: Settings, config: Settings) -> None:
-    """Raises ValueError where the rules of a parametrization do not hold."""
+    """Raises ValueError for an optimizer or a model that `parametrization` does not support."""
     kind, model = optimizer["parametrization"], config["model"]
     if option_of("optimizer", optimizer) not in ADAM_LIKE:
         raise ValueError(

@@ -13,7 +13,7 @@ class GaLore(Optimizer):
 
     _target_: str = "runner.optim.galore"
     lr: float = 1e-2
-    """Peak learning rate; that of hidden matrices is `scale` times as large."""
+    """Peak learning rate; hidden matrices have `scale` times this rate."""
     rank: float = 0.25
     """Rank of the subspace: a number, or a fraction of the smaller side; single rows and columns are not projected."""
     update_proj_gap: int = 200
@@ -45,16 +45,16 @@ class Muon(Optimizer):
     use_adjusted_lr: bool = False
     """Scales the update of a matrix by 0.2 sqrt(longer side), so that AdamW's learning rates fit."""
     adamw_lr: float = 1e-3
-    """Peak learning rate of the rest: embeddings and their projections, poolers and heads, norms and vectors."""
+    """Peak learning rate of AdamW: for embeddings and their projections, poolers and heads, norms and vectors."""
     adamw_betas: list[float] = setting([0.9, 0.95])
-    """Decay of their first and second moment."""
+    """Decay of AdamW's first and second moment."""
     adamw_eps: float = 1e-10
-    """Added to their denominator."""
+    """Added to AdamW's denominator."""
 
 
 @dataclass
 class NorMuon(Muon):
-    """Muon by Polar Express, its rows or columns brought to one size (arXiv 2510.05491, 2505.16932)."""
+    """Muon by Polar Express, with the rows or columns of an update scaled to one size (arXiv 2510.05491, 2505.16932)."""
 
     _target_: str = "runner.optim.normuon"
     beta2: float = 0.9
@@ -67,7 +67,7 @@ class Shampoo(Optimizer):
 
     _target_: str = "runner.optim.shampoo"
     lr: float = 1e-3
-    """Peak learning rate, as of the optimizer `graft_type`."""
+    """Peak learning rate, on the scale of the optimizer `graft_type`."""
     weight_decay: float = 1e-2
     betas: list[float] = setting([0.9, 0.99])
     """Decay of the running update and of the statistics."""
@@ -82,7 +82,7 @@ class Shampoo(Optimizer):
     graft_type: str = "rmsprop"
     """Optimizer that gives the norm of each update: rmsprop, adagrad, sgd, sqrtn, or none."""
     diagonal_eps: float = 1e-10
-    """Added to the denominator of that optimizer."""
+    """Added to the denominator of the optimizer `graft_type`."""
     matrix_eps: float = 1e-6
     """Added to the statistics, relative to their largest eigenvalue, before the root."""
 
@@ -97,7 +97,7 @@ class Soap(Optimizer):
     betas: list[float] = setting([0.95, 0.95])
     """Decay of the first and second moment."""
     shampoo_beta: float | None = None
-    """Decay of the statistics; none takes that of the second moment."""
+    """Decay of the statistics; none: the decay of the second moment."""
     precondition_frequency: int = 10
     """Steps between two updates of the eigenbasis."""
     max_precondition_dim: int = 4096
@@ -119,7 +119,7 @@ class SophiaH(Optimizer):
     p: float = 1e-2
     """Bound on the quotient of gradient and Hessian."""
     update_period: int = 10
-    """Steps between two estimates of the Hessian, which take 3x as long, with torch's math attention, uncompiled."""
+    """Steps between two steps that estimate the Hessian; these take 3x as long, uncompiled and with math attention."""
     num_samples: int = 1
     """Random directions per estimate."""
     hessian_distribution: str = "gaussian"
@@ -134,7 +134,7 @@ class SPlus(Optimizer):
 
     _target_: str = "runner.optim.splus"
     lr: float = 2e-1
-    """Peak learning rate; a matrix moves by 2 / (rows + columns) of it."""
+    """Peak learning rate; a matrix moves by lr * 2 / (rows + columns)."""
     weight_decay: float = 1e-2
     betas: list[float] = setting([0.9, 0.999])
     """Decay of the running gradient and of the statistics."""
@@ -143,7 +143,7 @@ class SPlus(Optimizer):
     inverse_steps: int = 100
     """Steps between two computations of the eigenbasis."""
     nonstandard_constant: float = 1e-3
-    """Factor on the rate of vectors, of embeddings and heads unless square, and of matrices with a side above max_dim."""
+    """Factor on the rate of vectors, of embeddings and heads unless square, and of matrices longer than `max_dim`."""
     max_dim: int = 4096
     """Longest side with an eigenbasis; the vocabulary side of embeddings and heads never has one."""
 

@@ -1,8 +1,8 @@
 """Ends a run whose loss diverges, or rewinds it.
 
-`docs/troubleshooting.md` has the rule. OLMo-core applies it to single steps, where an error costs one update; here an
-error would end a run. So the rule applies to medians, which a few bad batches do not move, and the level does not follow
-the last steps only, which would hide a slow climb.
+`docs/troubleshooting.md` has the rule. OLMo-core applies it to single steps, and a false alarm costs one update.
+Here a false alarm would end a run, so the rule applies to medians, which a few bad batches do not change. The level does
+not follow only the last steps, as this would hide a slow climb.
 """
 
 from collections import deque
@@ -89,7 +89,7 @@ class LossLevel:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from a state; the state of a version that kept only the first losses starts over after them."""
+        """Continues from a state; after a state of an older version, which has only the first losses, starts over."""
         self._first = list(state["first"])[: self._last.maxlen]
         if "lowest" not in state:
             self._lowest = median(self._first) if self._first else self._lowest
@@ -102,8 +102,8 @@ class LossLevel:
 class Divergence(Callback, RunCallback):
     """Raises Diverged when the loss has left its level by the rule of `LossLevel`; `rewinds` decides what follows.
 
-    A phase with another loss resets the level. On a GPU only logged steps count, to keep it busy. Every rank has
-    the loss of the global batch, so all end together.
+    A phase with another loss resets the level. On a GPU, only logged steps are checked, so that the GPU stays busy.
+    Every rank has the loss of the global batch, so all ranks raise together.
 
     Example:
         >>> Divergence("stop", 2.0, 6.0, window=20, skip_before=100, max_rewinds=3).first_left_out(step=250)
@@ -157,7 +157,7 @@ class Divergence(Callback, RunCallback):
 def taken_back(
     error: Diverged, watching: list[Callback], data: Any, trainer: Trainer, folder: Run, started_again: bool
 ) -> Exception:
-    """Rewinds a run whose loss has diverged; returns what to raise on every rank: Rewound, or why the run ends.
+    """Rewinds a run whose loss has diverged; returns the error for every rank to raise: Rewound or TrainingFailure.
 
     `started_again` means that an agent restarts the ranks. Raises the error itself if no callback in
     `watching` rewinds runs.
@@ -176,6 +176,6 @@ def taken_back(
     said = described_rewind(note) if note else "the run was taken back"
     if trainer.world_size > 1 and not started_again:
         return TrainingFailure(
-            f"{said}; these ranks are not started again here: go on with resume={folder.path}"
+            f"{said}; this command does not restart the ranks: go on with resume={folder.path}"
         )
     return Rewound(said)

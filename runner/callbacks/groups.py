@@ -21,7 +21,7 @@ class ParameterGroups(Callback):
     """
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Runs once the optimizer is made, before the first step; main process only."""
+        """Prints and writes the groups before the first step, when the optimizer exists; main process only."""
         if not trainer.is_global_zero or not trainer.optimizers:
             return
         optimizer, schedule = trainer.optimizers[0], schedule_of(trainer)

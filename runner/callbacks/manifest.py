@@ -32,8 +32,8 @@ class Manifest(Callback):
     """Writes what a run is made of to `manifest.json`, and what it has computed to `digests.txt`.
 
     Each line of the digests has a step, the digest of its order so far, its loss, and digests of weights and of each
-    optimizer's state. It is written every `every` steps and at the last one. All ranks have equal digests; sharded
-    weights give one digest over all shards, marked with the number of shards, which is equal in an equal layout.
+    optimizer's state. It is written every `every` steps and at the last one. All ranks have equal digests. Sharded
+    weights have one digest over all shards, with the number of shards; it is comparable only for the same sharding.
 
     Example: `tiryns callback.manifest.every=10`
     """
@@ -122,10 +122,10 @@ class Manifest(Callback):
 
 
 def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
-    """Returns fingerprints of data, order and tokenizer, digests of local data files, and what training begins with.
+    """Returns fingerprints of data, order and tokenizer, and digests of data files, models and the checkpoint.
 
-    `data` is connected, `config` as in `config.yaml`. With `weights` pretrained weights are included; `checkpoint`
-    belongs to another run.
+    `data` is connected; `config` has the content of `config.yaml`. If `weights`, pretrained weights are included.
+    `checkpoint` is a checkpoint of another run, which a branch starts from.
     """
     inputs: dict[str, object] = {**data.lineage()}
     settings, model, objective = map(config.get, GROUPS)
@@ -146,7 +146,7 @@ def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None
 
 
 def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
-    """Returns the digests of weights and of each optimizer's state, shared by all ranks; of shards, one over all ranks.
+    """Returns the digests of weights and of each optimizer's state, equal on all ranks; shards have one over all ranks.
 
     Warns if the ranks do not agree. Collective.
     """

@@ -48,7 +48,7 @@ class PhaseChanges(Callback, RunCallback):
 
     @cached_property
     def other_losses(self) -> set[int]:
-        """The first step, counted from 1, of each phase whose loss is not that of the phase before."""
+        """The first step, counted from 1, of each phase whose loss differs from the loss of the phase before."""
         own = [
             [phase.settings.get(group) for group in ("data", "model", "objective")] for phase in self.phases
         ]
@@ -70,7 +70,7 @@ class PhaseChanges(Callback, RunCallback):
         self._record(trainer)
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
-        """Gives the model what the step's phase changes, and has the last step of a phase validated."""
+        """Applies the changes of the step's phase to the model; plans a validation after the last step of a phase."""
         step = trainer.global_step
         number = self.timeline.at(step)
         if self.rotary is not None:

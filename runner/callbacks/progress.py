@@ -81,7 +81,7 @@ class Lines:
         self._shown: dict[str, int] = {}
 
     def begin(self, name: str, total: int | None, step: int) -> None:
-        """Starts to count steps; an evaluation has a line only when it takes long."""
+        """Starts to count steps; an evaluation has a line only if it takes `seconds_per_line` or longer."""
         self._totals[name], self._shown[name] = total, -1 if name == "train" else 0
         if name != "train":
             self._due = max(self._due, time.monotonic() + self._seconds)
@@ -94,7 +94,7 @@ class Lines:
         return time.monotonic() >= self._due
 
     def update(self, name: str, step: int, figures: dict[str, str], seconds_left: float | None) -> None:
-        """Prints a line, unless this step had one."""
+        """Prints a line, unless this step already has a line."""
         if step == self._shown[name]:
             return
         self._due, self._shown[name] = time.monotonic() + self._seconds, step

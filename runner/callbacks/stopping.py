@@ -17,7 +17,7 @@ from tiryns.runner.run import signals
 KILLED_LOADER = (
     "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",
 )  # fmt: skip
-"""Starts of errors that report killed loader processes; after the first kind the last step can be saved."""
+"""Prefixes of errors that report killed loader processes; after the first of these errors, the last step can be saved."""
 
 
 class Preemption(Callback):
@@ -26,7 +26,7 @@ class Preemption(Callback):
     A run of one process is also saved if its loader processes are killed again and again.
 
     The ranks vote in the sum over ranks that each step computes anyway, so no rank waits for another. It must be the
-    last callback, so that the others see the step.
+    last callback, so that all other callbacks run for the last step too.
     """
 
     def __init__(self, saver: Checkpoint) -> None:
@@ -60,13 +60,13 @@ class Preemption(Callback):
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Saves the last finished step if loader processes were killed; several ranks could not save together."""
+        """Saves the last finished step if loader processes were killed and the run has only one rank."""
         if trainer.world_size == 1 and str(exception).startswith(KILLED_LOADER[0]) and trainer.global_step:
             self.saver.save_and_stop(trainer)
 
 
 class Heartbeat(Callback):
-    """Sets the time of a file while the run trains, at most once a second; the file is there as long as it trains.
+    """Touches a file while the run trains, at most once a second; the file exists only while the run trains.
 
     Example:
         >>> trainer = Trainer(callbacks=[Heartbeat(Path("run/.heartbeat-0"))])
@@ -124,7 +124,7 @@ class EarlyStopping(Callback):
             trainer.should_stop = True
 
     def state_dict(self) -> State:
-        """Returns the best value, and the validations since."""
+        """Returns the best value, and the number of validations since then."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state_dict: State) -> None:

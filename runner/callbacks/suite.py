@@ -1,7 +1,7 @@
 """Evaluates the weights of a run with a suite as it trains, in the loop or as jobs of their own.
 
-`suite/step-00000500/` in the run folder is the folder of a suite, with the weights of that step in `model/` until their
-metrics are logged, and their digest: after a kill or a rewind an evaluation counts for the same weights only.
+`suite/step-00000500/` in the run folder is the folder of a suite. It has the weights of that step in `model/` until
+their metrics are logged, and their digest: after a kill or a rewind, an evaluation is reused only for equal weights.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ OF_THIS_PROCESS = ("TIRYNS_HEARTBEAT", "TIRYNS_LAUNCH", "TIRYNS_RANK_CONFIG", "T
 SECONDS_BETWEEN_LOOKS, SECONDS_TO_STOP = 0.5, 20.0
 
 Waits = Generator[None, None, None]
-"""Work that pauses wherever it waits."""
+"""Work as a generator, which yields whenever it has to wait."""
 
 Kind = TypeVar("Kind", bound=Callback)
 
@@ -105,7 +105,7 @@ class SuiteEvaluation(Callback):
         yield from self._take_up(trainer, module)
 
     def _take_up(self, trainer: Trainer, module: TrainingModule) -> Waits:
-        """Logs finished evaluations, and starts those not running; in the loop waits for them. Rank 0 only."""
+        """Logs finished evaluations, and starts the others if not running; waits for them unless `jobs`. Rank 0 only."""
         for throughput in _of(Throughput, trainer):
             throughput.on_validation_start()  # the time is not that of training
         for folder in self._open(trainer):
@@ -118,7 +118,7 @@ class SuiteEvaluation(Callback):
                 self._log(trainer, module, folder)
 
     def _run(self, trainer: Trainer, folder: Path) -> Waits:
-        """Starts the suite if that can help; in the loop waits for its end."""
+        """Starts the suite, unless it has failed before; waits for its end, unless `jobs`."""
         if folder in self._given_up:
             return
         ended = self._started.get(folder)
@@ -140,7 +140,7 @@ class SuiteEvaluation(Callback):
             self._give_up(folder, _problem(folder) or _last_line(folder))
 
     def _start(self, folder: Path) -> "subprocess.Popen[bytes]":
-        """Starts the suite of an evaluation as a process, which holds the lock of its folder; jobs outlive the run."""
+        """Starts an evaluation's suite as a process that holds the folder's lock; with `jobs`, it outlives the run."""
         run = folder.parent.parent
         config = OmegaConf.load(run / "config.yaml")
         assert isinstance(config, DictConfig)
@@ -177,7 +177,7 @@ class SuiteEvaluation(Callback):
         return [f for f in _exported_folders(trainer) if step_of(f) not in self._already_logged(trainer)]
 
     def _already_logged(self, trainer: Trainer) -> set[int]:
-        """Returns the steps with suite metrics in `metrics.csv`, once a resumed run has dropped its later rows."""
+        """Returns the steps with suite metrics in `metrics.csv`, read after a resumed run has dropped later rows."""
         if self._logged is None:
             columns, rows = whole_rows(Path(trainer.default_root_dir) / "metrics.csv")
             self._logged = {
@@ -209,7 +209,7 @@ def figures_of(folder: Path) -> dict[str, float]:
 
 
 def _together(trainer: Trainer, work: Waits) -> None:
-    """Does the work on rank 0 between short sums over the ranks, so none waits long; a signal to any rank ends it."""
+    """Does the work on rank 0, with frequent reductions so that no rank waits long; a signal to any rank ends it."""
     beats, over, end = _of(Heartbeat, trainer), False, object()
     with contextlib.closing(work):
         while not over:

@@ -29,7 +29,7 @@ class Throughput(Callback, RunCallback):
     def __init__(self, window: int, peak_tflops: float | None) -> None:
         self._peak = None if peak_tflops is None else peak_tflops * 1e12
         self.total_tokens = 0
-        """Real tokens trained on, those before a resume included."""
+        """Real tokens trained on, including the tokens before a resume."""
         self._steps: deque[tuple[float, ...]] = deque(maxlen=window)
         self._devices = 1
         self._began: float | None = None
@@ -78,7 +78,7 @@ class Throughput(Callback, RunCallback):
         self._began, self._interrupted = now, False
 
     def on_validation_start(self, *_: object) -> None:
-        """Leaves the interruption out of the time."""
+        """Marks an interruption, whose time is not counted."""
         self._interrupted = True
 
     on_save_checkpoint: Any = on_validation_start
@@ -103,8 +103,8 @@ class CpuTime(Callback):
 
     The start-up counts: the seconds of the process until its first run is built, for imports and reading the data.
     Several runs in one process, such as a sweep's, each count the same start-up and their own training, so they
-    compare like runs in separate processes. A validation counts with its own cost, a session before a resume
-    up to its last checkpoint, and a loader process once it has ended.
+    compare like runs in separate processes. The sum includes the validation itself, earlier sessions up
+    to their last checkpoint, and loader processes that have ended.
 
     Example: `tiryns callback=[default,cpu_time] data.num_workers=0`
     """

@@ -3,9 +3,9 @@
 - `callback`: when to save, what to keep, and which checkpoint to resume from.
 - `rewind`: takes a run folder back to a checkpoint from before its loss diverged.
 - `files`: whole checkpoints, written atomically and checked.
-- `averages`: one set of weights from several.
-- `digests`: weights and optimizer state as one number.
-- `sharded`: checkpoints whose shards the ranks write in the background, each its own.
+- `averages`: averages or merges the weights of several checkpoints.
+- `digests`: hashes of weights and optimizer state.
+- `sharded`: checkpoints in shards; each rank writes its own shard in the background.
 """
 
 from typing import TYPE_CHECKING

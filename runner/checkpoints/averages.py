@@ -16,7 +16,7 @@ from tiryns.runner.run.yaml_files import read_config
 from tiryns.runner.widening import at_least_fp32
 
 PRETRAINED = "model.pretrained."
-"""What begins the names of exported weights in a checkpoint."""
+"""Prefix of the names of exported weights in a checkpoint."""
 
 NO_MEAN = (
     "and the mean of products is not the product of means: average folders with model.adapter_export=merged"
@@ -43,8 +43,8 @@ def read_folder(folder: Path) -> Source:
 def read_checkpoint(path: Path, ema: bool) -> Source:
     """Returns the weights in a checkpoint, with `ema` the running average of each weight that has one.
 
-    Raises ValueError for a checkpoint that is damaged, has no average for `ema`, or is of a LightningModule of the user,
-    of a model with an adapter, or of one whose embedding tables are differences.
+    Raises ValueError for a checkpoint that is damaged, that has no average for `ema`, or that belongs to a user's own
+    LightningModule, to a model with an adapter, or to a model whose embedding tables are differences.
     """
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
@@ -69,7 +69,7 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     plain = {name.replace("_orig_mod.", ""): tensor for name, tensor in state.items()}
     tensors = {n.removeprefix(PRETRAINED): t for n, t in plain.items() if n.startswith(PRETRAINED)}
     if not tensors:
-        raise ValueError(f"{str(path)!r} is of a LightningModule of its own: average the folders it exports")
+        raise ValueError(f"{str(path)!r} is of a LightningModule of your own: average the folders it exports")
     if any(".lora_A." in name for name in tensors):
         raise ValueError(f"{str(path)!r} is of a model with an adapter, {NO_MEAN}")
     config = path.parent.parent / "config.yaml"
@@ -82,9 +82,9 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
 
 
 def check_alike(template: Source, sources: Sequence[Source]) -> None:
-    """Raises ValueError, naming the first difference, unless all have the tensors of the template, in their shapes.
+    """Raises ValueError, with the first difference, unless all sources have the tensors and shapes of the template.
 
-    A checkpoint may hold more: a tied weight under each of its names.
+    A checkpoint may have more names than the template, as it has a tied weight under each of its names.
     """
     for source in sources:
         for name in [*template.tensors, *(source.tensors if source.path.suffix != ".ckpt" else ())]:
@@ -104,7 +104,7 @@ def check_alike(template: Source, sources: Sequence[Source]) -> None:
 def combined(
     template: Source, sources: Sequence[Source], combine: Callable[[str, list[Tensor]], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yields each name of the template, so a tied weight once, with the combined tensors."""
+    """Yields each name in the template with the combination of its tensors; a tied weight is yielded once."""
     for name in template.tensors:
         yield name, combine(name, [source.tensors[name] for source in sources]).contiguous()
 
@@ -115,7 +115,7 @@ def averaged_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
 
 
 def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:
-    """Writes the type of a model's weights into its config, as transformers loads them; returns the config."""
+    """Writes the dtype of a model's weights into its config `file`, which transformers reads; returns the config."""
     config: dict[str, Any] = json.loads(file.read_text())
     config.pop("torch_dtype", None)
     floats = [tensor for tensor in tensors if tensor.is_floating_point()]
@@ -125,7 +125,7 @@ def name_dtype(file: Path, tensors: Iterable[Tensor]) -> dict[str, Any]:
 
 
 def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
-    """Returns the weighted mean in at least fp32; of whole numbers, rounded down.
+    """Returns the weighted mean in at least fp32; the mean of integer tensors is rounded down.
 
     Example:
         >>> mean([torch.tensor([1.0]), torch.tensor([4.0])], [2, 1])
@@ -146,8 +146,8 @@ def ties(
 ) -> Tensor:
     """Merges tensors by their differences from a base, in at least fp32; returns the base for whole numbers.
 
-    Of each difference the largest `density` by magnitude stay, at least one. A weight takes the sign of the weighted sum
-    of its differences (0 counts as +) and moves by the weighted mean of those with that sign, times `scale`.
+    Each difference keeps the share `density` of its entries, the largest by magnitude, at least one. A weight moves by
+    `scale` times the weighted mean of its differences that have the sign of their weighted sum (0 counts as +).
 
     Example:
         >>> base = torch.zeros(3)

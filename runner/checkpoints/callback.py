@@ -26,10 +26,10 @@ class ResumePoint(NamedTuple):
 
 
 class Checkpoint(Callback):
-    """Saves `step-<n>.ckpt` every so many steps or minutes; `last.ckpt` and `best.ckpt` are links.
+    """Saves `step-<n>.ckpt` every `every_steps` steps or `every_minutes` minutes; `last.ckpt` and `best.ckpt` are links.
 
     It also saves at the end of each phase of a run; that checkpoint stays, and `phase-<n>-<name>.ckpt` is a link to it.
-    A save at a validation step waits for the validation, so that a resumed run has its figures.
+    A save at a validation step waits for the validation, so that a resumed run has the metrics of this validation.
 
     Example:
         >>> Checkpoint(100, None, keep_last=2, monitor=None, mode=None, folder=Path("checkpoints")).results()
@@ -59,7 +59,7 @@ class Checkpoint(Callback):
         self._ends: dict[int, str] = {}
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Finds the callback that may rewind the run, for which older checkpoints stay, and the ends of phases."""
+        """Finds the callback that may rewind the run and so needs older checkpoints, and the ends of phases."""
         others = asked_callbacks(trainer.callbacks)  # type: ignore[attr-defined]
         rewinding = [callback for callback in others if callback.rewinds]
         if rewinding:
@@ -67,7 +67,7 @@ class Checkpoint(Callback):
         self._ends = next((callback.names_of_ends for callback in others if callback.names_of_ends), {})
 
     def state_dict(self) -> State:
-        """Returns the best value so far, the best step when each checkpoint was saved, whether a validation is due."""
+        """Returns the best value so far, the best step at each saved checkpoint, and whether a validation is due."""
         due, bests = self._validation_due, [list(pair) for pair in self._bests.items()]
         state = {"best_value": self.best_value, "best_step": self.best_step, "best_loss": self._best_loss}
         return {**state, "validation_due": due, "bests": bests}
@@ -89,7 +89,7 @@ class Checkpoint(Callback):
             trainer.training = True
 
     def on_train_batch_start(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
-        """Votes for a checkpoint when the last one is too old; the step adds up the ranks' votes."""
+        """Votes for a checkpoint if the last one is too old; the training step sums the votes of all ranks."""
         self._late = bool(self.every_seconds) and time.monotonic() - self._saved_at > self.every_seconds
         module.votes["save"] = float(self._late)  # type: ignore[operator, index]
 
@@ -108,7 +108,7 @@ class Checkpoint(Callback):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
-        """Saves if due or if the monitored metric is the best so far; always the weights in training."""
+        """Saves if due or if the monitored metric is the best so far; saves the trained weights, not their average."""
         module.end_evaluation()
         step = trainer.global_step
         improved = self._is_better(trainer, step)
@@ -124,12 +124,12 @@ class Checkpoint(Callback):
         _io(trainer).wait()
 
     def save_and_stop(self, trainer: Trainer) -> None:
-        """Saves this step and waits until it is on disk; a due validation is left to the resumed run; collective."""
+        """Saves this step on all ranks and waits until it is on disk; a validation that is due runs after the resume."""
         self.save(trainer, validation_due=self._validates_after(trainer))
         _io(trainer).wait()
 
     def save(self, trainer: Trainer, validation_due: bool = False) -> None:
-        """Saves this step; once it is on disk, links `last.ckpt` to it and deletes old checkpoints; collective."""
+        """Saves this step on all ranks; once it is on disk, links `last.ckpt` to it and deletes old checkpoints."""
         step = trainer.global_step
         self._bests[step] = self.best_step
         if step != self._saved_step:
@@ -195,7 +195,7 @@ def file_name(step: int) -> str:
 
 
 def link(folder: Path, name: str, step: int) -> None:
-    """Has `name` lead to the checkpoint of a step; where the file system has no links it becomes a copy."""
+    """Makes `name` a link to the checkpoint of `step`, or a copy of it if the file system has no links."""
     saved, path = folder / file_name(step), folder / name
     with replacing(path) as temporary:
         temporary.unlink(missing_ok=True)
@@ -244,7 +244,7 @@ def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
     if found is None:
         raise ValueError(
             f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; resume={resume} alone, "
-            "without further settings, goes on with it from the start"
+            "without further settings, resumes this run from step 0"
         )
     return found
 
@@ -270,6 +270,6 @@ def _named_step(path: Path) -> int:
 
 def _resume_point(path: Path) -> ResumePoint | None:
     if (damage := damage_of(path)) is not None:
-        log.warning("passing over the damaged checkpoint %s: %s", path, damage)
+        log.warning("skipping the damaged checkpoint %s: %s", path, damage)
         return None
     return ResumePoint(path, step_of(path))

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 CHUNK = 1 << 18
-"""Words of eight bytes that are looked at together, few enough for a processor's cache; the digest depends on it."""
+"""Number of eight-byte words that are hashed together, few enough for a CPU cache; the digest depends on this number."""
 
 SMALL = 1 << 15
-"""Bytes up to which a tensor is read whole: each call for it costs more than its bytes; the digest depends on it."""
+"""Tensors of at most this many bytes are read whole, which is faster than to hash them; the digest depends on it."""
 
 ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 """The multiplier of Fibonacci hashing: consecutive places get weights far apart."""
@@ -20,7 +20,7 @@ ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 @torch.no_grad()
 def tensor_digest(tensor: Tensor) -> Tensor:
-    """Hashes each bit of a tensor and its position, whatever the strides, to 64 bits, on the tensor's device.
+    """Returns a 64-bit hash of the tensor's bits and their positions, int64 [], on its device; strides do not matter.
 
     Different tensors get the same number by accident once in 2**64; the hash is not secure against intent.
 
@@ -59,7 +59,7 @@ def _places(device: torch.device) -> Tensor:
 def state_digest(state: object) -> str:
     """Returns sixteen hex digits for all tensors and plain values in nested dicts, lists and tuples, by their names.
 
-    Sharded tensors count with the shard of this rank.
+    Of a sharded tensor, only the shard of this rank is hashed.
     """
     leaves = [
         (name, value.to_local() if isinstance(value, DTensor) else value)
@@ -78,7 +78,7 @@ def state_digest(state: object) -> str:
 
 
 def _contents(tensors: list[Tensor]) -> list[bytes]:
-    """Returns the bytes of each small tensor, and the digest of each other one, read from each device at once."""
+    """Returns the bytes of each small tensor and the digest of each large one; reads once from each device."""
     found = [b""] * len(tensors)
     for device in {tensor.device for tensor in tensors}:
         places = [place for place, tensor in enumerate(tensors) if tensor.device == device]

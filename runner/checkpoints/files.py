@@ -28,17 +28,17 @@ Kind = tuple[torch.Size, tuple[int, ...], torch.dtype, bool]
 """Shape, strides and dtype of a tensor, and whether it is on a GPU."""
 
 TRIES = 20
-"""Checkpoints that may be deleted while one is read, before that is an error."""
+"""Maximum number of attempts to read a checkpoint while training deletes old ones."""
 
 RESERVED_FROM = 64 * 2**20
-"""Bytes from which memory for the copy is reserved: a page of new memory costs more than copying it."""
+"""Minimum bytes of a state whose memory is reserved early: the first use of a page costs more than copying it."""
 
 
 class AtomicCheckpointIO(CheckpointIO):
     """Reads and writes checkpoints atomically.
 
-    `save_checkpoint` returns once the state is copied, which costs as much memory on the rank that writes; a thread
-    writes one checkpoint at a time. `wait`, `check` and the next save raise the error of a failed write.
+    `save_checkpoint` returns once the state is copied; the copy takes as much memory again on the rank that writes. A
+    thread writes one checkpoint at a time. `wait`, `check` and the next save raise the error of a failed write.
     """
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class AtomicCheckpointIO(CheckpointIO):
         self._pending.append(self._writer.submit(write_checkpoint, copy, Path(path)))
 
     def save_shards(self, checkpoint: State, path: Path, first: bool) -> None:
-        """Copies this rank's shards and begins to write them into the folder `path`; collective.
+        """Copies this rank's shards and begins to write them into the folder `path`; all ranks must call it.
 
-        The rank that is `first` writes the rest. Raises OSError where an earlier save has failed.
+        The `first` rank also writes everything that is not sharded. Raises OSError if an earlier save has failed.
         """
         self.wait()
         self._pending.append(self._writer.submit(self._shards.start(checkpoint, path, first)))
@@ -72,7 +72,7 @@ class AtomicCheckpointIO(CheckpointIO):
         self._pending.append(self._writer.submit(run))
 
     def check(self) -> None:
-        """Raises OSError where a save has failed by now."""
+        """Raises OSError if a finished save has failed; does not wait."""
         while self._pending and self._pending[0].done():
             self._pending.pop(0).result()
 
@@ -114,7 +114,7 @@ class AtomicCheckpointIO(CheckpointIO):
         delete_checkpoint(Path(path))
 
     def teardown(self) -> None:
-        """Waits for the last save where training ends early, without its error."""
+        """Waits for the last save if training ends early, and ignores an error of this save."""
         with contextlib.suppress(OSError):
             self.wait()
         self._shards.close()
@@ -129,7 +129,7 @@ class Buffers:
         self._lock = threading.Lock()
 
     def copy(self, state: Found) -> Found:
-        """Returns the state with tensors copied to the CPU; shared ones stay shared. Overwrites the previous copy."""
+        """Returns the state with tensors copied to the CPU; tied tensors stay tied. Overwrites the previous copy."""
         with self._lock:
             for kind, buffer in self._used:
                 self._free[kind].append(buffer)

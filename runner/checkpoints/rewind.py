@@ -8,11 +8,11 @@ from tiryns.runner.run.folder import Run
 
 
 def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, object]:
-    """Skips the global batches of steps `first` to `step`, which the session numbers without the `skipped` ones.
+    """Skips the global batches of steps `first` to `step`; the session's steps do not count the `skipped` batches.
 
-    Deletes checkpoints from `first` on, and points links to what they named when the newest one left was saved. Logs
-    are cut when training goes on. A branch cannot go back beyond the checkpoint it began with. Returns the record, as
-    `runner.config.skipped` describes it.
+    Deletes checkpoints from `first` on, and resets the links to their state when the newest remaining checkpoint was
+    saved. The resumed training cuts the logs. A branch cannot go back beyond the checkpoint it began with. Returns the
+    record, as `runner.config.skipped` describes it.
     """
     files = [path for path in folder.checkpoint_dir.glob("*.ckpt") if not path.is_symlink()]
     late = [path for path in files if callback.step_of(path) >= first]

@@ -1,7 +1,7 @@
-"""Checkpoints whose shards the ranks write in the background, each its own: folders of torch.distributed.checkpoint.
+"""Sharded checkpoints: each rank writes its shard in the background into a folder of torch.distributed.checkpoint.
 
-`step-<n>.ckpt/` holds the shards, their metadata (`.metadata`) and `rest.pt`, everything else. The first rank renames it
-once every rank has written. Any number of processes can read it, with shards or without.
+`step-<n>.ckpt/` holds the shards, their metadata (`.metadata`), and everything else in `rest.pt`. The first rank renames
+the folder once every rank has written. Any number of processes can read it, with shards or without.
 """
 
 import io
@@ -73,7 +73,7 @@ class ShardWriter:
     _group: ProcessGroup | None = None
 
     def start(self, checkpoint: State, path: Path, first: bool) -> Callable[[], None]:
-        """Copies the shards and begins to write them; returns a function that finishes the checkpoint; collective."""
+        """Copies the shards and begins to write them; returns a function to finish the checkpoint. All ranks call it."""
         if self._group is None:
             group = torch.distributed.new_group(backend="gloo")
             assert isinstance(group, ProcessGroup)  # every rank is a member
@@ -147,7 +147,7 @@ def separate(state: State, shards: dict[str, Tensor]) -> State:
 
 
 def join(rest: object, tensors: Mapping[str, Tensor]) -> Any:
-    """Reverses `separate`."""
+    """Returns the state that `separate` has split into `rest` and `tensors`."""
     if isinstance(rest, tuple) and rest[:1] == (SHARD,):
         return tensors[rest[1]]
     if isinstance(rest, dict):
@@ -169,7 +169,7 @@ def read_whole(path: Path) -> State:
 
 
 def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list[Tensor]]) -> State:
-    """Returns the checkpoint with this rank's shards, as the model's; raises ValueError for another model; collective."""
+    """Returns the checkpoint with this rank's shards; raises ValueError if the model differs. All ranks call it."""
     rest = read_rest(path)
     tensors: dict[str, Tensor] = {}
 
@@ -208,7 +208,7 @@ def damage_of_shards(path: Path) -> str | None:
 
 
 def bad_checksum(file: Path | io.BytesIO) -> str | None:
-    """Returns the first member of an archive that fails its checksum, in words; None where all pass."""
+    """Returns a message with the first member of an archive that fails its checksum; None if all members pass."""
     with zipfile.ZipFile(file) as archive:
         bad = archive.testzip()
     return f"{bad} fails its checksum" if bad else None
@@ -222,7 +222,7 @@ def save_error(path: Path, error: BaseException) -> OSError:
 
 
 def _reason(error: BaseException) -> str:
-    """Returns the first reason of the ranks, in one line."""
+    """Returns the cause of an error in one line; if several ranks failed, the cause on the first of them."""
     causes = list(error.failures.values()) if isinstance(error, CheckpointException) else []
     cause: BaseException | None = causes[0][0] if causes else error
     while cause is not None and not isinstance(cause, OSError):  # torch closes its file, and fails again

@@ -1,4 +1,4 @@
-"""Compares the samples and masks of two runs; the exit status is 4 where they differ, with the first such step."""
+"""Compares the samples and masks of two runs; if they differ, prints the first such step and exits with 4."""
 
 import sys
 from argparse import ArgumentParser, Namespace

@@ -1,6 +1,6 @@
 """The command `tiryns` with its subcommands, each a module that is imported only when it is used.
 
-A subcommand's `main` takes the arguments of its `add_arguments`; that of `train` takes the words, which Hydra reads.
+A subcommand's `main` takes the arguments of its `add_arguments`. The `main` of `train` takes words, for Hydra to parse.
 """
 
 import os
@@ -68,26 +68,26 @@ It takes the words of `tiryns train`, whose --help lists groups and flags.
   --json    one JSON document on standard output, for programs; without -m"""
 
 OWN_JSON = ("mcp", "report", "schema", "train")
-"""Commands to which `--json` is not added: they have it among their own arguments, or no need of it."""
+"""Commands to which `--json` is not added, because they add it themselves or do not need it."""
 
 MEANT = {
     "sweep": "tiryns -m FIELD=VALUE,VALUE",
     "compare": "tiryns runs compare RUN RUN",
     "suite": "tiryns suite=NAME model=RUN",
 }
-"""What is typed instead of commands that there are not."""
+"""Suggested command lines for words that are no commands."""
 
 VALUED = (
     "--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn", "--cfg", "-c", "--package", "-p",
 )  # fmt: skip
-"""Hydra's flags with a value behind them."""
+"""Hydra's flags that take a value."""
 
 HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-"""The words behind Hydra's own `--info`."""
+"""The values of Hydra's own flag `--info`."""
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Runs `words`, by default those of the command line; an error of the user ends with one message and status 1."""
+    """Runs a command line (default: of this process); an error prints one message and ends the process with status 1."""
     words = list(sys.argv[1:] if words is None else words)
     flags = words[: words.index("--")] if "--" in words else words
     as_json = any(len(word) > 2 and "--json".startswith(word) for word in flags)  # or an abbreviation
@@ -176,7 +176,7 @@ def command_first(words: list[str]) -> list[str]:
     for i, word in enumerate(words[1:], 1):
         if word in COMMANDS and words[i - 1] not in VALUED:
             if any("=" in before and before[0] not in "-~" for before in words[:i]):
-                expected = f"expected it before them: tiryns {word} {' '.join(words[:i])} ..."
+                expected = f"expected it before settings: tiryns {word} {' '.join(words[:i])} ..."
                 raise ValueError(f"the command {word!r} stands behind settings; {expected}")
             end = words.index("--", i) if "--" in words[i:] else len(words)
             return [*words[i:end], *words[:i], *words[end:]] if words[0].startswith("-") else words
@@ -184,7 +184,7 @@ def command_first(words: list[str]) -> list[str]:
 
 
 def command_of(words: list[str]) -> tuple[str, list[str]]:
-    """Returns the command and its words, `train` for settings alone; raises ValueError if the first word is neither."""
+    """Returns the command (`train` if all words are settings) and its words; raises ValueError for an unknown command."""
     if words[1:] and (two := " ".join(words[:2])) in COMMANDS:
         return two, words[2:]
     first = words[0] if words else ""
@@ -209,7 +209,7 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _completes() -> bool:
-    """Prints the words that complete the typed line; returns False if Hydra does that, after removing the command."""
+    """Prints the completions of the typed line; if Hydra makes them, removes the command and returns False."""
     from tiryns.runner.cli.completion import TAKE_SETTINGS, completed
 
     line = os.environ.get("COMP_LINE", "")

@@ -1,4 +1,4 @@
-"""Completes the last word of a line in a shell where Hydra has nothing: commands, flags, values, files."""
+"""Completes the last word of a line in a shell if Hydra has no completions: commands, flags, values, files."""
 
 import os
 from argparse import Action, ArgumentParser
@@ -37,7 +37,7 @@ def completed(
 
 
 def _hydras(word: str, words: list[str]) -> list[str] | None:
-    """Returns flags of Hydra or values of settings; empty after a flag that takes a folder, which the shell offers."""
+    """Returns Hydra's flags or values of settings; empty after a flag that takes a value, as the shell offers files."""
     if word.startswith("-") or (words[-1:] and words[-1].startswith("-")):
         from tiryns.runner.patches.hydra.start import hydra_parser
 
@@ -67,7 +67,7 @@ def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[s
 
 
 def _values(word: str) -> list[str] | None:
-    """Returns words for SETTING=VALUE: the allowed values, else files; None for any other word."""
+    """Returns completions of SETTING=VALUE, by allowed values or files; None if the word or setting has none."""
     if "=" not in word:
         return None
     import tiryns.conf  # noqa: F401  registers the options
@@ -95,7 +95,7 @@ def _values(word: str) -> list[str] | None:
 
 
 def _files(start: str) -> list[str]:
-    """Files and folders whose paths begin so, folders with a slash."""
+    """Returns files and folders whose paths begin with `start`; folders end with a slash."""
     return [f"{path}/" if os.path.isdir(path) else path for path in sorted(glob(f"{escape(start)}*"))]
 
 

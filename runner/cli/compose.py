@@ -40,7 +40,7 @@ def prepare() -> None:
 
 
 def of_width(factor: str | int, *, _root_: DictConfig) -> int:
-    """Returns the width times a factor such as `1/64`, as `${of_width:1/64}`; raises ValueError for no whole number."""
+    """Returns the model's width times a factor, for `${of_width:1/64}`; raises ValueError if that is no whole number."""
     size = Fraction(str(factor)) * int(_root_.model.hidden_size)
     if size.denominator > 1:
         raise ValueError(f"model.hidden_size={_root_.model.hidden_size} times {factor} is no whole number")
@@ -48,7 +48,7 @@ def of_width(factor: str | int, *, _root_: DictConfig) -> int:
 
 
 def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:
-    """Adds `--config-dir`, as the `folders` of `initialized`."""
+    """Adds the flag `--config-dir`, whose values are the `folders` of `initialized`."""
     about = "a folder of configs of your own"
     parser.add_argument(
         "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER", help=about
@@ -74,13 +74,13 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
-    """Returns the config of a command with these overrides, Hydra's own part included, within `initialized`."""
+    """Returns the config that the overrides compose, with Hydra's own node `hydra`; call it within `initialized`."""
     check_words(overrides)
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
 
 
 def overrides_of(config: DictConfig) -> list[str]:
-    """Returns the overrides that compose a config: options, then settings that differ; ValueError if no overrides do."""
+    """Returns the overrides that compose a config: options, then changed settings; ValueError if no overrides do."""
     wanted, default = _plain(config), _plain(compose([]))
     words: list[str] = []
     for group in (name for name in OPTIONS if "/" not in name):
@@ -95,24 +95,24 @@ def overrides_of(config: DictConfig) -> list[str]:
         words += [f"{group}={closest}"] if closest != default_options()[group] else []
     words += _differences(wanted, _plain(compose(words)))
     if differing := next(_differences(wanted, _plain(compose(words))), None):
-        raise ValueError(f"no overrides, as a run notes them, give this config: {differing} would be lost")
+        raise ValueError(f"this config cannot be written as overrides: {differing} would be lost")
     return words
 
 
 def composing_words(config: DictConfig) -> list[str]:
-    """Returns the overrides that compose the config of a run without the config folders that it began with."""
+    """Returns overrides that compose a run's config even if the config folders that it was started with are missing."""
     with initialized():
         return overrides_of(config)
 
 
 def _distance(node: Settings, base: Settings) -> tuple[int, int]:
-    """Counts values that are a node in only one of config and option, which no override changes; then all differences."""
+    """Returns two counts: values that are a dict in only one argument, which no override changes, and all differences."""
     kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
     return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 
 
 def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator[str]:
-    """Yields the overrides that change `base`, as composed, to `wanted`, which may lack newer settings."""
+    """Yields the overrides that change `base` to `wanted`, which may lack newer settings with their `LATER` value."""
     later = LATER.get(prefix.removesuffix("."), {})
     missing = (name for name in base if name not in wanted)
     yield from (f"~{prefix}{name}" for name in missing if name not in later or base[name] != later[name])

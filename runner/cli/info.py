@@ -33,7 +33,7 @@ ABOUT = {
     SCALES: "A recipe in another size: `tiryns experiment=modernbert scale=toy`.",
     SUITES: "Tasks that models are finetuned and measured on, as one sweep: `tiryns suite=small model=RUN`.",
 }
-"""Groups that are no field of the config."""
+"""Descriptions of the groups that are not fields of the config."""
 
 Row = tuple[Field, object, str]
 
@@ -70,7 +70,7 @@ def _listing_content(loader: ConfigLoader) -> Content:
 
 
 def _listing(content: Content) -> Iterator[str]:
-    """Yields the same, a line for each."""
+    """Yields the lines of the list: each group, and below it a line for each option."""
     for each in content["groups"]:
         default = f" (default {each['default']})" if each["default"] else ""
         yield f"{_bold(each['group'])}{default}: {each['about']}"
@@ -80,7 +80,7 @@ def _listing(content: Content) -> Iterator[str]:
         yield ""
     yield f"{_bold('settings of the whole run')}: {', '.join(content['settings'])}"
     yield ""
-    yield "tiryns info GROUP=OPTION [overrides] shows every field of an option, its value, and where that comes from"
+    yield "tiryns info GROUP=OPTION [overrides] shows every field of an option, its value, and the value's source"
 
 
 def _named(words: list[str]) -> list[str]:
@@ -89,7 +89,7 @@ def _named(words: list[str]) -> list[str]:
 
 
 def _details_content(words: list[str], loader: ConfigLoader) -> Content:
-    """Returns the fields of the groups that are named; without any, those that the overrides and the recipe change."""
+    """Returns the fields of the groups in `words`; if no group is named, the fields that overrides and recipe change."""
     first, _, name = words[0].partition("=")
     if first == SUITES:
         names = names_on_search_path(loader, SUITES)
@@ -124,7 +124,7 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
 
 
 def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterator[str]:
-    """Yields the same in lines."""
+    """Yields the lines of the details: the recipe's header, then the fields of each group."""
     if "fields" not in content:
         ((kind, found),) = content.items()
         for name, header in found.items():
@@ -160,7 +160,7 @@ def _rows(config: DictConfig, group: str) -> Iterator[Row]:
 
 
 def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: DictConfig) -> Iterator[Row]:
-    """Yields the fields of an option; those of a user's own YAML file have the types of their values."""
+    """Yields the fields of an option; fields of a user's own YAML file take the types of their values."""
     values = OmegaConf.to_container(node, resolve=False)
     assert isinstance(values, dict)
     known = {field.name: field for field in fields_of(option, prefix)} if option else {}

@@ -1,7 +1,7 @@
 """Tokenises a large corpus into a sharded store, which `data=files data.source=store:FOLDER` trains on.
 
-SOURCE is a file, folder or glob, FOLDER the one to write; both may be URLs of fsspec such as s3://bucket/books. The same
-command again goes on where it was stopped. It needs datatrove: pip install 'tiryns[corpus]'.
+SOURCE is a file, folder or glob, FOLDER the folder to write; both may be URLs of fsspec such as s3://bucket/books. If
+the command was stopped, the same command resumes. It needs datatrove: pip install 'tiryns[corpus]'.
 """
 
 import json

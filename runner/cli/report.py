@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _runs_of(folder: Path) -> list[Run]:
-    """Returns the run in a folder, or the runs in it, else all deeper ones; raises as `load_run` if there are none."""
+    """Returns the run or runs in a folder, else all runs below it; raises the error of `load_run` if there are none."""
     try:
         return runs_in(folder)
     except ValueError:
@@ -73,5 +73,5 @@ def _write_page(folders: list[Path], suite: Content, runs: list[Run], out: Path 
 
 
 def _importance(folders: list[Path]) -> Importance | None:
-    """Returns which settings mattered, if the only folder is a search's."""
+    """Returns the importance of the settings if the only folder is an Optuna sweep; None if it is unknown."""
     return study_importance(folders[0]) if len(folders) == 1 else None

@@ -26,10 +26,10 @@ KNOWN = ("started", "ended", "step", "max_steps", "seconds", "monitor", "mode", 
 """Fields of `status.json` that every entry of the list has."""
 
 SPEED = ("perf/tokens_per_second", "perf/fill")
-"""Figures that are logged, but are no results."""
+"""Logged metrics that are not among a run's results."""
 
 PIPED = 120
-"""Letters of a line of the list where no terminal tells how many it has."""
+"""Characters in a line of the list if the output is no terminal."""
 
 DAMAGED = "damaged"
 
@@ -69,7 +69,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _action(word: str) -> str:
-    """Returns an action; for any other word raises an error that suggests what may be meant."""
+    """Returns the word if it is an action; raises ArgumentTypeError with a suggestion if it is not."""
     if word in WHAT:
         return word
     hint = suggest(word, WHAT) or f"; for a run: tiryns runs show {word}"
@@ -77,7 +77,7 @@ def _action(word: str) -> str:
 
 
 def list_runs(arguments: Namespace) -> None:
-    """Prints a line for each run that matches, the newest last, as wide as the terminal or `PIPED`; json is whole."""
+    """Prints a line for each matching run, the newest last, cut to the terminal's width or `PIPED`; JSON is not cut."""
     rows = [row for run in all_runs(arguments.outputs) if (row := _listed(run, arguments))]
     if arguments.json:
         print_json(rows)
@@ -90,7 +90,7 @@ def list_runs(arguments: Namespace) -> None:
 
 
 def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
-    """Returns the line or the entry of a run; None if the run does not match. Damaged files do not end the list."""
+    """Returns the line or JSON entry of a run, `damaged` if its files cannot be read; None if the run does not match."""
     try:
         name = str(run.path.relative_to(arguments.outputs))
         if not (
@@ -114,7 +114,7 @@ def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
 
 
 def entry_of(run: Run) -> dict[str, Any]:
-    """Returns a row of the list: `status.json`, always with these keys."""
+    """Returns the JSON entry of a run: its `status.json`, with None or an empty value for each missing key."""
     branch = run.branch
     return {
         "folder": run.path,
@@ -168,7 +168,7 @@ def all_runs(outputs: Path) -> list[Run]:
 
 
 def find_run(outputs: Path, name: str) -> Run:
-    """Returns the run of a folder, or the run with this part of a name; raises ValueError if none or several do."""
+    """Returns the run in the folder `name`, or the only run with `name` in its path; ValueError for none or several."""
     if (Path(name) / "status.json").is_file():
         return Run(Path(name))
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}

@@ -17,7 +17,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the drawing; raises ValueError where the steps follow from the data, or the schedule has no closed form."""
+    """Prints the learning rates; raises ValueError if the steps depend on the data or the schedule has no closed form."""
     with initialized(arguments.folders), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
         allow_code(config)

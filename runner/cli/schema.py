@@ -15,7 +15,7 @@ from tiryns.conf.values import Bounds, Choice, Named, Rule
 from tiryns.runner.run.command.json_output import print_json
 
 INTERPOLATION = {"type": "string", "pattern": r"^.*\$\{.*\}"}
-"""A reference to another setting, such as `${seed}`, which every setting may be."""
+"""A reference to another setting, such as `${seed}`; it is valid for every setting."""
 
 Schema = dict[str, Any]
 
@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _group(group: str) -> Schema:
-    """One of a group's options or a component of the user's own; options that add up may each be null."""
+    """Returns the schema of a group: one option or the user's own component; several options for loggers or callbacks."""
     options = {name: {"$ref": f"#/$defs/{group}.{name}"} for name in OPTIONS[group]}
     if any(is_part(group, name) for name in options):
         parts = {name: {"anyOf": [option, {"type": "null"}]} for name, option in options.items()}

@@ -1,8 +1,8 @@
-"""`tiryns verify RUN`: tells whether anything in a finished run, or in an exported model, was changed since.
+"""`tiryns verify RUN`: tells whether a file of a finished run, or of an exported model, was changed.
 
-It compares checkpoints, model, metrics, order and config with `manifest.json`, and the weights that the run began with,
-as far as other runs have made them. The exit status is 0 where all is as it was, 4 where something was changed or is
-missing, which is named, and 1 where nothing can be compared. Keys are PEM files of an elliptic curve.
+It compares checkpoints, model, metrics, order and config with `manifest.json`, and also the weights or checkpoint that
+the run began with. The exit status is 0 if nothing was changed, 4 if a file was changed or is missing (a line names it),
+and 1 if nothing can be compared. Keys are PEM files of an elliptic curve.
 """
 
 import sys
@@ -19,11 +19,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or its exported model")
     parser.add_argument("--alone", action="store_true", help="leaves out what the run began with")
     parser.add_argument("--key", type=Path, help="public key: the model must have its signature too")
-    parser.add_argument("--sign", type=Path, metavar="KEY", help="signs the model, if all is well")
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="signs the model if it is unchanged")
 
 
 def main(arguments: Namespace) -> None:
-    """Prints that all is well, or a line for each thing that is not."""
+    """Prints that the run is unchanged, or a line for each problem, and then ends with status 4."""
     folder = arguments.run
     problems = verify(folder, arguments.alone)
     if arguments.key and not problems:

@@ -63,11 +63,11 @@ class Call:
         return self.made(*args, **taken)
 
     def with_keywords(self, keywords: Mapping[str, Any]) -> "Call":
-        """Returns the same call with other settings of the node."""
+        """Returns a copy of the call with `keywords` as the node's settings."""
         return replace(self, keywords=keywords)
 
     def made(self, *args: object, **values: object) -> Any:
-        """Calls the target with the node's values and `values`, all of which it must take; raises as a call does."""
+        """Calls the target with the node's values and all of `values`; raises ValueError as `__call__` does."""
         keywords = {**self.keywords, **values}
         try:
             _signature(self.func).bind(*self.args, *args, **keywords)
@@ -87,7 +87,7 @@ class Call:
             raise ValueError(f"{self.path}: {self.name} refuses these settings: {kind}{reason}") from error
 
     def _hint(self) -> str:
-        """Returns the name that was meant by an unknown setting, else all names."""
+        """Returns the end of a message on an unknown setting: a similar name if there is one, else all names."""
         names, takes_any = parameters(self.func)
         unknown = next((name for name in self.keywords if name not in names), None)
         meant = suggest(unknown, names) if unknown and not takes_any else ""
@@ -109,8 +109,8 @@ _signature = lru_cache(256)(inspect.signature)
 def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
     """Returns the named parameters of a target, and whether it takes any other name as well.
 
-    `**settings` of a class are the parameters of its base class; in a class of a library they count as none, as no
-    library knows the values of a run.
+    If a class takes `**settings`, the parameters of its base class are added. `**settings` of a library's class do not
+    count as "any other name", as no library knows the values of a run.
     """
     makers: list[Any] = [target]
     if is_class := isinstance(target, type):
@@ -132,8 +132,8 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
 def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made]], Callable[..., Made]]:
     """Lets a constructor or function be called with an option's fields by name, and passes them as one `settings`.
 
-    The signature names every field, and all are required: a misspelt or missing field is a TypeError. With `part` it has
-    only fields whose names begin with `part`, and if a caller leaves out all of them they get the option's defaults.
+    The signature names every field, and all are required: a misspelt or missing field is a TypeError. With `part`, the
+    signature has only fields whose names begin with `part`. A caller may leave out all of them to get the defaults.
 
     Example:
         >>> from dataclasses import dataclass

@@ -38,10 +38,10 @@ RESOLVED = ("trainer", "scheduler", "model")
 """Groups that are resolved as a whole; in other groups only single settings are, which is faster."""
 
 EVALUATED = ("validation_mlm_probability", "evaluation_copies")
-"""Settings of objectives that count in validation alone."""
+"""Settings of objectives that affect only validation."""
 
 BROUGHT = ("source", "mixture")
-"""Settings of `data` that a plan may lack; for images and text also `train`."""
+"""Settings of `data` that may be unset in a plan; for images and text, `train` may be unset too."""
 
 
 class EarlyChecks(Callback):
@@ -65,7 +65,7 @@ def check_run_dir(config: DictConfig) -> None:
 
 
 def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
-    """Returns a warning if the command sets the optimizer and a recipe the rate, which may not fit; else None."""
+    """Returns a warning if the command sets the optimizer but the recipe sets the learning rate; else None."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
     if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:
@@ -178,7 +178,7 @@ def _check_schedule(scheduler: Settings, config: Settings) -> None:
 @check_of(Taught, "teacher")
 @check_of(Contrastive, "teacher")
 def _check_teacher(objective: Settings, config: Settings) -> None:
-    """Checks that a teacher that is a run has a trained model, and that a loss weight is not 0."""
+    """Checks that a teacher given as a run has a trained model, and that at least one loss weight is not 0."""
     try:
         model_folder(str(objective["teacher"]))
     except ValueError as error:
@@ -190,7 +190,7 @@ def _check_teacher(objective: Settings, config: Settings) -> None:
 
 
 def _check_task(values: Settings) -> None:
-    """Checks that objective, data and module of a training have one task."""
+    """Checks that the objective, data and module of a training run are for the same task."""
     if values["mode"] == "probe":
         return
     data, objective = values["data"], option_of("objective", values["objective"])
@@ -214,7 +214,7 @@ def _check_task(values: Settings) -> None:
 
 @check_of(Config, "phases")
 def _check_phases(settings: Settings, config: Settings) -> None:
-    """Checks phases against the groups of a config, and gives the trainer the length of the run."""
+    """Checks phases against the groups of a config; writes the run's length into the trainer's settings."""
     trainer, phases, optimizer = config["trainer"], phases_of(config["phases"]), config["optimizer"]
     lengths = lengths_of(phases, trainer)
     if config["data"].get("mixture") != MISSING:  # as in a plan without data
@@ -225,7 +225,7 @@ def _check_phases(settings: Settings, config: Settings) -> None:
         grows = [name for name in phase.sampler if name.startswith("warmup_")]
         if grows and phase.sampler.get("warmup_from") is None:
             raise ValueError(
-                f"{where}.sampler.{grows[0]}: give warmup_from too, the sequences of its first batches"
+                f"{where}.sampler.{grows[0]}: set warmup_from too: the sequences in the first batches"
             )
         _check_objective(where, phase, config)
         longest, length = config["model"].get("max_position_embeddings"), phase.data.get("max_length")

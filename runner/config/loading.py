@@ -1,8 +1,8 @@
 """Loads configs, tokenizers, processors and models of transformers, and reports its errors in one line.
 
-A model's own code runs only if `trust_remote_code` allows it; transformers would ask on the terminal. If transformers
-has the code of the model too, that code is used. The files of a model are held to the same rule: they may choose no
-kernel of the hub, which is code, and no tokenizer that makes a short text long.
+A model's own code runs only if `trust_remote_code` allows it; transformers alone would ask on the terminal. If
+transformers itself has the model's code, its own code runs. The files of a model may not choose a kernel from the hub,
+which is code, or a tokenizer that makes a short text very long.
 """
 
 import base64
@@ -25,23 +25,23 @@ MOST_GROWTH = 32
 """Largest factor by which a tokenizer's rules may lengthen a text; published tokenizers stay below 10."""
 
 GROWING = {"ByteLevel": 4, "Metaspace": 2}
-"""Steps of a tokenizer that make a text longer whatever their settings are, and by how much at most."""
+"""Tokenizer steps that lengthen a text whatever their settings are, and the largest factor of each."""
 
 STEPS = ("normalizer", "pre_tokenizer"), ("decoder",)
-"""Parts of a tokenizer that a text goes through on its way in, and on its way out."""
+"""Parts of a tokenizer that process a text in encoding, and parts that process it in decoding."""
 
 _CHARACTER = r"(?:\\[pP]\{\^?\w+\}|\\[^bBAzZGKXpP]|\[(?:\\.|[^\]\\])+\]|[^\\\[\](){}*+?|^$])"
 _OFTEN = r"(?:(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?)?"
 _TAKES_A_CHARACTER = re.compile(
     rf"(?:{_CHARACTER}{_OFTEN})*?{_CHARACTER}(?:(?:\+|\{{[1-9]\d*(?:,\d*)?\}})[?+]?)?(?:{_CHARACTER}{_OFTEN})*"
 )
-"""An expression without groups and alternatives that matches no empty text, so once for each character at most."""
+"""Matches regular expressions without groups and alternatives whose every match takes at least one character."""
 
 MOST_READ = 200
 """Longest expression that is analysed, in characters."""
 
 MOST_PADDED = 1 << 20
-"""Tokens that a tokenizer's own padding may reach."""
+"""Greatest length to which a tokenizer may pad by itself, in tokens."""
 
 _allowed = False
 
@@ -90,9 +90,9 @@ class CustomCodeRefused(ValueError):
 
 
 def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
-    """Yields the files of a model, here or on the hub, that choose what transformers does with it.
+    """Yields the config and tokenizer files of a model, from a local folder or the hub.
 
-    `options` get the commit of the first file as the revision, so that no file is changed or requested after the check.
+    Sets the revision in `options` to the first file's commit, so that the loader later uses the files checked here.
     """
     if (folder := Path(name_or_path)).is_dir():
         for pattern in ("config*.json", "tokenizer*.json", "*/tokenizer*.json"):
@@ -121,7 +121,7 @@ def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
 
 @cache
 def check_files(file: Path, changed: int) -> None:
-    """Raises CustomCodeRefused for a file, `changed` at that time, of a model that would load code or fill the memory."""
+    """Raises CustomCodeRefused if a model's file would load code or fill the memory; `changed` is a key of the cache."""
     values = read_json(file, {})
     if file.name.startswith("config"):
         for key, value in (choice for node in mappings_in(values) for choice in node.items()):
@@ -132,7 +132,7 @@ def check_files(file: Path, changed: int) -> None:
     elif (growth := growth_of(values)) > MOST_GROWTH:
         raise CustomCodeRefused(
             f"the tokenizer {str(file)!r} is refused: its rules make a text {growth:,.0f} times longer, or more; "
-            f"{MOST_GROWTH} are allowed"
+            f"at most {MOST_GROWTH} times is allowed"
         )
 
 
@@ -184,7 +184,7 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
 
 
 def _growth_of_steps(parts: object) -> float:
-    """Returns the growth of a text in steps; a replacement multiplies the growth of the characters that it replaces."""
+    """Returns the largest factor by which steps lengthen a text; replacements multiply the growth of characters."""
     floor = most = 1.0
     of_written: dict[str, float] = {}
     for step in (node for node in mappings_in(parts) if "type" in node):
@@ -208,7 +208,7 @@ def _growth_of_steps(parts: object) -> float:
 
 
 def _growth_of_step(step: Mapping[str, Any]) -> float:
-    """Returns the largest factor by which a step that replaces nothing may lengthen a text."""
+    """Returns the largest factor by which a step other than `Replace` may lengthen a text."""
     if step.get("type") == "Prepend":
         return max(1.0, len(str(step.get("prepend"))) / 4)
     if step.get("type") == "Precompiled":
@@ -263,7 +263,7 @@ def _reason(error: Exception) -> str:
 
 
 def field_of(config: Mapping[str, Any], error: KeyError) -> str | None:
-    """Returns the field of a config whose value was looked up in vain, such as `hidden_act='nope'`; else None.
+    """Returns the field of a config whose value caused the KeyError, such as `hidden_act='nope'`; else None.
 
     Example:
         >>> field_of({"hidden_size": 8, "hidden_act": "nope"}, KeyError("nope"))

@@ -42,7 +42,7 @@ NAMING = {
     ),
     "()": ("colorlog.ColoredFormatter",),  # of Hydra's plugin that colours the log
 }  # fmt: skip
-"""Classes and factories that a logging config may name, by its key for them."""
+"""Classes and factories that a logging config may name, by the key that holds the name."""
 
 _STREAMS = ("ext://sys.stdout", "ext://sys.stderr")
 _INTERPOLATION = re.compile(r"\s*\$\{.*\}\s*", re.DOTALL)
@@ -53,7 +53,7 @@ _typed: list[str] | None = None
 
 @contextmanager
 def on_command_line(words: Sequence[str]) -> Iterator[None]:
-    """Limits configs in the block to the permissions of these words, and of the user's own run that they resume.
+    """Allows configs in the block only what these words of a command, and the user's own run that they resume, permit.
 
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
@@ -78,7 +78,7 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
 def trusted_words(words: Sequence[str]) -> list[str]:
     """Returns the words of a command, preceded by the words of the user's own run or sweep that it resumes.
 
-    Raises ValueError for a run or sweep of somebody else that would be written through links.
+    Raises ValueError if the run or sweep is somebody else's and has links that would be written through.
     """
     named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
     noted: list[str] = []
@@ -93,7 +93,7 @@ def trusted_words(words: Sequence[str]) -> list[str]:
 
 
 def allow_code(config: DictConfig) -> None:
-    """Allows own targets, code of models, and addresses that the config asks for and the user permits."""
+    """Allows the targets, model code and addresses that the config asks for; ValueError if one is not permitted."""
     check_permissions(config)
     allow_targets([*config.allowed_targets, *config.imports])
     allow_custom_code(bool(config.get("trust_remote_code", False)))
@@ -103,8 +103,8 @@ def allow_code(config: DictConfig) -> None:
 def check_permissions(config: DictConfig, words: Sequence[str] | None = None) -> None:
     """Raises ValueError for a setting that runs code of others or reaches outside of the run, and is not the user's own.
 
-    The `words` of a command are the user's own, by default those of `on_command_line`. Outside of it, as in ranks of a
-    checked command, nothing is refused.
+    Settings in `words` are the user's own; by default the words of `on_command_line`. Outside of `on_command_line`, as in
+    the ranks of a checked command, nothing is refused.
     """
     typed = _typed if words is None else words
     if typed is None:
@@ -162,9 +162,9 @@ def _typeable(value: object) -> str:
 
 
 def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[str]:
-    """Returns the words of a command, by default this one, that need permission: resumes without a seal need them again.
+    """Returns the words of a command, by default this one, that must be typed again to resume, as they need permission.
 
-    Of two words for one setting the later counts.
+    Empty if `folder` has a seal. If two words set one setting, only the later word is considered.
     """
     if is_sealed(folder):
         return []
@@ -178,15 +178,15 @@ def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[st
 
 
 def words_of(config: DictConfig) -> list[str]:
-    """Returns the words that give another command the permissions of the run of a config, which has been checked."""
+    """Returns the words that give another command the same permissions to run code as this checked config."""
     names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
     return [f"{name}={literal(reach.plain(config[name]))}" for name in names if config.get(name)]
 
 
 def check_hydra(config: DictConfig) -> Iterable[str]:
-    """Returns the targets that Hydra may call, of its own nodes and of its logging.
+    """Checks Hydra's own nodes and its logging; returns the targets in them that Hydra may call.
 
-    Raises ValueError for objects or environment variables of Hydra's that the user has not allowed.
+    Raises ValueError for targets, environment variables and other settings of Hydra that the user has not allowed.
     """
     key = "hydra.job.env_set"  # such as a search path
     variables = reach.plain(OmegaConf.select(config, key))
@@ -203,7 +203,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
 
 
 def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
-    """Yields each `_target_` of a node, once checked; ValueError if a part that Hydra builds is `${...}` of a node."""
+    """Yields each checked `_target_` in a node; ValueError if a part that Hydra builds is an interpolation of a node."""
     is_mapping = isinstance(values, dict)
     for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"
@@ -219,7 +219,7 @@ def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
 
 
 def _check_logging(key: str, value: object) -> None:
-    """Checks a value of a logging config: Python would call any class and look up any name that it calls external."""
+    """Checks a value of a logging config, in which Python would call any class and look up any `ext://` name."""
     last = key.rpartition(".")[2]
     if last in NAMING:
         if value not in NAMING[last]:
@@ -234,7 +234,7 @@ def _check_logging(key: str, value: object) -> None:
 
 
 def is_own(config: DictConfig, key: str) -> bool:
-    """Whether the value of a setting is the user's own, as all are outside of `on_command_line`."""
+    """Whether the value of a setting is the user's own; always True outside of `on_command_line`."""
     return _typed is None or _is_own(key, reach.value_at(config, key), _typed)
 
 
@@ -270,7 +270,7 @@ def _own_contents() -> Iterator[Settings]:
 
 @cache
 def _content(file: Path, changed: int) -> Settings:
-    """Returns the content of a file as of the time `changed`; empty if it is no config."""
+    """Returns the content of a config file; empty if it is not a config. `changed` is a key of the cache."""
     try:
         return reach.plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):

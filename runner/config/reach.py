@@ -35,7 +35,7 @@ _WRITTEN = re.compile(r".*(?:dir|dirpath|directory|folder|storage|uri|location)|
 """Names of settings of Hydra and of components that say where something is written."""
 
 _KNOWN_WRITTEN = re.compile(r"(?:.*_)?(?:cache|output|save|log|offload)_(?:dir|folder)|outputs|resume")
-"""Names of other settings that say where something is written; their other folders are only read."""
+"""Names of settings elsewhere that say where something is written; other folders there are only read."""
 
 _COMPONENTS = ("callback", "checkpoint", "logger", "trainer")
 """Groups whose components write files of their own, all below the run's folder."""
@@ -45,10 +45,10 @@ _IN_RUN = re.compile(
 )
 
 _VARIABLE = re.compile(r"\benv\s*:\s*([^,}]*)")
-"""The name in a lookup of the environment."""
+"""A lookup of an environment variable; its group is the variable's name."""
 
 _MADE = re.compile(r"\$\{[^{}:]*\$\{|\benv\s*:[^}]*\$\{")
-"""A lookup whose name, or the name of whose variable, is looked up itself."""
+"""A lookup whose name contains another lookup, or a lookup of an environment variable whose name contains one."""
 
 RUNS, FETCHES = "lets code of others run", "fetches from an address"
 LOOKS_UP = "looks up a variable of the environment"
@@ -73,7 +73,7 @@ def allow_place(folder: Path) -> None:
 
 
 def allow_addresses(starts: Iterable[str]) -> None:
-    """Sets the prefixes of the addresses that data may lead to from now on."""
+    """Sets the prefixes of addresses that data may name from now on."""
     global _addresses
     _addresses = tuple(starts)
 
@@ -88,7 +88,7 @@ def check_address(address: str, file: str) -> None:
 
 
 def covers(starts: Iterable[str], address: str) -> bool:
-    """Returns whether each part of an address, split at `::`, begins with one of `starts`; False for a `..` in it.
+    """Returns whether each part of an address, split at `::`, begins with one of `starts`; False if it contains `..`.
 
     Example:
         >>> covers(["s3://mine"], "s3://mine/x"), covers(["s3://mine"], "zip://x::s3://mine.evil/x")
@@ -143,7 +143,7 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
 def _reached(
     parent: object, name: object, value: object, key: str, library: bool = False
 ) -> Iterator[Reached]:
-    """Yields what an unresolved value, and each value in it, reaches."""
+    """Yields the unresolved value, and each value nested in it, that reaches outside of the run."""
     if isinstance(value, DictConfig | ListConfig):
         inside, is_mapping = noted(value), isinstance(value, DictConfig)
         target = canonical(str(inside.get("_target_"))) if is_mapping else ""
@@ -169,7 +169,7 @@ def _reached(
 
 
 def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:
-    """Yields a value that, as `used`, is a path outside of the run; components must stay below the run's folder."""
+    """Yields the value if `used`, its resolved form, is a path outside; components must stay below the run's folder."""
     is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
     in_component = key.startswith(_COMPONENTS)
     by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
@@ -231,7 +231,7 @@ def is_swept(word: str, typed: Sequence[str]) -> bool:
 
 @lru_cache(4096)  # each job of a sweep is compared with all values of the sweep
 def given_by(word: str) -> tuple[DictConfig, ...]:
-    """Returns the configs that an override gives: one, for a sweep one per value, and none if it is no override."""
+    """Returns a config for each value of an override, with only this value set; empty if `word` sets no value."""
     name, parser, values = word.partition("=")[0].lstrip("+"), OverridesParser.create(), []
     with suppress(HydraException):
         override = parser.parse_override(word)

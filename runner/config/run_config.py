@@ -1,7 +1,7 @@
 """The config of a run that is read or resumed: complete, and usable from any folder.
 
-A group that is a class of Lightning, or empty, lacks settings that the program reads. Relative paths lead from the
-folder where a run was begun, and the same data may lie anywhere.
+If a group is a class of Lightning or empty, the settings that the program reads are added. Relative paths are resolved
+from the folder where a run was begun, and the same data may be at another path.
 """
 
 import os
@@ -42,7 +42,7 @@ EMPTY = ("callback", "logger")
 def completed(config: DictConfig) -> DictConfig:
     """Returns a copy of a config that can be changed, with every setting of our trainer.
 
-    A setting that a class of Lightning has under another name gets its value; the rest are as in `trainer=auto`.
+    If Lightning has a setting under another name, its value is used. Other missing settings are as in `trainer=auto`.
     """
     copy = config.copy()
     OmegaConf.set_readonly(copy, False)
@@ -62,9 +62,9 @@ def completed(config: DictConfig) -> DictConfig:
 
 
 def begun_in(folder: Path) -> list[Path]:
-    """Returns the other existing folders that relative paths of a run, and of its parents, lead from.
+    """Returns the existing folders, except the current one, from which relative paths of a run and its parents start.
 
-    First come the folders where a new path of its data was typed, newest first, then the folder where it was begun.
+    First are the folders where a new path of the data was typed, newest first; then the folder where the run was begun.
     """
     found: dict[Path, None] = {}
     seen: set[Path] = set()
@@ -81,7 +81,7 @@ def begun_in(folder: Path) -> list[Path]:
 
 
 def from_begin(config: DictConfig, folder: Path) -> DictConfig:
-    """Returns a config in which relative paths that are missing here lead from the folder where the run was begun."""
+    """Returns the config; relative paths that do not exist here are resolved from the folder where the run was begun."""
     places = begun_in(folder)
     if not places:
         return config
@@ -95,9 +95,9 @@ def from_begin(config: DictConfig, folder: Path) -> DictConfig:
 
 
 def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
-    """Returns the completed config of a run, whose relative paths lead from where it was begun.
+    """Returns the completed config of a run, with relative paths resolved from the folder where the run was begun.
 
-    `allowed` are words that let code of others run, in addition to those that the user has begun the run with.
+    `allowed` are words that let code of others run, in addition to the words with which the user began the run.
     """
     config = read_config(folder / "config.yaml")
     check_permissions(config, [*own_words(folder), *allowed])
@@ -105,7 +105,7 @@ def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
 
 
 def with_data(config: DictConfig, folder: Path) -> DictConfig:
-    """Returns the same for a run that reads its data; raises FileNotFoundError if files of the data are gone."""
+    """Returns the config as `from_begin` does; raises FileNotFoundError if files of the run's data are gone."""
     found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
     if not had or (noted := config_of(Run(folder))) is None:
         return found
@@ -148,7 +148,7 @@ def path_settings() -> frozenset[str]:
 
 
 def found_from(text: str, places: list[Path]) -> str:
-    """Returns a path, pattern or `PATH@SPLIT` unchanged if it is here or absolute, else below the first place with it."""
+    """Returns a path, pattern or `PATH@SPLIT` below the first of `places` that has it; unchanged if here or absolute."""
     kind = "store:" if text.startswith("store:") else ""
     path = text.removeprefix(kind)
     if not path or "://" in path or path.startswith("~") or os.path.isabs(path) or _exists(Path(path)):

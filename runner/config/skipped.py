@@ -1,4 +1,4 @@
-"""The global batches that a run skips: those of its config, and those that rewinds have added."""
+"""The global batches that a run skips: batches listed in its config, and batches that rewinds have added."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,8 +11,8 @@ from tiryns.runner.order.timeline import Pairs, merged
 from tiryns.runner.run.folder import Run
 
 NOTED = "skipped"
-"""Key of a run's rewinds in `status.json` and `manifest.json`: the skipped `batches` [first, last], the `step` that
-raised the alarm, the `checkpoint` (its step) that the run went back to; `inherited` if a branch copied the rewind."""
+"""Key of a run's rewinds in `status.json` and `manifest.json`. A rewind has the skipped `batches` [first, last], the
+`step` of the alarm, and the step of the `checkpoint` to return to; `inherited` is set if a branch copied the rewind."""
 
 
 def skipped_batches(folder: Path) -> Pairs:

@@ -1,7 +1,7 @@
 """Checks the targets that a config may name, whether it comes from a recipe, a command, or a resumed run.
 
-Allowed are targets that are registered as options, listed by the user or in an installed plugin, and classes of the
-kind of their group. Functions of libraries are refused, except `SCHEDULES`: many run a command or load a file.
+Allowed are targets that are registered as options, listed by the user or in an installed plugin, and subclasses of the
+base class of their group. Functions of libraries are refused, except `SCHEDULES`: many run a command or load a file.
 """
 
 import sys
@@ -28,7 +28,7 @@ OURS = ("tiryns", "runner")
 LIBRARIES = (
     *OURS, "torch", "transformers", "lightning", "torchmetrics", "pytorch_optimizer", "hydra", "hydra_plugins",
 )  # fmt: skip
-"""Packages in which a target is looked up to see its kind; a name in any other package is not imported."""
+"""Packages from which a target is imported to check its base class; names in other packages are not imported."""
 
 _NOT_THE_USERS = {*LIBRARIES, *sys.stdlib_module_names}
 
@@ -49,7 +49,7 @@ KINDS = {
     "hydra/launcher": "hydra.plugins.launcher.Launcher",
     "hydra/sweeper": "hydra.plugins.sweeper.Sweeper",
 }
-"""The class that the components of a group derive from; `model.config` is what a plain model is made of."""
+"""The base class of the components of each group; `model.config` is the config that a plain model is built from."""
 
 SCHEDULES = frozenset(
     f"transformers.{module}get_{name}"
@@ -66,7 +66,7 @@ COLLECTIONS = ("callback", "logger", "hydra/callbacks")
 """Groups whose components lie one level below, each under a name."""
 
 REFUSED = ("lightning.pytorch.demos.", "torch.testing.")
-"""Within the libraries: demos and tests, whose classes of a group's kind download what they read."""
+"""Demos and tests in the libraries: they have subclasses of a group's base class that download data."""
 
 _listed: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ def locate(target: str, path: str) -> Callable[..., Any]:
 
 
 def is_registered(target: str, group: str | None) -> bool:
-    """Whether an option of a group has a target, itself or in a value; without a group, an option of any group."""
+    """Whether an option of a group has the target, as its own or in one of its values; any group if `group` is None."""
     if group == "hydra/callbacks":
         return target in _targets_in(HYDRA["callbacks"])
     if group == "scheduler" and target in SCHEDULES:
@@ -178,7 +178,7 @@ def built_in_targets() -> frozenset[str]:
 
 @cache
 def _plugins() -> frozenset[str]:
-    """Returns the packages and modules with an entry point of ours: they are trusted, as they were installed."""
+    """Returns the packages and modules with an entry point `tiryns.plugins`; they are trusted, as they were installed."""
     modules = (plugin.module for plugin in entry_points(group="tiryns.plugins"))
     packages = {module.rpartition(".")[0] or module for module in modules}
     return frozenset(name for name in packages if name.partition(".")[0] not in _NOT_THE_USERS)
@@ -191,7 +191,7 @@ def _is_public(target: str) -> bool:
 
 
 def _find(target: str) -> Any:
-    """Returns the module, class or function of a dotted name; `runner.NAME` is ours, else the user's."""
+    """Returns the module, class or function of a dotted name; `runner.NAME` is this project's if it exists there."""
     try:
         ours = target.startswith("runner.") and find_spec(".".join(["tiryns", *target.split(".")[:2]]))
         return _attribute(f"tiryns.{target}" if ours else target)
@@ -203,7 +203,7 @@ def _find(target: str) -> Any:
 
 
 def dotted(found: object) -> Any:
-    """Returns the object of a dotted name that code, not a config, has given; returns other values than strings as is."""
+    """Returns the object of a dotted name from code, not from a config; returns a value that is no string unchanged."""
     try:
         return _attribute(found) if isinstance(found, str) else found
     except (AttributeError, ImportError) as error:

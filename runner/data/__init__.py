@@ -3,10 +3,10 @@
 A sample goes from source to tokenizer, `store`, sampler (global batch k), partition (ranks, micro-batches) and collator.
 
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
-- `batches`: global batch k as a rank's micro-batches, with what phases change in it and growing sequence length.
-- `module`: the base class of data modules; `evaluated`: with labelled validation and test sets, and their
-  problems in one error.
-- `workers`: loader processes and their batches; `replicas`: a rank's place among those of the model.
+- `batches`: a rank's micro-batches of global batch k, with the changes by phases and by a length warm-up.
+- `module`: the base class of data modules; `evaluated`: the base class for labelled validation and test sets, with
+  one error for all problems of their files.
+- `workers`: loader processes and their batches; `replicas`: the index of a rank's model replica.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.
 - `pairs`: queries with passages, hard negatives or scores, to train on.

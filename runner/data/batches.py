@@ -20,19 +20,19 @@ from tiryns.runner.samplers.base import SizedSequences
 
 
 class PhaseParts(NamedTuple):
-    """The length of a phase, and the parts that replace those of the run."""
+    """The name and steps of a phase, and the sampler and collator that replace the run's; None keeps the run's."""
 
     name: str
     steps: int
     make_sampler: Callable[..., GlobalBatchSampler] | None = None
-    """A sampler with batch sizes of its own."""
+    """Makes a sampler with the batch sizes of the phase."""
     collator: Collate | None = None
 
 
 class PhaseCollators:
-    """Gives the collator of a global batch, and the progress over which the collator's settings change.
+    """Finds the collator of a global batch, and the progress (0 to 1) that the collator's schedules depend on.
 
-    The progress is that of the phase for a phase with a collator of its own, else that of the run.
+    If the phase has its own collator, the progress is counted within the phase, else within the run.
 
     Example:
         >>> phases = [PhaseParts("stable", 6), PhaseParts("decay", 2, collator=str.upper)]
@@ -46,7 +46,7 @@ class PhaseCollators:
         self.timeline = Timeline([phase.name for phase in phases], [phase.steps for phase in phases])
 
     def at(self, number: int, num_steps: int) -> tuple[Collate, float]:
-        """Returns the collator of a global batch, counted from 0, and the share done, 0 to 1; the run has `num_steps`."""
+        """Returns collator and progress (0 to 1, in its phase or in all `num_steps`) of global batch `number`, from 0."""
         phase = self.phases[self.timeline.at(number)]
         if phase.collator is None:
             return self.collator, number / num_steps
@@ -57,12 +57,12 @@ class GatheredSequences(SizedSequences, Protocol):
     """Token sequences, read many at a time."""
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the sequences end to end, and the length of each."""
+        """Returns the tokens of all sequences end to end, and the length of each sequence."""
 
 
 @dataclass(frozen=True)
 class LengthWarmup:
-    """Longest sequences that grow along a line from `first` tokens to `last` over `steps` steps.
+    """A bound on the sequence length, which grows linearly from `first` to `last` tokens over `steps` steps.
 
     Example:
         >>> warmup = LengthWarmup(first=32, last=128, steps=3, closing_ids=(3,))
@@ -74,31 +74,31 @@ class LengthWarmup:
     last: int
     steps: int
     closing_ids: tuple[int, ...]
-    """Special tokens, which stay where a sequence ends with one."""
+    """Special tokens; if a sequence ends with one of them, the shortened sequence ends with it too."""
 
     @classmethod
     def of(cls, settings: Any, max_steps: int, special_ids: list[int]) -> "LengthWarmup | None":
-        """Returns the length warm-up of data settings in a run of `max_steps`; raises ValueError for an invalid one."""
+        """Returns the length warm-up of data `settings` in a run of `max_steps`, None if unset. ValueError if invalid."""
         first, length, last = settings.length_warmup_from, settings.length_warmup_steps, settings.max_length
         if first is None and not length:
             return None
         if first is None or not length or first >= last:
             raise ValueError(
                 f"data.length_warmup_from is {first} and data.length_warmup_steps {length}: a warm-up of the sequence "
-                f"length needs both, the first less than data.max_length={last}"
+                f"length needs both, with length_warmup_from less than data.max_length={last}"
             )
         steps = count_steps(length, max_steps, "data.length_warmup_steps")
         return cls(first, last, steps, tuple(special_ids))
 
     def at(self, step: int, sequences: GatheredSequences) -> GatheredSequences:
-        """Returns the sequences as a step sees them, counted from 0."""
+        """Returns the sequences, shortened to the bound of `step` (from 0)."""
         if step >= self.steps:
             return sequences
         limit = self.first + (self.last - self.first) * step // self.steps
         return Shortened(sequences, limit, self.closing_ids)
 
     def fingerprint(self) -> list[int]:
-        """Returns what the samples of a step depend on, compared at a resume."""
+        """Returns the settings that decide the samples of a step; a resume compares them."""
         return [self.first, self.last, self.steps]
 
 
@@ -114,11 +114,11 @@ class Shortened:
         return len(self.sequences)
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each sequence."""
+        """Returns the number of tokens of each sequence."""
         return np.minimum(self.sequences.lengths(indices), np.int32(self.limit))
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the sequences end to end, and the length of each."""
+        """Returns the tokens of all sequences end to end, and the length of each sequence."""
         ids, whole = self.sequences.gather(indices)
         kept = np.minimum(whole, np.int32(self.limit))
         stops, ends = np.cumsum(whole, dtype=np.int64), np.cumsum(kept, dtype=np.int64)
@@ -133,7 +133,7 @@ MASK_STREAM, VALIDATION_STREAM = 1, 2
 
 Figure = Literal["tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
-"""Figures of a micro-batch that move to its share."""
+"""Counts and hashes of a micro-batch, which move to its share as sums."""
 
 
 @dataclass(eq=False)
@@ -161,7 +161,7 @@ class GlobalBatches(Dataset[Share]):
         return len(self.sampler)
 
     def __getitem__(self, step: int) -> Share:
-        """Returns `micro_batches`, `sample_ids` [b, 2] of this rank, and the sums of the micro-batches' figures."""
+        """Returns this rank's share of global batch `step`; `sample_ids` [b, 2] has epoch and index of its samples."""
         samples = self.sampler.global_batch(step)
         sequences = self.length_warmup.at(step, self.sequences) if self.length_warmup else self.sequences
         cut = (self.num_ranks, self.micro_batch_tokens, self.micro_batch_size, self.packed)
@@ -192,7 +192,7 @@ def keyed_samples(
     stream: int,
     packed: bool,
 ) -> FlatSamples:
-    """Samples with their tokens `ids` [N] end to end as flat samples for a collator, keyed by epoch and index [D]."""
+    """Returns flat samples for a collator. Their tokens `ids` [N] are end to end; epoch and index [D] make the keys."""
     return {
         "input_ids": ids,
         "lengths": lengths,
@@ -234,7 +234,7 @@ def flat_samples(
 
 
 def share_of(micro_batches: list[MicroBatch]) -> Share:
-    """Makes a share of a global batch from its `micro_batches`; sums their figures and moves them into the share."""
+    """Returns a rank's `micro_batches` as a share. Their `FIGURES` are removed from them and summed in the share."""
     weight = sum(float(micro["weight"]) for micro in micro_batches)
     counted = [micro.get("denominators", {}) for micro in micro_batches]
     denominators = {name: sum(each[name] for each in counted) for name in next(iter(counted), {})}
@@ -246,16 +246,16 @@ def share_of(micro_batches: list[MicroBatch]) -> Share:
 
 
 def figures_of(share: Share) -> dict[str, float]:
-    """Returns the figures of a share, which add up over the ranks to those of the global batch."""
+    """Returns the sums of a share by name; the sums over all ranks are the totals of the global batch."""
     figures: dict[str, float] = {"weight": float(share["weight"])}
     figures |= {name: float(share[name]) for name in FIGURES}
     return figures | {f"denominators/{name}": count for name, count in share.get("denominators", {}).items()}
 
 
 def tell_totals(share: Share, totals: Mapping[str, float]) -> None:
-    """Gives the micro-batches the divisors of their losses; `totals` are the figures of the global batch.
+    """Sets the divisors of the losses in the micro-batches from `totals`, the sums over the global batch.
 
-    The figures of one share are enough with one rank.
+    With one rank, `totals` are the sums of its share (`figures_of`).
     """
     if names := share.get("denominators"):
         divisors = {"weight": totals["weight"], **{name: totals[f"denominators/{name}"] for name in names}}

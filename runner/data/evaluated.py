@@ -20,7 +20,7 @@ EVALUATED_AT_ONCE = 512
 
 
 class EvaluatedDataModule(GlobalBatchDataModule):
-    """A data module with `test` sets beside those of validation; a subclass makes all of them in `prepare_data`."""
+    """A data module with validation sets and `test` sets; a subclass makes all sets in `prepare_data`."""
 
     evaluated_at_once = EVALUATED_AT_ONCE
     train_set: Any
@@ -36,11 +36,11 @@ class EvaluatedDataModule(GlobalBatchDataModule):
 
     @abstractmethod
     def counts(self, sequences: Any) -> str:
-        """Numbers of examples and tokens of a set."""
+        """Describes how many examples and tokens a set has."""
 
     @abstractmethod
     def facts(self) -> dict[str, str]:
-        """Facts about labels or images, and about the vocabulary."""
+        """Returns lines for the run's summary: labels or images, and the vocabulary."""
 
     def describe(self) -> dict[str, str]:
         tests = {f"test {name}": sequences for name, sequences in self.test.items()}
@@ -61,22 +61,22 @@ class EvaluatedDataModule(GlobalBatchDataModule):
         return list(self.test)
 
     def test_dataloader(self) -> list[DataLoader[Share]]:
-        """One loader per test set, like those of validation."""
+        """Returns one loader per test set, made like the validation loaders."""
         return self.evaluation_loaders(self.test)
 
 
 def by_name(sources: object, name: str) -> dict[str, Any]:
-    """Sets by name; a single one is called `name`."""
+    """Returns sets by name. A single set is called `name`; None gives no set."""
     if sources is None:
         return {}
     return dict(sources) if isinstance(sources, Mapping) else {name: sources}
 
 
 def all_problems(error: ValueError, data: Any) -> ValueError:
-    """Returns the error of reading finetuning `data`, joined with the errors that follow once its cure is applied.
+    """Returns `error` of reading finetuning `data`, joined with the errors that appear once `error` is fixed.
 
-    The `settings` of each error (see `AdvisedError`) are applied and the files read again, until reading succeeds
-    or an error has no cure. With several problems the message ends in all settings to add.
+    The `settings` of each error (see `AdvisedError`) are applied and the files are read again, until reading succeeds
+    or an error proposes no settings. If there are several problems, the message ends with all settings to add.
     """
     sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
     paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]
@@ -107,7 +107,7 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
 
 
 def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | None]:
-    """Reads the data with further settings; returns it, and the error that reading ended with, if any."""
+    """Reads the data with the settings `cures`; returns the new data module, and the error or None."""
     trial = object.__new__(type(data))
     trial.set_up(replace(data.settings, **{n: v[0] if isinstance(v, tuple) else v for n, v in cures.items()}))
     trial.sources = data.sources
@@ -123,7 +123,7 @@ def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | Non
 
 
 def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
-    """Returns the error with several problems, or a single one with more to say."""
+    """Returns one error that lists all problems, and the settings in `cures` to add."""
     told, count, add = problems[0], len(problems), ""
     if count > 1:
         numbered = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))

@@ -1,9 +1,9 @@
 """Types of the dictionaries between data, collators, models and the training step.
 
-A collator makes a `MicroBatch` of `FlatSamples` for a task model; those of one rank and one step are a `Share`.
+A collator turns `FlatSamples` into a `MicroBatch`. All micro-batches of one rank and one step are a `Share`.
 
 Letters in shapes: D documents (samples), T tokens of a row, N tokens of all documents together, M targets, W words,
-C classes, I images, X texts.
+C classes or candidates, K columns of tags, I images, X texts, E ranked lists, H dimensions of a vector.
 """
 
 from __future__ import annotations  # torch is not imported for types alone
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Tokenizer: TypeAlias = "PreTrainedTokenizerBase"
-"""A tokenizer of transformers, which is not imported for its type alone."""
+"""A tokenizer of transformers; the type is a string, so that transformers need not be imported."""
 
 
 class FlatSamples(TypedDict, total=False):
@@ -169,7 +169,7 @@ class MicroBatch(TypedDict, total=False):
 
 
 class Share(TypedDict, total=False):
-    """One rank's share of a global batch: its micro-batches, and the sums of their figures."""
+    """One rank's share of a global batch: its micro-batches, and the sums of their counts and hashes."""
 
     micro_batches: list[MicroBatch]
     weight: float  # this and the following are sums over the micro-batches; see there
@@ -189,7 +189,7 @@ Collate = Callable[[FlatSamples], MicroBatch]
 
 
 Batch = dict[str, Any]
-"""A batch by its columns: tensors of rows [B, T], or of one packed row [1, T], and what else a `DataLoader` has."""
+"""A `DataLoader`'s batch by column: tensors [B, T] of rows, or [1, T] of one packed row, and any other values."""
 
 
 class TokenizerArguments(TypedDict):
@@ -228,7 +228,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
 
 
 def tokenizer_arguments(tokenizer: Tokenizer) -> TokenizerArguments:
-    """Returns a tokenizer with its padding, mask, vocabulary and special tokens; padding replaces a missing mask."""
+    """Returns a tokenizer with its token ids and vocabulary size, for collators; padding replaces a missing mask."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {
         "pad_token_id": pad,

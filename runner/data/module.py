@@ -33,7 +33,7 @@ from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
 
 TOKENS_OF_CPUS = 4096
-"""Tokens of a micro-batch where they are `auto`, on every CPU: as its cache has room for, and worth the calls."""
+"""Tokens of a micro-batch for `auto` on a CPU: few enough for its cache, enough to outweigh the cost of a call."""
 
 
 class GlobalBatchDataModule(pl.LightningDataModule, RunData):
@@ -61,7 +61,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """The phases of the run as they are given; set before `prepare_data`."""
         self.parts: Sequence[PhaseParts] = ()
         self.changed: dict[str, object] = {}
-        """Former values of what a checkpoint had otherwise in data and order, where that was accepted."""
+        """The checkpoint's values of data and order that differ from this run's, if `accept_changes` is set."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -79,11 +79,11 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     @property
     def whole(self) -> GatheredSequences:
-        """The training samples of a run without phases, which come first in `train`."""
+        """The training samples that a run without phases has; they come first in `train`."""
         return self.train
 
     def order_fingerprint(self) -> Fingerprint:
-        """Returns what the samples of each step depend on, compared at a resume."""
+        """Returns the settings that decide the samples of each step; a resume compares them."""
         warmup = self.length_warmup
         return {**self.sampler.fingerprint(), **({"length_warmup": warmup.fingerprint()} if warmup else {})}
 
@@ -99,10 +99,10 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         parts: Sequence[PhaseParts] = (),
         leave_out: Callable[[GlobalBatchSampler], GlobalBatchSampler] | None = None,
     ) -> int:
-        """Sets sampler and collator; returns the steps of the run. ValueError for a run without a length.
+        """Sets sampler and collator; returns the number of steps. Raises ValueError for a run without a length.
 
-        Without the global batches `skip_batches` a run has as many steps, and so the same schedule: others follow. With
-        `parts` the run has phases. `leave_out` gives the order without some samples.
+        Later global batches replace the skipped ones, `skip_batches`, so that number of steps and schedule stay the same.
+        `parts` are the phases of the run. `leave_out` returns the sampler without some samples.
         """
         self.collator, self.seed, self.accept_changes, self.parts = collator, seed, accept_changes, parts
         check_length(max_steps, max_epochs)
@@ -129,7 +129,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return make_sampler(dataset=self.whole, num_epochs=length[0], num_batches=length[1])
 
     def _in_phases(self, whole: GlobalBatchSampler) -> GlobalBatchSampler:
-        """Returns the order of a run with phases, given that without; ValueError for one that cannot be divided."""
+        """Returns the order `whole` with the phases of the run. ValueError if phases cannot divide that order."""
         if not self.parts:
             return whole
         orders, draws = self._draws(whole)
@@ -146,24 +146,24 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     @property
     def phased_order(self) -> Phased | None:
-        """The order of a run with phases, with no batch skipped; None without phases, or if it is not divided by them."""
+        """The order of a run with phases, before batches are skipped; None if the order has no phases."""
         order = whole_order(self.sampler)
         return order if isinstance(order, Phased) else None
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
-        """Returns the orders of all sets of training samples, and what each phase draws of them."""
+        """Returns the orders of all sets of training samples, and the draws of each phase from these sets."""
         drawn = [Draws(part.steps, (0,), (1,), None, self._sizes(part, self.whole)) for part in self.parts]
         return [cast(SeamlessSampler, whole)], drawn
 
     def _sizes(self, part: PhaseParts, samples: GatheredSequences) -> SeamlessSampler | None:
-        """Returns the sampler with the batch sizes of a phase on some samples; None if they are the run's."""
+        """Returns a sampler of `samples` with the phase's batch sizes; None if the phase has the run's sizes."""
         if part.make_sampler is None:
             return None
         made = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
         return cast(SeamlessSampler, made)
 
     def epoch_at(self, step: int) -> float:
-        """Passes over the training set after `step` global batches; with phases, over the sets that each draws from."""
+        """Returns the passes over the training set after `step` global batches; with phases, over each phase's sets."""
         if (order := self.phased_order) is not None:
             return order.epochs_before(number_of(step, self.skipped))
         return self.sampler.samples_before(step) / len(self.train)
@@ -174,7 +174,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return list(self.validation)
 
     def train_dataloader(self) -> DataLoader[Share]:
-        """Global batches from the first that is not yet consumed."""
+        """Returns a loader that starts at the first global batch that is not yet consumed."""
         assert self.trainer is not None
         return self._loader(self.train_batches(*replica_of(self.trainer)[:2]), self.start, self.num_workers)
 
@@ -185,17 +185,17 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return super().transfer_batch_to_device(batch, device, dataloader_idx)
 
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
-        """Returns the shares of one of `num_ranks` ranks."""
+        """Returns the shares of the global batches for one of `num_ranks` ranks."""
         phases = PhaseCollators(self.parts, self.collator) if self.parts else None
         given = (self.collator, self.seed, MASK_STREAM, rank, num_ranks, *self.partitioning)
         return GlobalBatches(self.train, self.sampler, *given, self.length_warmup, phases)
 
     def val_dataloader(self) -> list[DataLoader[Share]]:
-        """One loader per validation set: every sample once, over all ranks."""
+        """Returns one loader per validation set; all ranks together read every sample once."""
         return self.evaluation_loaders(self.validation)
 
     def evaluation_loaders(self, sets: Mapping[str, GatheredSequences]) -> list[DataLoader[Share]]:
-        """One loader per set: every sample once, over all ranks; those of one replica of the model have the same."""
+        """Returns one loader per set. All replicas together read every sample once; ranks of a replica read the same."""
         assert self.trainer is not None
         place, most = replica_of(self.trainer)[:2], self.evaluated_at_once or self.sampler.global_batch_size
         loaders = []

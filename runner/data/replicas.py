@@ -1,4 +1,4 @@
-"""The place of a rank among the replicas of the model, which decides the data it reads."""
+"""Finds the model replica that a rank belongs to, which decides the data that the rank reads."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ from torch.distributed import ProcessGroup
 
 
 class Replica(NamedTuple):
-    """A rank's place among those that read different data; ranks that share one replica count as one."""
+    """The index (`rank`) of a rank's model replica, and the number (`size`) of replicas, which read different data."""
 
     rank: int
     size: int
@@ -17,7 +17,7 @@ class Replica(NamedTuple):
 
 
 def replica_of(trainer: Trainer) -> Replica:
-    """This rank's place among the replicas, and the group that adds up over them (None for all ranks)."""
+    """Returns this rank's replica, the number of replicas, and the group that reduces over them (None: all ranks)."""
     if not isinstance(trainer.strategy, ModelParallelStrategy):
         return Replica(trainer.global_rank, trainer.world_size, None)
     mesh = trainer.strategy.device_mesh["data_parallel"]
@@ -41,7 +41,7 @@ def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
 
 
 def gathered(mine: object, replica: Replica) -> list[Any]:
-    """Returns the objects of all replicas, in order; collective. Without torch.distributed only its own."""
+    """Returns `mine` of all replicas in order (collective). Without torch.distributed other replicas give None."""
     replicas: list[Any] = [None] * replica.size
     replicas[replica.rank] = mine
     if replica.size > 1 and torch.distributed.is_initialized():

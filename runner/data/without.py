@@ -21,7 +21,7 @@ from tiryns.runner.samplers.mixed import DerivedSampler
 log = logging.getLogger("tiryns")
 
 SOURCE = "source:"
-"""What stands before the name of a source of a mixture."""
+"""Prefix of the name of a mixture's source in `data.without`."""
 
 WITHOUT = "without"
 """Entry of a fingerprint with the digest of the samples that are left out."""
@@ -30,8 +30,8 @@ WITHOUT = "without"
 class Without(DerivedSampler[GlobalBatchSampler]):
     """The global batches of `sampler`, in which some samples have weight 0 or a substitute.
 
-    Samples keep their places, masks, dropout and micro-batches. `substitutes` [D] replace
-    the samples `left_out` [D], ascending; None gives these weight 0.
+    Samples keep their places, masks, dropout and micro-batches. `substitutes` [D] replace the samples
+    `left_out` [D] (ascending); if `substitutes` is None, the samples `left_out` have weight 0.
 
     Example:
         >>> from tiryns.runner.samplers import Sequential
@@ -74,7 +74,7 @@ class Without(DerivedSampler[GlobalBatchSampler]):
 def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], GlobalBatchSampler]:
     """Returns a function that leaves out the samples named by `settings` from an order of prepared `data`.
 
-    Raises ValueError if these are no samples or all samples, or if a sample has no possible substitute.
+    Raises ValueError if no samples or all samples are named, or if a sample has no possible substitute.
     """
     left_out, substitute = samples_named(settings["without"], data), settings["substitute"]
     substitutes = substitutes_of(left_out, data) if substitute else None
@@ -85,7 +85,7 @@ def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], 
 
 
 def samples_named(given: object, data: RunData) -> NDArray[np.int64]:
-    """Returns the numbers of the samples [D], ascending; raises ValueError for none, all, and unknown numbers."""
+    """Returns the ascending indices [D] of the named samples. ValueError if none, all, or unknown samples are named."""
     numbers = given if isinstance(given, list) else [given]
     if all(type(number) is int for number in numbers):  # true is no sample
         found = np.array(numbers, np.int64)
@@ -137,7 +137,7 @@ def _numbers_of(given: str, data: RunData) -> Iterator[int]:
 
 
 def substitutes_of(left_out: NDArray[np.int64], data: RunData) -> NDArray[np.int64]:
-    """Returns the next sample of the same set that is not left out [D], cyclically; ValueError without one."""
+    """Returns for each left-out sample the next kept sample of its set [D], cyclically. ValueError if none is kept."""
     sizes = [len(store.data.train) for store in data.stores] or [len(data.train)]
     ends = np.cumsum(sizes)
     found = np.empty_like(left_out)

@@ -26,7 +26,7 @@ from tiryns.runner.run.signals import STOPPING
 T = TypeVar("T")
 
 LARGE = 1 << 20
-"""Bytes from which shared memory is faster."""
+"""Bytes of a tensor from which shared memory is faster than pickling."""
 
 
 class SerializedBatch:
@@ -55,7 +55,7 @@ def _reduce(tensor: Tensor) -> Any:
 
 
 END = object()
-"""After the last batch."""
+"""Marks the end: `fetch` returns it after the last batch."""
 
 KILLED = "a loader process was killed"
 
@@ -85,12 +85,12 @@ class WorkerLoader(DataLoader[Any]):
         return replacing(self.begun_at, 0, self.unit)
 
     def begun_at(self, number: int) -> tuple[Any, int]:
-        """New processes: their batches, and how many of those come before batch `number`."""
+        """Starts new processes; returns their batches, and how many of these come before batch `number`."""
         return begun(super().__iter__, self.num_workers), number
 
 
 class StepSampler(Sampler[int]):
-    """The step numbers from `start`; its length is that of the whole run, as Lightning counts from the start too."""
+    """Yields the steps from `start` to `stop` - 1. Its length is `stop`, as Lightning counts the earlier steps too."""
 
     def __init__(self, start: int, stop: int) -> None:
         self.start, self.stop = start, stop
@@ -118,7 +118,7 @@ class StepLoader(WorkerLoader):
         return replacing(self.begun_at, self.sampler.start, self.unit)
 
     def begun_at(self, number: int) -> tuple[Any, int]:
-        """New processes: their batches, which begin with step `number`."""
+        """Starts new processes; returns their batches from step `number` on, and 0, as no batch comes before it."""
         began, self.sampler.start = self.sampler.start, number
         try:
             return super().begun_at(number)[0], 0
@@ -137,9 +137,9 @@ class WorkerDeath(RuntimeError):
 
 
 def replacing(begin: Callable[[int], tuple[Iterator[T], int]], first: int, unit: str) -> Iterator[T]:
-    """Returns the batches of `begin(first)`, whose processes start now; where some are killed, new ones go on.
+    """Returns the batches of `begin(first)`, whose processes start now. If some are killed, new processes continue.
 
-    `begin(n)` returns batches, and how many of them come before number n; `unit` is what a batch is called.
+    `begin(n)` returns batches, and how many of them come before batch n. `unit` is the word for a batch in messages.
     """
     return _replaced(begin, first, unit, *begin(first))
 
@@ -162,7 +162,7 @@ def _replaced(
                 raise RuntimeError(
                     f"{death}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
                 ) from death
-            log.warning("%s; new ones go on at %s %d", death, unit, number + 1)
+            log.warning("%s; new processes continue at %s %d", death, unit, number + 1)
         except Exception:
             loaders.end(
                 batches
@@ -184,7 +184,7 @@ def fetch(batches: Iterator[object]) -> Any:
 
 
 def ask(batches: object, answer: Callable[[], T]) -> T:
-    """What `answer` returns, which waits for the loader processes behind `batches`.
+    """Returns the result of `answer`, a function that waits for the loader processes of `batches`.
 
     Raises:
         WorkerDeath: one of them was killed.
@@ -210,25 +210,25 @@ def ask(batches: object, answer: Callable[[], T]) -> T:
 
 
 def was_killed(batches: object) -> bool:
-    """Whether a signal has ended one of the loader processes behind batches, as far as the system has told."""
+    """Returns whether a signal has ended a loader process of `batches`, as far as the system has reported."""
     return any((worker.exitcode or 0) < 0 for worker in loaders.processes_of(batches))
 
 
 class Watch:
-    """Hears of the deaths of loader processes where their batches are waited for, and nowhere else.
+    """Raises WorkerDeath for a dead loader process only while the main thread waits for the process's batches.
 
-    Torch's handler of SIGCHLD raises an error for the death of any loader's process, wherever the training process is at
-    that moment: also where training cannot go on from, or while another loader is read.
+    Torch's handler of SIGCHLD raises an error at once for the death of any loader's process: also at points where
+    training cannot continue after an error, or while another loader is read.
     """
 
     asked: object = None
     """The batches that the main thread waits for."""
     starting = False
-    """Whether processes are being started; who reads them looks for those that have died since."""
+    """Whether processes are being started; deaths in the meantime are noticed when the batches are read."""
     _listens = False
 
     def listen(self) -> None:
-        """Handles SIGCHLD, and leaves to torch the loaders that are not ours."""
+        """Installs a handler of SIGCHLD, which also calls torch's handler for the loaders of other code."""
         if self._listens or threading.current_thread() is not threading.main_thread():
             return
         self._listens, of_torch = True, loaders.handler_of_deaths()
@@ -248,7 +248,7 @@ watch = Watch()
 
 
 def begun(iterate: Callable[[], T], num_workers: int) -> T:
-    """Returns the iterator that `iterate` returns, and whose processes it starts, for `fetch` to read."""
+    """Starts loader processes by `iterate`, and returns the iterator of their batches for `fetch`."""
     if not num_workers:
         return iterate()
     wait_before_fork(num_workers)
@@ -263,7 +263,7 @@ def begun(iterate: Callable[[], T], num_workers: int) -> T:
 
 
 def wait_before_fork(num_workers: int) -> None:
-    """Waits until a fork is safe, if there will be any."""
+    """Waits until a fork is safe; returns at once if no process will be forked."""
     # A worker that is forked while a thread of gloo releases the interpreter lock hangs, about once in 200 times.
     if num_workers and torch.distributed.is_initialized():
         time.sleep(0.05)

@@ -7,8 +7,8 @@
 - `monitor`: the metric that chooses the best checkpoint.
 - `classifiers`: linear probes and nearest neighbours on frozen features.
 - `totals`: sums over an evaluated set, and its metrics.
-- `resampling`, `statistics`: how far a metric, or the difference of two settings, may be chance.
-- `calibration`: whether probabilities can be believed, and sets of labels.
+- `resampling`, `statistics`: whether a metric, or the difference of two settings, may be chance.
+- `calibration`: calibration of probabilities, and sets of labels.
 - `joined`: metrics of predictions by several runs, such as the runs of folds.
 - `files`: predictions and tables in the run folder.
 """

@@ -1,4 +1,4 @@
-"""Whether probabilities of classes can be believed: calibration error, temperature, and sets that hold the true class.
+"""Calibration of class probabilities: the calibration error, a temperature, and sets of classes with the true class.
 
 Letters in shapes: D examples, C classes, R resamples.
 """
@@ -45,7 +45,7 @@ def calibration_error(probabilities: Numbers, true: Classes, weights: Weights | 
 
 
 def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
-    """Returns the softmax of the logits divided by a temperature, which makes it less sure if above 1.
+    """Returns probabilities after dividing their logits by a temperature; above 1 it makes them less certain.
 
     Example:
         >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
@@ -57,7 +57,7 @@ def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
 
 
 def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
-    """Returns the temperature with the least mean cross-entropy, from 0.01 to 100, by bisection: it is convex in 1/T.
+    """Returns the temperature T, 0.01 to 100, with the least mean cross-entropy, by bisection: the loss is convex in 1/T.
 
     Example:
         >>> round(fitted_temperature(np.array([[0.9, 0.1]] * 4), np.array([0, 0, 0, 1])), 3)
@@ -74,10 +74,10 @@ def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
 
 
 def set_threshold(probabilities: Numbers, true: Classes) -> float:
-    """Returns the least probability of a class in a set, from examples that the model was not trained on.
+    """Returns the least probability with which a class is put into a set, from examples outside of the training data.
 
-    With it the set of a new example of the same kind holds the true class with probability `LEVEL` at least (split
-    conformal prediction, arXiv 2107.07511, section 1). It is 0 (all classes) if there are too few examples.
+    The set of a new example from the same distribution then has the true class with a probability of at least `LEVEL`
+    (split conformal prediction, arXiv 2107.07511, section 1). Returns 0 (all classes) if there are too few examples.
 
     Example:
         >>> round(set_threshold(np.array([[0.9, 0.1]] * 9 + [[0.6, 0.4]]), np.zeros(10, int)), 3)
@@ -105,11 +105,11 @@ class Fitted(NamedTuple):
     examples: int
     temperature: float
     threshold: float
-    """The least calibrated probability of a class in a set."""
+    """A class is in a set if its calibrated probability is at least this threshold."""
 
 
 def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
-    """Returns probabilities and true classes of the examples with a known class; ValueError for another kind."""
+    """Returns probabilities and true classes of examples with a known class; ValueError if there are no probabilities."""
     if PROBABILITIES not in predictions.values:
         raise ValueError(
             f"calibration is for one label of several, and this model predicts {predictions.kind}"
@@ -127,9 +127,9 @@ def fitted(name: str, predictions: Predictions) -> Fitted:
 
 
 def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int) -> Entry:
-    """Returns the `calibration` of a set in `evaluation.json`: metrics, and with resamples their intervals.
+    """Returns the `calibration` of a set in `evaluation.json`: metrics, and their intervals if `resamples` is not 0.
 
-    Resamples are of examples: the words of a sentence are drawn together.
+    Examples are resampled, so the words of a sentence are drawn together.
     """
     probabilities, true = scored(predictions)
     owners = predictions.scored_owners()
@@ -157,9 +157,9 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
 
 
 def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], PredictionRow]:
-    """Returns a function from a place to its set of labels and the calibrated probability of its predicted label.
+    """Returns a function from the index of a text or word to its set of labels and its predicted label's probability.
 
-    A word that was cut off has no set, and the probability 0.
+    The probability is calibrated. A word that was cut off has the set None and the probability 0.
     """
     calibrated = with_temperature(predictions.values[PROBABILITIES].astype(np.float64), fit.temperature)
     sets, names = in_set(calibrated, fit.threshold), predictions.sequences.names

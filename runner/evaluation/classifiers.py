@@ -16,7 +16,7 @@ PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 """Factors of the L2 penalty to choose from, the strongest first; each fit starts from the weights of the fit before."""
 
 SMALLEST_GRADIENT = 1e-5
-"""A fit ends when no derivative of the loss is larger."""
+"""A fit ends when no derivative of the loss is larger than this."""
 
 
 class LinearProbe(NamedTuple):
@@ -39,10 +39,10 @@ class LinearProbe(NamedTuple):
 def fit_probe(
     features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[LinearProbe], float]
 ) -> LinearProbe:
-    """Returns the probe of the penalty with the best `accuracy`, on validation examples; on ties the strongest penalty.
+    """Returns the probe whose penalty gives the best `accuracy` on validation examples; on ties the strongest penalty.
 
     A probe minimises the mean cross-entropy of its training examples plus penalty / 2 times the squared weights, except
-    for the bias, by full-batch L-BFGS in float64. In terms of scikit-learn's `LogisticRegression` it is
+    for the bias, by full-batch L-BFGS in float64. In scikit-learn's `LogisticRegression` the penalty is
     C = 1 / (penalty * D).
 
     Example:
@@ -91,7 +91,7 @@ NUMBERS = (1, 3, 5, 10, 20, 50)
 
 
 class Neighbours(NamedTuple):
-    """Training examples that vote, `number` of them for each text."""
+    """Training examples; the `number` nearest examples vote on the class of each text."""
 
     features: Tensor
     """[D, H], of length 1."""
@@ -110,9 +110,9 @@ class Neighbours(NamedTuple):
 def fit_neighbours(
     features: Tensor, labels: Tensor, num_classes: int, accuracy: Callable[[Neighbours], float]
 ) -> Neighbours:
-    """Returns the neighbours with the number of the best `accuracy`, on validation examples; on ties the smallest number.
+    """Returns the neighbours whose number gives the best `accuracy` on validation examples; on ties the smallest number.
 
-    Each votes with weight 1, as in scikit-learn's `KNeighborsClassifier(metric="cosine")`.
+    Each neighbour votes with weight 1, as in scikit-learn's `KNeighborsClassifier(metric="cosine")`.
 
     Example:
         >>> features, labels = torch.tensor([[1.0, 0.0], [2.0, 0.1], [0.0, 1.0]]), torch.tensor([0, 0, 1])

@@ -47,7 +47,7 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
 
 
 def _make_part(kind: str) -> Parts:
-    """Makes the part of a kind with one number for each row, or one truth for each of its labels."""
+    """Makes the `Parts` of a kind whose rows have one number each, or a boolean for each label."""
 
     def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
         of: Callable[[Any], object] = {name: number for number, name in enumerate(names)}.__getitem__
@@ -98,4 +98,4 @@ PARTS: dict[str, Parts] = {
     "question_answering": _answers,
     "ranking": _lists,
 }
-"""Makers of the compared parts of each kind."""
+"""For each kind the function that makes the parts to compare."""

@@ -1,4 +1,4 @@
-"""Task metrics, as torchmetrics, whose states add up over ranks to the states of one process over the whole set."""
+"""Task metrics, as torchmetrics. The sum of their states over ranks is the state of one process with the whole set."""
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Metrics of whole entities, over all types, if labels are tags of entities."""
 
 IOB = (OUTSIDE, "B-X", "I-X")
-"""The default labels of entities, from which their tagging scheme is known."""
+"""The default labels of entities; they define the tagging scheme."""
 
 
 def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
@@ -70,7 +70,7 @@ def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> d
 
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A function of how often each of C classes was rightly predicted, predicted, and true: float64 [C] each."""
+"""A function from three counts per class, float64 [C] each: how often it was rightly predicted, predicted, and true."""
 
 
 Marks = tuple[Tensor, ...]
@@ -94,11 +94,11 @@ class CountedScore(Metric):
             self.add_state(name, torch.zeros(num_classes, dtype=torch.long), dist_reduce_fx="sum")
 
     def marks(self, predicted: Any, true: Any) -> tuple[Marks, ...]:
-        """Returns which items are rightly predicted, predicted, and true, from the arguments of `update`."""
+        """Returns the marks of right predictions, of all predictions and of the truth, from the arguments of `update`."""
         raise NotImplementedError
 
     def update(self, predicted: Any, true: Any) -> None:
-        """Adds items, predicted and true."""
+        """Adds the predicted and the true classes of items to the counts."""
         totals = (self.correct, self.predicted, self.true)
         for total, (_, classes) in zip(totals, self.marks(predicted, true), strict=True):
             total += torch.bincount(classes.to(total.device), minlength=len(total))
@@ -121,7 +121,7 @@ OF_CLASSES: dict[str, Score] = {
 
 
 def micro(score: Score) -> Score:
-    """Returns a score over all classes together."""
+    """Returns a function that scores the counts summed over all classes."""
     return lambda correct, predicted, true: score(correct.sum(), predicted.sum(), true.sum())
 
 
@@ -183,7 +183,7 @@ class LabelScore(CountedScore):
 
 
 class EntityScore(CountedScore):
-    """`f1`, `precision` or `recall` of whole entities, over all types together: right if begin, end and type agree.
+    """`f1`, `precision` or `recall` of whole entities of all types. An entity is right if begin, end and type agree.
 
     As in CoNLL's `conlleval` (2000) and seqeval, an entity begins at `B-X`, and at an `I-X` that follows no `X`; it
     continues through `I-X`. For another scheme (see `tags`) `labels` names all tags.
@@ -204,7 +204,7 @@ class EntityScore(CountedScore):
         self.tagging, self.labels = tagging, None if labels is IOB else labels
 
     def marks(self, predicted: Any, true: Any, types: Sequence[str] = ()) -> tuple[Marks, ...]:
-        """Returns the marks of entities from the predicted and true tags of sentences, by `types`, or all of one class.
+        """Returns the marks of entities from predicted and true tags of sentences; classes are indices of `types`, or 0.
 
         Raises ValueError for a tag that is not a label.
         """
@@ -221,7 +221,7 @@ class EntityScore(CountedScore):
 
 
 def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:
-    """Returns the types of entities in IOB2 tags of sentences, and marks of right, predicted and true ones by type."""
+    """Returns the types of entities in IOB2 tags of sentences, and marks of right, predicted and true entities."""
     types = sorted({kind for tags in (*predicted, *true) for _, _, kind in entities(tags)})
     return types, EntityScore("f1").marks(predicted, true, types)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import Trainer
 
 MIXED_LOSS = f"val/{MIXTURE}/loss"
-"""The losses of a mixture's validation sets, each by its source's share in the tokens that are trained on."""
+"""The mean loss over a mixture's validation sets, weighted by each source's share in the tokens that are trained on."""
 
 
 def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None:
@@ -45,7 +45,7 @@ def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None
 
 
 def direction_of(config: DictConfig) -> str:
-    """Returns `min` or `max` for the metric of a search, from the config of a trial, before data is read."""
+    """Returns whether a search looks for the `min` or `max` of its metric, from a trial's config, before data is read."""
     mode, monitor = config.checkpoint.get("mode"), config.checkpoint.get("monitor")
     if mode or monitor:
         return str(mode or better_when(str(monitor)))
@@ -54,7 +54,7 @@ def direction_of(config: DictConfig) -> str:
 
 
 def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> tuple[str, float] | None:
-    """Returns name and value of `monitor` or of the first validation loss, else None; ValueError names what is logged."""
+    """Returns name and value of `monitor` or the first validation loss, if any; ValueError if `monitor` is not logged."""
     metrics = trainer.callback_metrics
     losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
     name = monitor or next(losses, None)
@@ -66,6 +66,6 @@ def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> t
 
 
 def loss_beside(trainer: "Trainer", name: str) -> float:
-    """Returns the loss of the set of the metric `name`; infinity if it is not logged or not a number."""
+    """Returns the loss on the set of the metric `name`; infinity if the loss is not logged or not a number."""
     loss = float(trainer.callback_metrics.get(f"{name.rpartition('/')[0]}/loss", math.inf))
     return math.inf if math.isnan(loss) else loss

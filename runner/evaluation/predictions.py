@@ -43,9 +43,9 @@ class Compared(NamedTuple):
 
 
 class Predictions(ABC, Generic[S]):
-    """Predictions for the numbered places of a set, its examples, words or windows: `add`, then `join`, then the rest.
+    """Predictions for the places of a set: its examples, words or windows. Call `add`, then `join`, then other methods.
 
-    After `join` every rank holds the predictions for the whole set and computes the same figures as one process would.
+    After `join` every rank holds the predictions for the whole set and computes the same metrics as one process would.
     `registered` are further metrics by name, which `metrics` computes beside the task's own.
     """
 
@@ -88,7 +88,7 @@ class Predictions(ABC, Generic[S]):
         return None
 
     def scored_owners(self) -> NDArray[np.int64] | None:
-        """Returns the same for the items of `scored`."""
+        """Returns the index of the example of each item of `scored`; None if unknown."""
         return self.owners()
 
     def parts(self) -> list[Compared]:
@@ -109,7 +109,7 @@ class Predictions(ABC, Generic[S]):
         return [*get_metrics_for_task(self.kind, 1)] if self.kind in KINDS else [self.monitor]
 
     def figure_names(self) -> list[str]:
-        """Returns the names of the `metrics`, `monitor` first; empty if not known. Raises ValueError for a used name."""
+        """Returns the names of `metrics`, `monitor` first; empty if unknown. ValueError if a registered name is taken."""
         names = self.measured_names()
         if taken := [name for name in self.registered if name in names]:
             raise ValueError(
@@ -127,7 +127,7 @@ class Predictions(ABC, Generic[S]):
         return found
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """Returns the losses of a set from its sums, if they are more than the mean per unit of weight; else empty."""
+        """Returns the losses of a set from its sums, for a task with several losses; empty for a task with one loss."""
         return {}
 
     def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Predictions(ABC, Generic[S]):
         return {}
 
     def calibrate(self) -> None:
-        """Chooses decision rules, such as thresholds, from these predictions, joined and of the validation set."""
+        """Chooses decision rules, such as thresholds, from these joined predictions for a validation set."""
 
     def num_labels(self) -> int:
         """Returns the number of labels; 1 for a task without labels."""
@@ -173,7 +173,7 @@ class Predictions(ABC, Generic[S]):
 
 
 def measured(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
-    """Returns the metrics of all parts, computed by this process alone; none of a part with nothing to measure."""
+    """Returns the metrics of all parts, computed by this process alone; a part without items has no metrics."""
     found: dict[str, float] = {}
     for part in parts:
         values = as_tensor(part.predicted), as_tensor(part.true)
@@ -223,7 +223,7 @@ def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: N
 
 
 def class_rows(names: Sequence[str], *counts: NDArray[np.int64]) -> list[dict[str, str | float]]:
-    """Returns precision, recall, F1 and `support` of labels, from `counts` of right, all predicted and true ones."""
+    """Returns precision, recall, F1 and `support` of labels; `counts` has right predictions, predictions, true labels."""
     numbers = [torch.tensor(count, dtype=torch.float64) for count in counts]
     figures = [score(*numbers).tolist() for score in OF_CLASSES.values()]
     rows = zip(names, *figures, counts[-1].tolist(), strict=True)

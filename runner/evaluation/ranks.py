@@ -1,7 +1,7 @@
 """The ranks of the relevant candidates of a list, and of the passages that belong to a query among all passages.
 
-Metrics of a list are means over all orders of candidates with equal scores, so a model with equal scores for all gets the
-metrics of guessing (McSherry and Najork, ECIR 2008).
+A metric of a list is the mean over all orders of candidates with equal scores. So a model that gives all candidates the
+same score gets the metrics of guessing (McSherry and Najork, ECIR 2008).
 
 Letters in shapes: C candidates, R ranks, D pairs, H features, Q queries, P passages.
 """
@@ -89,7 +89,7 @@ class TiedRanks(NamedTuple):
         return float((chances / ranks)[ranks <= DEPTH].sum())
 
     def average_precision(self) -> float:
-        """Returns the mean over relevant candidates of the share of relevant candidates up to their rank."""
+        """Returns the mean, over the relevant candidates, of the precision at their ranks."""
         ranks = np.arange(1, len(self.gains) + 1)
         others = (ranks - 1 - self.before) * (self.relevant - 1) / np.maximum(self.equal - 1, 1)
         precision = (self.relevant_before + 1 + others) / ranks
@@ -115,7 +115,7 @@ def cosines(left: Tensor, right: Tensor) -> Tensor:
 def score_blocks(
     queries: Tensor, passages: Tensor, similarity: DotProduct = COSINE
 ) -> Iterator[tuple[int, Tensor]]:
-    """Yields the scores [some, P] of some queries at a time, after the index of the first of these queries."""
+    """Yields a block of queries at a time: the index of its first query, and its scores [queries of the block, P]."""
     asked, known = (similarity.prepared(vectors.double()) for vectors in (queries, passages))
     first = 0
     for block in asked.split(max(1, AT_ONCE // (len(passages) * similarity.products(known)))):
@@ -162,12 +162,12 @@ def rank(
     depth: int = DEPTH,
     similarity: DotProduct = COSINE,
 ) -> Ranking:
-    """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` are the passages that belong to a query [Q].
+    """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` [Q] has the passages that belong to each.
 
     Computes `ndcg` with the `grades` of relevant passages (default 1), the reciprocal rank of the first relevant passage,
-    and the share of relevant passages, each among the first 10. A `depth` of 100 adds that share among 100, and the mean
-    over the relevant passages of the precision at their ranks, 0 beyond rank 100. Of equal scores the first passage ranks
-    higher. `excluded` is the index of a passage that is not ranked for a query, -1 for none.
+    and the recall, each among the first 10. A `depth` of 100 adds the recall among the first 100, and the mean over the
+    relevant passages of the precision at their ranks (0 beyond rank 100). Of equal scores the first passage ranks higher.
+    `excluded` [Q] has the index of a passage that is not ranked for the query, or -1.
 
     Example:
         >>> queries, passages = torch.eye(2), torch.tensor([[1.0, 0.2], [1.0, 0.1], [0.0, 1.0]])

@@ -24,7 +24,7 @@ Owners = NDArray[np.int64]
 """The index of the example of each item [M]."""
 
 Weighted = Callable[[Weights], Numbers]
-"""A function from the weights of examples [R, D] to a metric [R], or to that of each class [R, C]."""
+"""A function from the weights of examples [R, D] to a metric [R], or to a metric of each class [R, C]."""
 
 TABLE = 1 << 24
 """Most entries of a table of examples by classes."""
@@ -44,7 +44,7 @@ def counts(marks: metrics.Marks, weights: Weights, owners: Owners, num_classes: 
 def intervals(
     predictions: Predictions, sums: Mapping[str, Numbers], resamples: int, seed: int
 ) -> dict[str, Numbers]:
-    """Returns the interval of each metric by name [2], and of each metric of classes by table and metric [C, 2].
+    """Returns the interval of each metric by name [2], and of each metric of classes, such as `per_class/f1` [C, 2].
 
     Returns an empty dict if `weighted_figures` returns None.
     """
@@ -55,8 +55,8 @@ def intervals(
 def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> tuple[Statistic, int] | None:
     """Returns a function from the weights of examples to metrics, and the number of these examples.
 
-    `sums` are the `loss`, `weight` and `correct` of each example, if known, and those of parts of the loss; examples with
-    a weight count. Returns None if no example is known, or if predictions do not state the example of an item.
+    `sums` has the `loss`, `weight` and `correct` of each example, if known, and such sums for parts of the loss. An
+    example with a weight counts. Returns None if no example is known, or if predictions do not state an item's example.
     """
     parts, means = predictions.parts(), predictions.means()
     told = [part.owners for part in parts if part.owners is not None]
@@ -145,7 +145,7 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 
 @weighted.register
 def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """By the counts of each class."""
+    """Returns the score of the weighted counts of each class."""
     counted = metric.marks(as_tensor(predicted), as_tensor(true))
 
     def by_resample(*of_classes: torch.Tensor) -> torch.Tensor:
@@ -156,19 +156,19 @@ def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -
 
 @weighted.register
 def _(metric: metrics.MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """By the score of each question."""
+    """Returns the weighted mean of the scores of questions."""
     return mean_of(np.array([metric.score(*both) for both in zip(predicted, true, strict=True)]), owners)
 
 
 @weighted.register
 def _(metric: MeanSquaredError, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """By the squared error of each number."""
+    """Returns the weighted mean of the squared errors."""
     return mean_of((predicted - true) ** 2, owners)
 
 
 @weighted.register
 def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """Of weighted numbers."""
+    """Returns Pearson's correlation of weighted numbers."""
     x, y = predicted - predicted.mean(), true - true.mean()
     return lambda weights: correlation(weights[:, owners], x, y)
 
@@ -185,7 +185,7 @@ def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owner
 
 
 def _per_weight(sums: Numbers, weight: Numbers, weights: Weights) -> Numbers:
-    """Returns the weighted sum of `sums`, divided by that of `weight` [R]."""
+    """Returns the weighted sum of `sums`, divided by the weighted sum of `weight` [R]."""
     return (weights @ sums) / np.maximum(weights @ weight, 1e-12)
 
 

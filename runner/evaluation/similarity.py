@@ -18,10 +18,10 @@ class DotProduct:
     """
 
     name = "dot"
-    """Its name in sentence-transformers, and in a row of predictions."""
+    """The name of the score in sentence-transformers, and in a row of predictions."""
 
     def prepared(self, vectors: Tensor) -> Tensor:
-        """Returns the vectors as `matrix` and `pairwise` take them, once for all scores."""
+        """Returns the vectors in the form that `matrix` and `pairwise` take, computed once for all scores."""
         return vectors
 
     def matrix(self, queries: Tensor, passages: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ class DotProduct:
         return queries @ passages.T
 
     def transposed(self, passages: Tensor, queries: Tensor) -> Tensor:
-        """Returns the scores [P, Q] of the same vectors; a score that is not symmetric overrides it."""
+        """Returns the transpose [P, Q] of `matrix`; a score that is not symmetric overrides this method."""
         return self.matrix(passages, queries)
 
     def pairwise(self, queries: Tensor, passages: Tensor) -> Tensor:
@@ -37,11 +37,11 @@ class DotProduct:
         return (queries * passages).sum(-1)
 
     def margins(self, queries: Tensor, passages: Tensor, negatives: Tensor) -> Tensor:
-        """Returns the score of each passage minus the negative's [D]; vectors are not prepared."""
+        """Returns the score of each passage minus the score of its negative [D], of vectors that are not prepared."""
         return (queries * (passages - negatives)).sum(-1)
 
     def products(self, vectors: Tensor) -> int:
-        """Returns how many numbers are held at a time for one score."""
+        """Returns how many numbers the computation of one score holds in memory."""
         return 1
 
 

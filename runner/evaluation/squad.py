@@ -1,4 +1,4 @@
-"""SQuAD's comparison of answers: without case, punctuation, articles and white space (its evaluation script 2.0)."""
+"""SQuAD's comparison of answers, which ignores case, punctuation, articles and white space (evaluation script 2.0)."""
 
 import re
 import string
@@ -19,7 +19,7 @@ def exact_match(predicted: str, answer: str) -> float:
 
 
 def token_f1(predicted: str, answer: str) -> float:
-    """Returns the F1 of the bags of words; if one is empty, 1 if both are, else 0."""
+    """Returns the F1 of the bags of words. If a bag is empty, returns 1 if both are empty, else 0."""
     ours, theirs = normalized(predicted).split(), normalized(answer).split()
     if not ours or not theirs:
         return float(ours == theirs)

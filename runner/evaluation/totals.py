@@ -19,8 +19,8 @@ Totals = dict[str, float]
 class LabelledSet:
     """Adds up a model's output for the micro-batches of a labelled set: sums for the loss, and the predictions.
 
-    `part_losses` of an output are sums over the micro-batch, each with the denominator of its name. With `calibrating`
-    the task chooses its decision rules for other sets, such as thresholds, by this set.
+    Each of an output's `part_losses` is a sum over the micro-batch; the denominator of the same name divides it. If
+    `calibrating`, the task chooses by this set its decision rules, such as thresholds, for other sets.
     """
 
     def __init__(self, predictions: Predictions, calibrating: bool = False) -> None:
@@ -41,7 +41,7 @@ class LabelledSet:
         sum_over_ranks: Callable[[Totals], Totals],
         of_sums: Callable[[Totals], Totals] | None = None,
     ) -> Totals:
-        """Joins the predictions of all ranks; returns the values `of_sums` and the metrics, empty without labels."""
+        """Joins the predictions of all ranks; returns the result of `of_sums` and the metrics; empty without labels."""
         self.predictions.join(gather)
         if self.calibrating:
             self.predictions.calibrate()

@@ -1,4 +1,4 @@
-"""Vision-language models: their answers to questions about images, as predictions and as their run tested them."""
+"""Answers of vision-language models to questions about images: predictions for rows, and evaluation as in a run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -59,7 +59,7 @@ def sees_images(config: PretrainedConfig) -> bool:
 class Answers(Kind):
     """The vision-language model of a run or a Hugging Face folder; raises FileNotFoundError without a processor.
 
-    It reads texts up to the model's longest; `changes` may be `text_column` and settings of files.
+    Texts may be as long as the model allows. `changes` may have `text_column` and settings that say how to read files.
     """
 
     name, at_once, line_formats = "vision_language", 256, ()
@@ -95,7 +95,7 @@ class Answers(Kind):
         return {self.text_column: text, self.reader.columns["image"]: list(options.image)}
 
     def columns(self) -> tuple[str, ...]:
-        """Returns no columns, as conversations have other columns than questions."""
+        """Returns no required columns, because a row is either a question or a conversation."""
         return ()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
@@ -131,9 +131,9 @@ class Answers(Kind):
 
 
 class AnswersAsTested(Answers, Tested):
-    """The model as its run tested it: with the run's precision and its settings of `data`, except for the `changes`.
+    """Evaluates a model as its run did: with the run's precision and `data` settings; `changes` override `data` settings.
 
-    `writer` writes as many answers as the run's, up to the same length.
+    `writer` generates as many answers as the run's test, with the same maximal length.
     """
 
     of_sums = staticmethod(loss_and_accuracy)
@@ -151,7 +151,7 @@ class AnswersAsTested(Answers, Tested):
         self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
 
     def read(self, source: RowSource, name: str) -> ConversationSequences:
-        """Returns the samples of a source, as the run would read it; ValueError or FileNotFoundError for bad ones."""
+        """Returns the samples of a source, read as in the run; ValueError or FileNotFoundError for invalid rows."""
         from tiryns.runner.data.vision.image_text import read_conversations
 
         images = self.settings["images"]

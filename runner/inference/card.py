@@ -38,19 +38,19 @@ HEADS = {
 """The hub's task for each head of transformers, and what a model with this head does."""
 
 HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-"""A model or a data set of the hub, with its owner."""
+"""Pattern of the hub's names of models and data sets, `owner/name`."""
 
 METRICS = (
     "accuracy", "f1", "precision", "recall", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse",
     "loss", "perplexity",
 )  # fmt: skip
-"""Metrics that a leaderboard of the hub may show, by the last part of their names, of entities as of seqeval."""
+"""Metrics for leaderboards of the hub, named without the set; `entity_f1` is listed as `f1`, as in seqeval."""
 
 MADE_BY = """
 ## What made it
 
-`manifest.json` holds it by digest: code, packages, machine, config, data, order, what it began with, and each file here.
-`tiryns verify <this folder>` tells whether any of them was changed.
+`manifest.json` holds digests of code, packages, machine, config, data, order, inputs, and each file here.
+`tiryns verify <this folder>` reports whether any of them was changed.
 """
 
 OF_MODEL = """\
@@ -76,7 +76,7 @@ ASKED = {
     "token-classification": '"a text"',
     "fill-mask": 'f"a {tokenizer.mask_token} text", tokenizer_kwargs={"truncation": True}',
 }
-"""The arguments of a pipeline for an example; it truncates if the arguments say so."""
+"""Arguments of the pipeline call in the card's example, by task. A call with `truncation` cuts too long texts."""
 
 PREDICTION = """
 from transformers import pipeline
@@ -102,7 +102,7 @@ vectors = model.encode(["a text", "another one"])
 
 
 def task_of_head(model: Any) -> tuple[str, str]:
-    """Returns the hub's task of a model, and what it does; empty for a custom head."""
+    """Returns the hub's task for a model and a phrase such as `classifies texts`; both are empty for a custom head."""
     config = model.pretrained.config
     if getattr(model, "embedding", None) is not None:
         return "sentence-similarity", "makes vectors of texts"
@@ -118,9 +118,9 @@ def task_of_head(model: Any) -> tuple[str, str]:
 
 
 def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -> dict[str, object]:
-    """Returns the metadata that the hub reads of a card, only as far as it is known.
+    """Returns the card's metadata for the hub, without unknown entries.
 
-    License and language are those of the base model; a model index needs a task and a data set.
+    License and language come from the card of the base model. A model index needs a task, a data set and metrics.
     """
     task, _ = task_of_head(model)
     kinds = {
@@ -165,7 +165,7 @@ def _metadata_of(base: str) -> dict[str, object]:
 
 
 def sources_of(data: Settings) -> Iterator[object]:
-    """Yields the sources of a config's data: names, and nodes of sources."""
+    """Yields the sources of a config's data; each is a name or a config node."""
     given = [data.get(name) for name in ("source", "train", "validation", "test")]
     given += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
     for value in given:
@@ -173,7 +173,7 @@ def sources_of(data: Settings) -> Iterator[object]:
 
 
 def hub_data_sets(data: Settings) -> Iterator[str]:
-    """Yields the data sets of the hub that a config's data names."""
+    """Yields the names of the hub's data sets among the sources of a config's data."""
     for value in sources_of(data):
         name = str(value).partition("@")[0].partition(":")[0]
         if HUB_NAME.fullmatch(name) and not Path(name).exists() and not Path(name).suffix:
@@ -253,7 +253,7 @@ def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
 
 
 def example(run: Run, data: Settings) -> str:
-    """Returns an example of a prediction for held-out data; empty without one.
+    """Returns a table with one prediction for held-out data; empty if no prediction may be shown.
 
     A card is published with its model, so it quotes only public data: data of the hub, or made by this project.
     """

@@ -30,13 +30,13 @@ from tiryns.runner.run.command.json_output import plain
 from tiryns.runner.tasks import get_task
 
 COMPUTED = ("micro_batch_tokens", "micro_batch_size")
-"""Settings of `data` that decide how samples are computed."""
+"""Settings of `data` that limit the size of micro-batches."""
 
 BAD_ROW = "on_bad_row"
 """Setting of `data` that decides whether unusable rows are an error or skipped."""
 
 KNOWN_SETTINGS = tuple(dict.fromkeys((*CHANGEABLE, *SETTINGS, *ANSWERED, *COMPUTED, BAD_ROW)))
-"""Settings of `data` that an evaluation may change; those that do not belong to the model's task have no effect."""
+"""Settings of `data` that an evaluation may override; a setting of another task has no effect."""
 
 DOCUMENTS = "documents.jsonl"
 """File of a language model's evaluation with a line for each document."""
@@ -53,21 +53,21 @@ class Asked(NamedTuple):
     settings: Mapping[str, Any] = {}
     """Settings of `data`, from `KNOWN_SETTINGS`, that replace the run's."""
     precision: str | None = None
-    """Replaces the run's precision."""
+    """Overrides the run's precision; None keeps it."""
     objective: str | None = None
-    """Replaces the objective of a language model's run: `mlm`, `clm` or `diffusion`."""
+    """Overrides the objective of a language model's run by `mlm`, `clm` or `diffusion`; None keeps it."""
     resamples: int = RESAMPLES
     """Resamples of each interval; 0 for no intervals."""
     seed: int = 0
     """Seed of the resamples, and of the choice of documents."""
     pseudo_documents: int | None = 0
-    """Documents of each set whose tokens are masked one by one; None for all."""
+    """Number of documents per set for the pseudo-perplexity, which masks tokens one by one; None for all documents."""
     generated_samples: int | None = None
-    """Questions about images of each set for which to write an answer, 0 for all; None for the run's number."""
+    """Number of questions about images per set to answer; 0 for all questions, None for the run's number."""
     max_new_tokens: int | None = None
-    """Longest such answer in tokens; None for the run's."""
+    """Maximal length of a generated answer in tokens; None for the run's maximum."""
     skipping: str = "data.on_bad_row=skip"
-    """The option that skips unusable labelled rows, as messages name it."""
+    """Name that messages give to the option for skipping unusable labelled rows."""
     calibration: str | None = None
     """Name of the source on which the calibration of the other sources is fitted."""
 
@@ -81,14 +81,14 @@ class Evaluation(NamedTuple):
 
     content: Entry
     predictions: dict[str, Predictions]
-    """For labelled sets by name."""
+    """The predictions for each labelled set, by the name of the set."""
     documents: list[Entry]
-    """For text, probes and tasks of plugins: a line for each document or example."""
+    """A line for each document of text, or for each example of a probe or of a plugin's task."""
     documents_file: str = DOCUMENTS
-    """The name of their file."""
+    """The name of the file for `documents`."""
 
     def write(self, folder: Path) -> None:
-        """Writes `evaluation.json`, and `predictions.jsonl` (see `write_sets`) or the lines of the documents."""
+        """Writes `evaluation.json`, and either `predictions.jsonl` (see `write_sets`) or `documents_file`."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.predictions:
             write_sets(folder, self.predictions, self.content)
@@ -103,10 +103,10 @@ def evaluate(
     asked: Asked = AS_TRAINED,
     report: Callable[[str], Report] | None = None,
 ) -> Evaluation:
-    """Evaluates the model of a run, a folder or a name of the hub on each source, by name.
+    """Evaluates the model of a run, of a folder or from the hub on each of the named sources.
 
-    The metrics are those of the run's test, or of its validation for a language model: equal to the last digit on a
-    machine of the same kind, if one process computed them. `report` makes the function that reports progress on a set.
+    The metrics are those of the run's test, or for a language model of its validation. They equal the run's to the last
+    digit if one process computed those on the same kind of machine. `report` returns the progress function of a set.
 
     Raises:
         ValueError: a missing model, or one that cannot be measured; a source without labels, with other labels than the
@@ -189,7 +189,7 @@ def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
-    """Returns how to compute a model, with the asked settings; raises ValueError for an unknown precision."""
+    """Returns the computation with the precision and micro-batches in `asked`; ValueError for an unknown precision."""
     given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
     if asked.precision is not None:
         if asked.precision not in PRECISIONS:
@@ -198,7 +198,7 @@ def computation_of(computation: Computation, asked: Asked) -> Computation:
     chosen = computation._replace(**given)
     if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not processor.has_bf16():
         log.warning(
-            "this CPU has no bf16 units, so bf16-mixed is emulated, and slow; --precision 32-true is not"
+            "this CPU has no bf16 units, so bf16-mixed is emulated and slow; --precision 32-true is faster"
         )
     return chosen
 

@@ -35,9 +35,9 @@ def export_model(
 ) -> Path | None:
     """Writes `model/` in the run folder, which `AutoModel...from_pretrained` loads without this project.
 
-    Writes the model of transformers in a plain LightningModule, if it has one. `preprocessor` is a tokenizer or
-    processor; `weights` replace the model's own if those are in shards; `task` has the settings for `tiryns predict`.
-    Raises OSError if the folder cannot be written or is full.
+    From a plain LightningModule it exports the transformers model, or returns None if there is none. `preprocessor` is
+    a tokenizer or processor; `weights` are the gathered weights of a sharded model, else None; `task` has the settings
+    for `tiryns predict`. Raises OSError if the folder cannot be written or is full.
     """
     model = getattr(module, "model", None)
     if not hasattr(model, "pretrained"):
@@ -110,7 +110,7 @@ def write_model(
 
 
 def open_to_readers(folder: Path) -> None:
-    """Gives all files the mode of the model card, as libraries write weights that only their owner can read."""
+    """Gives all files the mode of the model card, because libraries let only the owner read weights."""
     with suppress(PermissionError):  # of a file system without modes, such as FAT
         for file in filter(Path.is_file, folder.rglob("*")):
             file.chmod((folder / "README.md").stat().st_mode)

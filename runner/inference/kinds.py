@@ -1,4 +1,4 @@
-"""The kinds of trained models, which turn rows into predictions, and the kinds that read one text of each row."""
+"""Base classes of trained models, which turn rows into predictions: `Kind`, `Tested` and `OfTexts`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ class PredictOptions:
     max_new_tokens: int = 32
     """Vision-language models: the longest answer, in tokens; causal language models: the longest continuation."""
     steps: int = 1000
-    """Language models: sampling steps from all masked to none."""
+    """Language models: the number of sampling steps in which all masks are filled in."""
     temperature: float = 1.0
     """Language models: the temperature of the sampling; 0 takes the most likely token."""
     order: str = "random"
@@ -51,7 +51,7 @@ class PredictOptions:
     seed: int = 0
     """Language models: the seed of the sampling."""
     top_k: int | None = None
-    """Language models: the k likeliest tokens of each mask with their probabilities instead of a text."""
+    """Language models: predicts the k likeliest tokens of each mask, with probabilities; None predicts a text instead."""
     prompt: str | None = None
     """Vectors: the name of the prompt, such as `query` or `passage`; None for the model's default, if it has one."""
     dimensions: int | None = None
@@ -71,7 +71,7 @@ class Kept(NamedTuple):
 
 
 class Kind(ABC):
-    """A trained model with the reading of its rows; `changes` are settings of data that replace its own."""
+    """A trained model, and how it reads rows; `changes` override the model's `data` settings."""
 
     name: str
     at_once: int
@@ -79,23 +79,23 @@ class Kind(ABC):
     text_column: str
     changes: Settings
     separator: str | None = None
-    """Separator of several labels of a row in a table."""
+    """Joins several labels of a row in csv and tsv files of predictions; None writes them as a JSON list."""
     rule = LabelRule.AS_NAMED
-    """The rule by which class names of files count."""
+    """The rule that decides how labels and class names in files are read."""
     line_formats: tuple[str | None, ...] = ("txt", "md")
     """Endings of files that are read line by line."""
     model: Any
 
     @abstractmethod
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """Returns the columns of a text."""
+        """Returns the columns of a row that is given as a plain text."""
 
     @abstractmethod
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """Returns the predictions for the rows of batch `number`, with `figures` if rows are `labelled`."""
+        """Returns predictions for the rows of batch `number`; with `figures` also metrics, if rows are `labelled`."""
 
     def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
-        """Returns the columns of a mapping that is given in Python."""
+        """Returns the columns of a row that is given as a mapping in Python."""
         return values
 
     def columns(self) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ class Tested(Kind):
         tokens: int | None = None,
         calibrating: bool = False,
     ) -> Measured[Predictions]:
-        """Predicts for the samples of a set, and measures it; `output` replaces the model's own.
+        """Predicts for the samples of a set and computes its metrics; `output` replaces the model's output function.
 
         With `calibrating` the task chooses its decision rules for other sets, such as thresholds, by this set.
         """
@@ -168,7 +168,7 @@ class OfTexts(Kind):
 
     @abstractmethod
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """Returns the prediction for each text of batch `number`, which may be empty."""
+        """Returns the prediction for each text of batch `number`; `texts` may be empty."""
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns the prediction for each row that has a text."""

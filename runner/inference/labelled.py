@@ -37,7 +37,7 @@ def saved_task(run: str) -> Settings | None:
 
 
 def task_of(run: str, architectures: list[str]) -> Task | None:
-    """Returns the task exported with a model, else that of its class, or None; ValueError for an unregistered task."""
+    """Returns the task exported with a model, else the task of its class, else None; ValueError for an unknown task."""
     if saved := saved_task(run):
         name = saved["data"]["task"]
         if name not in TASKS:
@@ -52,9 +52,9 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
 
 
 class Labels(Tested):
-    """The finetuned model of a run or of a Hugging Face folder, with its columns or the defaults of `data=<task>`.
+    """The finetuned model of a run or Hugging Face folder; without an exported task it has defaults of `data=<task>`.
 
-    `settings` are those of `data` in its training, except for the `changes`; `reader`, `collator` and `computation`
+    `settings` are the `data` settings of its training, overridden by `changes`; `reader`, `collator` and `computation`
     are those of its run.
     """
 
@@ -86,7 +86,7 @@ class Labels(Tested):
         self.computation = as_trained(run).set_up(self.collator, self.model)
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
-        """Returns the text, and the second for pairs and questions; ValueError if these lack it or others have it."""
+        """Returns the columns of a text and of any second text; ValueError if the second is missing or unexpected."""
         column = self.settings[self.task.second] if self.task.second else None
         if (options.second is None) != (column is None):
             what = (
@@ -115,13 +115,13 @@ class Labels(Tested):
         return reading._replace(format="auto") if known and isinstance(reading.format, OfRun) else reading
 
     def rows_of(self, source: RowSource, split: str = "train", bad: BadRows = RAISED) -> Rows:
-        """Reads the rows of a file or another source, as the reader takes them; `split` is for data sets with several."""
+        """Reads the rows of a file or another source, arranged for the reader; `split` names one split of a data set."""
         how = HowRead(bad, self.reader.columns(), rule=self.rule)
         given = self.reader.source(source, split)
         return self.arranged(read_rows(given, self.reading_for(source), split, how=how))
 
     def arranged(self, rows: Rows) -> Rows:
-        """Returns rows as the reader takes them, without hidden labels (see `without_hidden`)."""
+        """Returns rows arranged for the reader, without hidden labels (see `without_hidden`)."""
         learnt = self.reader.state_dict()
         names = None if learnt.get("problem_type") == REGRESSION else learnt.get("labels") or []
         return self.reader.arranged(without_hidden(rows, self.reader.label_names(), names))
@@ -172,9 +172,9 @@ class Labels(Tested):
         )
 
     def labelled_samples(self, source: RowSource, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
-        """Reads the samples of the set `name`, and counts its rows without a label, and those that `bad` leaves out.
+        """Returns the samples of the set `name`, and an entry with its numbers of unlabelled and of unusable rows.
 
-        Raises ValueError if no row has a label, or none can be used.
+        Raises ValueError if no row has a label, or no row can be used.
         """
         rows = self.rows_of(source, "test", bad)
         column = self.settings["label_column"] or self.settings["pair_column"]  # of pairs without scores
@@ -203,13 +203,13 @@ def has_label(row: Row, column: str) -> bool:
 
 
 def without_left_out(rows: Rows) -> Rows:
-    """Returns the rows without those that were left out when their examples were made."""
+    """Returns the rows whose examples could be made, without the rows that `rows.bad` has left out."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 
 
 def _default_settings(task: Task, opened: Opened) -> Settings:
-    """Returns the settings of a task by a model's config, else the defaults; texts may be as long as the model reads."""
+    """Returns the settings of a model without an exported task: defaults, with labels and text length of its config."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
     longest = getattr(opened.config, "max_position_embeddings", None) or data["max_length"]

@@ -33,10 +33,10 @@ _STREAM = 0x6D696E65
 
 
 class Mining(NamedTuple):
-    """Options of mining: negatives are the first passages by cosine that do not belong to the query.
+    """Options of mining: negatives are the passages with the highest cosines that do not belong to the query.
 
-    Likely false negatives are left out by their scores. `relative_margin=0.05` is TopK-PercPos of NV-Retriever at 95 %
-    (arXiv 2407.15831, section 3.2), the best of its methods. `random` gives more varied negatives.
+    `max_score` and both margins leave out likely false negatives. `relative_margin=0.05` is TopK-PercPos at 95 %, the
+    best method of NV-Retriever (arXiv 2407.15831, section 3.2). `random` gives more varied negatives.
 
     Example:
         >>> Mining(margin=0.25, relative_margin=0.05).highest(0.5)
@@ -46,31 +46,31 @@ class Mining(NamedTuple):
     negatives: int = 3
     """Negatives of each row."""
     skip: int = 0
-    """How many of the passages that are not left out are skipped before the first negative."""
+    """Number of allowed passages, the nearest first, to skip before the first negative."""
     last: int | None = None
-    """The last rank that may be a negative, the query's own passages not counted; None for all ranks."""
+    """The last rank that may be a negative; ranks do not count the query's own passages. None allows all ranks."""
     max_score: float | None = None
     """The highest cosine of a negative."""
     margin: float | None = None
-    """The least distance of the cosine below that of the query's own passage (of several, the farthest from it)."""
+    """How much lower a negative's cosine must at least be than the lowest cosine of the query's own passages."""
     relative_margin: float | None = None
     """`margin` as a share of the own passage's cosine."""
     random: bool = False
-    """Draws negatives from the range instead of taking the first."""
+    """Draws negatives at random from the ranks after `skip` up to `last`, instead of taking the nearest."""
     seed: int = 0
     """Seed of `random`."""
 
     def check(self) -> None:
         """Raises ValueError for invalid options."""
         if self.negatives < 1 or self.skip < 0:
-            raise ValueError("mining takes 1 negative or more, and passes over 0 passages or more")
+            raise ValueError("mining expects 1 negative or more, and 0 skipped passages or more")
         if self.last is not None and self.last - self.skip < self.negatives:
             raise ValueError(f"ranks {self.skip} to {self.last} hold fewer than {self.negatives} negatives")
         if self.random and self.last is None:
             raise ValueError("random negatives are drawn from a range of ranks: give --range, such as 10:50")
 
     def highest(self, own: float) -> float:
-        """Returns the highest score of a negative, by the score of the query's own passage."""
+        """Returns the highest score that a negative may have; `own` is the score of the query's own passage."""
         bounds = (
             self.max_score,
             None if self.margin is None else own - self.margin,
@@ -99,10 +99,10 @@ def hard_negatives(
     barred: Sequence[set[int]],
     mining: Mining,
 ) -> list[Negatives]:
-    """Mines the passages [P, H] for each of the queries [Q, H]; some queries at a time are compared with all passages.
+    """Returns the negatives of each query [Q, H] among the passages [P, H]; compares a block of queries at a time.
 
-    `positives` [Q] are the indices of a query's own passages, `barred` [Q] the indices of passages that must not be its
-    negatives, with its own. Of equal cosines the first passage is taken.
+    For each query, `positives` [Q] has the indices of its own passages, and `barred` [Q] the indices that cannot be
+    negatives, its own passages included. Of passages with equal cosines the first is taken.
 
     Example:
         >>> texts = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
@@ -140,7 +140,7 @@ def numbered(texts: Iterable[str]) -> dict[str, int]:
 def own_passages(
     pairs: Sequence[Pair], queries: Mapping[str, int], passages: Mapping[str, int]
 ) -> tuple[list[dict[int, None]], list[set[int]]]:
-    """Returns `positives` and `barred` of `hard_negatives` by the indices of the distinct texts of pairs.
+    """Returns `positives` and `barred` for `hard_negatives`; `queries` and `passages` give the index of each text.
 
     Passages of rows with the same match id are barred too, and a passage that equals the query's text.
     """
@@ -166,10 +166,10 @@ def mine(
     with_scores: bool = False,
     progress: Callable[[str], Report] | None = None,
 ) -> dict[str, Any]:
-    """Writes the rows of `pairs` with a column `negative`, a list of texts, as `data.negative_columns` names it.
+    """Writes the rows of `pairs` to `out`, with a new column `negative`: a list of texts for `data.negative_columns`.
 
     `pairs` is a value of `data.train`, read by `settings` of data. The ending of `out` decides the format. With scores, a
-    column `scores` has the cosines of the own passage and of the negatives. Returns what `tiryns mine --json` prints.
+    column `scores` has the cosines of the row's passage and of the negatives. Returns what `tiryns mine --json` prints.
 
     Raises:
         ValueError: invalid options, a model without vectors of texts, a missing column, or a column or a file that
@@ -179,7 +179,7 @@ def mine(
     form = ENDINGS.get(out.suffix.lower())
     if out.exists() or form is None:
         problem = "is there already" if out.exists() else f"ends in none of {', '.join(ENDINGS)}"
-        raise ValueError(f"{str(out)!r} {problem}; choose a file that is not there, such as mined.jsonl")
+        raise ValueError(f"{str(out)!r} {problem}; choose a new file, such as mined.jsonl")
     check_settings(settings, (*COLUMNS, *Reading._fields))
     given = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
     rows, sets = PairsData(**(option_defaults("data", "pairs") | given | dict(settings))).read_examples()

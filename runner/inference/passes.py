@@ -1,4 +1,4 @@
-"""One pass of a trained model over samples, computed as the run that trained it computed its evaluations."""
+"""The forward pass of a trained model over a set of samples, computed as in the evaluations of its run."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -35,7 +35,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Computation(NamedTuple):
-    """How a model is computed."""
+    """How a model is computed: its precision, the layout of rows, and the limits of a micro-batch."""
 
     precision: str = "32-true"
     layout: str = "padded"
@@ -43,7 +43,7 @@ class Computation(NamedTuple):
     micro_batch_size: int | None = None
 
     def set_up(self, collator: Collator, model: TaskModel) -> "Computation":
-        """Returns this with a layout that the model supports; moves the model to its device and sets it up."""
+        """Moves the model to its device and sets it up; returns the computation with a layout that the model supports."""
         if self.layout == "packed":
             layout = choose_layout("auto", collator, model)
         else:
@@ -55,11 +55,11 @@ class Computation(NamedTuple):
         return self._replace(layout=layout)
 
     def bounded(self, tokens: int | None) -> "Computation":
-        """Returns this with micro-batches of up to `tokens` tokens; unchanged for None."""
+        """Returns the computation with micro-batches of up to `tokens` tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Returns the context of the model's precision."""
+        """Returns the autocast context for a mixed precision, else an empty context."""
         if not self.precision.endswith("-mixed"):
             return nullcontext()
         return torch.autocast(device_here().type, autocast_dtype(self.precision))
@@ -71,7 +71,7 @@ def device_here() -> torch.device:
 
 
 def as_trained(run: str) -> Computation:
-    """Returns the computation of a run's evaluations, fp32 for fp16 without a GPU; padded fp32 rows for other models."""
+    """Returns the computation of a run's evaluations (fp32 for fp16 without a GPU); padded fp32 rows without a run."""
     noted = Run(Path(model_folder(run)).parent).status.get("resolved") or {}
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
@@ -131,12 +131,12 @@ def passes(
 
 
 class RowSums:
-    """Sums of rows added up over the owners that their samples belong to, such as documents or questions."""
+    """Adds up the sums of rows for each owner of samples, such as a document or a question."""
 
     def __init__(self, owners: NDArray[np.int64], num_owners: int) -> None:
         self.owners, self.num_owners = owners, num_owners
         self.sums: dict[str, NDArray[np.float64]] = {}
-        """Sums by name [E]; empty if the model gives no sums of rows."""
+        """The sums of each owner [E], by name; empty if the model's output has no `row_sums`."""
 
     def add(self, passed: Passed) -> None:
         """Adds a micro-batch."""
@@ -150,7 +150,7 @@ class Measured(NamedTuple, Generic[P_co]):
     """Predictions for a set, and its metrics."""
 
     predictions: P_co
-    """Filled `Predictions` for a labelled set, a line for each document for text."""
+    """For a labelled set the filled `Predictions`; for text a line for each document."""
     figures: dict[str, float]
     """The loss and the metrics, as in a run's test; empty without labels."""
     sums: dict[str, NDArray[np.float64]]

@@ -19,11 +19,11 @@ from tiryns.runner.models.embedding.folder import read_embedding
 
 
 class Predictor:
-    """The model of a run or a Hugging Face folder: labels, labels of words, vectors, answers, masks filled in, or texts
-    continued.
+    """Predicts with the model of a run or a Hugging Face folder: labels of texts or words, vectors, answers, filled-in
+    masks, or continuations.
 
-    `settings` of data replace those of the training, such as `text_column` for rows with another column name.
-    Raises ValueError for a missing model, or for a setting that it does not read.
+    `settings` override `data` settings of the training, such as `text_column` for rows with another column name.
+    Raises ValueError for a missing model, or for a setting that the model does not have.
 
     Example:
         >>> predictor = Predictor("outputs/2026-11-03/12-30-11-ab12")  # doctest: +SKIP
@@ -72,7 +72,7 @@ class Predictor:
             yield from kept.predictions
 
     def batches(self, rows: Rows, options: PredictOptions = PLAIN) -> Iterator[Kept]:
-        """Yields rows with their predictions, some at a time; their labels are not read."""
+        """Yields rows with their predictions, batch by batch; does not read labels."""
         source = iter(rows.rows)
         parts = iter(lambda: list(islice(source, self.kind.at_once)), [])
         for number, some in enumerate(parts):
@@ -80,7 +80,7 @@ class Predictor:
             yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
-        """Yields the predictions for rows of `rows_of_file`; with `figures` all at once, if the first have labels."""
+        """Yields predictions for `rows_of_file` by batch; all at once with `figures` and labels in the first rows."""
         source = iter(rows.rows)
         first = list(islice(source, self.kind.at_once))
         if not first:
@@ -105,9 +105,9 @@ class Predictor:
         bad: BadRows | None = None,
         file_format: str | None = None,
     ) -> Rows:
-        """Returns the rows of a file, of txt one per line, as an iterator that can be read once.
+        """Returns the rows of a file as an iterator that can be read once; each line of a text file is a row.
 
-        Empty lines of txt are no rows; `bad` counts them.
+        Skips empty lines of a text file, which `bad` counts.
         """
         bad = bad or BadRows()
         reading = self.kind.reading(str(path))

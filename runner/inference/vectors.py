@@ -1,4 +1,4 @@
-"""Vectors of texts and of words, by an encoder with frozen weights, and the kinds of models that make them.
+"""Vectors of texts and of words by an encoder with frozen weights, and the models that predict vectors of texts.
 
 Letters in shapes: D samples, T tokens, W words, H features.
 """
@@ -37,7 +37,7 @@ from tiryns.runner.widening import widened
 
 
 class FeatureCollator(FlatCollator):
-    """Lays out samples without targets; for sentences also the positions of their words' first pieces."""
+    """Makes micro-batches without targets; for sentences they have the position of the first piece of each word."""
 
     packs = True
 
@@ -47,7 +47,7 @@ class FeatureCollator(FlatCollator):
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED)}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """Returns `samples` [D], `token_type_ids` [D, T] of pairs; of sentences `word_positions` and `words` [W]."""
+        """Returns `samples` [D]; for pairs `token_type_ids` [D, T]; for sentences `word_positions` and `words` [W]."""
         fields: MicroBatch = {"samples": sample_numbers(labelled), **token_types(labelled, places, shape)}
         if "first_pieces" in labelled:
             first = np.flatnonzero(labelled["first_pieces"])
@@ -57,7 +57,7 @@ class FeatureCollator(FlatCollator):
 
 
 class PooledEncoder(WrappedModel):
-    """The hidden states of an encoder's last layer: one vector for each text, or the words' first pieces."""
+    """Makes vectors from an encoder's last hidden states: one for each text, or one at the first piece of each word."""
 
     inputs = (*WrappedModel.inputs, "token_type_ids")
 
@@ -66,7 +66,7 @@ class PooledEncoder(WrappedModel):
         self.features = embedding
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Returns the `features` [D, H] of texts by `embedding`, or [W, H] of words, at least fp32."""
+        """Returns `features` in at least fp32: [D, H] of texts, pooled as `embedding` says, or [W, H] of words."""
         hidden = widened(self.pretrained.base_model(**self.arguments(micro_batch))[0])
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
@@ -85,7 +85,7 @@ class FrozenEncoder:
         computation: Computation,
         progress: Callable[[str], Report] | None = None,
     ) -> None:
-        """`progress` makes the report of a set by its name. Raises ValueError for texts too long for the model."""
+        """`progress` returns the `Report` of a named set. Raises ValueError if `embedding.max_length` is too long."""
         assert embedding.max_length is not None
         check_length(pretrained, embedding.max_length)
         self.tokenizer, self.embedding, self.progress = tokenizer, embedding, progress
@@ -109,7 +109,7 @@ class FrozenEncoder:
         return made
 
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
-        """Returns the features [D, H] of texts after the prompt of that name; raises ValueError for an unknown prompt."""
+        """Returns the features [D, H] of texts, each after the named prompt; ValueError for an unknown prompt."""
         given = [self.embedding.prompt(prompt) + text for text in texts]
         cut = {"truncation": True, "max_length": self.embedding.max_length}
         ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
@@ -117,7 +117,7 @@ class FrozenEncoder:
 
 
 class Vectors(OfTexts):
-    """An encoder with its pooling and prompts: `encode` of sentence-transformers, computed as in training."""
+    """An encoder with pooling and prompts, like `encode` of sentence-transformers but computed as in the run."""
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
@@ -143,14 +143,14 @@ class Vectors(OfTexts):
 
 
 def encoding_task(run: str) -> Contrastive | None:
-    """Returns the task of a run that makes other vectors than one per text; None for other models."""
+    """Returns the task of a run whose texts have several vectors or a sparse vector; None for other models."""
     saved = saved_task(run)
     task = get_task(saved["data"]["task"]) if saved and saved["data"]["task"] in TASKS else None
     return task if isinstance(task, Contrastive) and not task.single else None
 
 
 class Encoded(OfTexts):
-    """A model that makes other vectors than one per text, of each text as a query or as a passage."""
+    """A model whose texts have several vectors or a sparse vector; it reads each text as a query or as a passage."""
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
@@ -160,7 +160,7 @@ class Encoded(OfTexts):
         self.model = self.trained.model
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """Returns the `embedding` of each text; ValueError for a prompt of neither query nor passage, or `dimensions`."""
+        """Returns the `embedding` of each text; raises ValueError for an unknown prompt, and if `dimensions` is set."""
         if options.prompt not in (None, "query", *PASSAGE):
             raise ValueError(f"prompt={options.prompt} is none of the model's: expected query or passage")
         if options.dimensions is not None:

@@ -40,11 +40,11 @@ SECONDS_TO_ANSWER = 15.0
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LOOKS_AT_NODES = 0.05, 0.5
 
 TRIES_WITHOUT_PROGRESS = 2
-"""Restarts after which no new checkpoint means that more of them would not help."""
+"""Number of restarts without a new checkpoint after which there are no more restarts."""
 
 
 class NoLogFiles(LogsSpecs):
-    """The ranks print where this process prints."""
+    """Lets the ranks print to the streams of this process."""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
         """Returns destinations without files: the ranks keep the streams of this process."""
@@ -63,7 +63,7 @@ class RankAgent(LocalElasticAgent):
     def __init__(
         self, spec: WorkerSpec, folder: Run, nodes: Nodes, timeout: float, lead: Callable[[], bool]
     ) -> None:
-        """Takes the seconds without progress after which a rank counts as hung, and the `lead` of `supervise`."""
+        """`timeout`: seconds without progress after which a rank counts as hung; `lead`: as in `supervise`."""
         super().__init__(spec, NoLogFiles())
         self.folder, self.nodes, self.timeout, self.lead = folder, nodes, timeout, lead
         self.round = Round()
@@ -73,7 +73,7 @@ class RankAgent(LocalElasticAgent):
 
     @property
     def leaves(self) -> bool:
-        """Whether the run continues without this node."""
+        """Whether this node leaves an elastic run, which continues on the other nodes."""
         return self.nodes.elastic and signals.noted() is not None
 
     def _rendezvous(self, worker_group: WorkerGroup) -> None:
@@ -203,7 +203,7 @@ class RankAgent(LocalElasticAgent):
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
     def _decide(self) -> None:
-        """Sets the remaining restarts: 0 if another one cannot help; rewinds and ends on other nodes use up none."""
+        """Sets the remaining restarts: 0 if a restart cannot help. Rewinds and failures on other nodes use up none."""
         if signals.noted() is not None or left_error(self.folder.path):
             self._remaining_restarts = 0
             return

@@ -59,7 +59,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
     launcher = HydraConfig.get().runtime.choices.get("hydra/launcher", "basic")
     if in_sweep() and launcher == "slurm" and slurm_job() is None:
         log.warning(
-            "a launcher named in a recipe that is swept over is ignored: put hydra/launcher=slurm on the command"
+            "the launcher in a recipe of the sweep is ignored: give hydra/launcher=slurm on the command line"
         )
     if not in_sweep() and here is None and launcher != "basic":
         again = f"tiryns -m hydra/launcher={launcher} ..."
@@ -83,7 +83,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
 
 
 def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
-    """Returns the number of nodes whose agents meet, this process being one agent; 1:1 if it meets no other.
+    """Returns the number of nodes whose agents meet to train the run; 1:1 if this process meets no other agent.
 
     Raises ValueError if SLURM has started a number of nodes that the config does not allow.
     """
@@ -100,7 +100,7 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
 
 
 def _alone(config: DictConfig, folder: Run, here: Member | None, measure: Train) -> Figures:
-    """Measures a model in this process alone, whatever the number of training processes; other ranks return at once."""
+    """Probes a model in this process alone, even if the config asks for several processes; other ranks return at once."""
     if here is not None and here.rank > 0:
         return {}
     if config.resume not in (None, "auto") and not folder.is_same(Path(str(config.resume))):
@@ -117,8 +117,8 @@ def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launc
     with Leadership(config, folder, typed_overrides(HydraConfig.get())) as leadership, stops_explained():
         leadership.meet(launch_id)
         if leadership.leads and nodes.least > 1:
-            where = f"for each of them the same command, where they all see {folder.path}"
-            log.info("begins once %d nodes are there: %s", nodes.least, where)
+            where = f"run the same command on each node; all nodes must see {folder.path}"
+            log.info("training begins once %d nodes have joined: %s", nodes.least, where)
         try:
             return launch(config, folder, nodes, train, leadership.take)
         finally:
@@ -127,7 +127,7 @@ def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launc
 
 
 def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) -> Figures:
-    """Trains as the first rank, which reports why a run failed: with the message that a failed rank has left, if any."""
+    """Trains as the first rank. If training fails, raises the message that a failed rank has left, if there is one."""
     (folder.path / RANK_ERROR).unlink(missing_ok=True)
     agreement.agree_on_preparation(folder, here)
     try:
@@ -161,7 +161,7 @@ def bound_kernel_caches() -> None:
 
 
 def start_processes_as_usual() -> None:
-    """Restores Python's default start method for loader processes; in its workers joblib sets one of its own."""
+    """Restores Python's default start method for loader processes, as joblib sets its own method in its workers."""
     if multiprocessing.get_start_method() not in ("fork", "forkserver", "spawn"):
         multiprocessing.set_start_method(None, force=True)
 

@@ -53,7 +53,7 @@ class Leadership(ExitStack):
         return True
 
     def meet(self, launch: str) -> None:
-        """Prepares the folder where the agents of a `launch` meet, or waits until a node has; ValueError if none does."""
+        """Prepares the folder where agents of a `launch` meet, or waits until it is ready; ValueError if it never is."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         meeting = self.folder.path / MEETING
         deadline = time.monotonic() + SECONDS_TO_AGREE

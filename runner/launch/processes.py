@@ -91,7 +91,7 @@ def quiet_threads() -> None:
 
 
 def threads_of_ranks(count: int) -> int:
-    """Returns the threads of each of `count` ranks on this node, for an unset OMP_NUM_THREADS."""
+    """Returns the number of threads for each of `count` ranks on this node, used if OMP_NUM_THREADS is unset."""
     return max(1, num_cores() // count)
 
 
@@ -115,7 +115,7 @@ def keep_freed_memory() -> None:
 def return_freed_memory() -> None:
     """Returns freed memory to the system, also below blocks in use; does nothing without glibc.
 
-    Called between two jobs, where no freed memory is needed: else a sweep's largest model sets the memory of later jobs.
+    Called between two jobs, as a sweep's later jobs would otherwise keep the memory of its largest model.
     """
     if malloc_trim := _of_glibc("malloc_trim"):
         malloc_trim(0)
@@ -126,10 +126,10 @@ def _of_glibc(name: str) -> Any:
 
 
 def spare_retries(config: DictConfig) -> None:
-    """Sets the hub's libraries offline if the config names hub models and the hub does not answer.
+    """Switches the hub's libraries to offline mode if the config names hub models and the hub does not answer.
 
-    Otherwise they retry each file that they look for, for the better part of a minute. Must be called before they are
-    imported: only then do they read `HF_HUB_OFFLINE`.
+    Online, these libraries would retry each file for most of a minute. Must be called before they are imported, as they
+    read `HF_HUB_OFFLINE` only then.
     """
     if "HF_HUB_OFFLINE" in os.environ or not any(_hub_names(config)):
         return

@@ -27,7 +27,7 @@ RANK_CONFIG = "TIRYNS_RANK_CONFIG"
 """Environment variable with the run's config, packed; no file holds its secrets."""
 
 HEARTBEAT = "TIRYNS_HEARTBEAT"
-"""Environment variable with the file whose time says when this rank last made progress."""
+"""Environment variable with the file whose modification time is the time of this rank's last progress."""
 
 RANK_ERROR = ".rank-error"
 
@@ -45,7 +45,7 @@ Train = Callable[[DictConfig, Run], dict[str, float]]
 
 
 def heartbeat_of(folder: Path, rank: int) -> Path:
-    """Returns the file whose time says when a rank last made progress."""
+    """Returns the file whose modification time is the time of a rank's last progress."""
     return folder / f".heartbeat-{rank}"
 
 
@@ -121,7 +121,7 @@ class Round:
     """One set of ranks, from their start to their end."""
 
     ends: dict[int, int] = field(default_factory=dict)
-    """Exit statuses of ranks that ended badly, the first one first."""
+    """Nonzero exit statuses by rank, in the order in which the ranks ended."""
     hung: list[int] = field(default_factory=list)
     """Ranks that made no progress for too long."""
     deadline: float = float("inf")
@@ -150,7 +150,7 @@ class Round:
         return bool(self.ends) and set(self.ends.values()) == {LOST_PEER}
 
     def cause(self) -> str:
-        """Returns in words the rank that failed first and how; a killed rank comes before ranks that lost it."""
+        """Returns in words which rank failed first, and how; prefers a killed rank to ranks that lost it."""
         if self.hung:
             ranks = " and ".join(map(str, self.hung))
             return f"rank {ranks} on {socket.gethostname()} made no progress"

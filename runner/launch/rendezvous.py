@@ -38,16 +38,16 @@ class FolderBackend(RendezvousBackend):
 
     @property
     def name(self) -> str:
-        """Its name in log messages."""
+        """The name of this backend in log messages."""
         return "folder"
 
     def get_state(self) -> tuple[bytes, bytes] | None:
-        """Returns the state, which is also its token; None before the first one."""
+        """Returns the state and its token, which are the same bytes; None before the first state."""
         state = state_of(self.folder)
         return (state, state) if state else None
 
     def set_state(self, state: bytes, token: bytes | None = None) -> tuple[bytes, bytes, bool] | None:
-        """Writes a state if the present one is `token`; returns what is there, if any, and whether it was written."""
+        """Writes `state` if the present state is `token`; returns the resulting state, if any, and whether it wrote."""
         with locked(self.folder / "lock"):
             known = self.get_state()
             if (known and known[0]) != token:
@@ -75,7 +75,7 @@ def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
 
 
 def own_address() -> str:
-    """Returns an address at which other nodes reach this node: that of its default route, else loopback."""
+    """Returns an address at which other nodes reach this node: its address on the default route, else loopback."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
         way_out.connect(("192.0.2.1", 9))  # a documentation address; nothing is sent
         return str(way_out.getsockname()[0])

@@ -68,8 +68,8 @@ def stops_explained() -> Iterator[None]:
 def requeue(stopped: Stopped, here: Member | None) -> str | None:
     """Requeues the job of this process, from the first rank; returns its id, None if it is not requeued.
 
-    Under submitit its handler requeues, which counts how often a job has run out of time; otherwise `scontrol requeue`
-    does. A job that SLURM no longer calls running is not requeued, so `scancel` stays a cancel; nor is a job that a
+    Under submitit, submitit's handler requeues the job and counts its timeouts; otherwise `scontrol requeue` requeues
+    it. A job that SLURM no longer calls running is not requeued, so `scancel` stays a cancel; nor is a job that a
     person stopped with Ctrl-C. A job that has lost a task is left to its batch script. Ranks other than the first
     wait, because a task that ends could end the job before it is requeued.
     """

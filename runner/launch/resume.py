@@ -42,7 +42,7 @@ _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
 
 
 def run_folder(*, _root_: DictConfig) -> str:
-    """Returns the folder of the run that a composed config asks for, for `${run_folder:}`; raises as `named_run`."""
+    """Returns the run folder for a composed config; implements the resolver `${run_folder:}`. Raises as `named_run`."""
     identity = config_hash(_root_)
     has_several_nodes = nodes_of(_root_.trainer) != (1, 1) and _root_.mode == "train"
     if only_shows() or not (member() or slurm_job() or has_several_nodes):
@@ -94,14 +94,14 @@ def newest_run(outputs: Path, identity: str) -> Path | None:
 
 
 def _started(run: Run) -> str:
-    """Returns when a run was started; if that is lost, when it was last resumed; empty if the run has not begun."""
+    """Returns the time when a run was started, or last resumed if the start is lost; empty if the run has not begun."""
     config = run.path / "config.yaml"
     last = datetime.fromtimestamp(config.stat().st_mtime).isoformat() if config.exists() else ""
     return str(run.status.get("started") or last)
 
 
 def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
-    """Returns whether a run has this config, by its hash, or by its overrides if the hash is lost; True if both are."""
+    """Whether a run has this config, by its hash, or by its overrides if the hash is lost; True if both are lost."""
     if run.identity():
         return run.is_of(identity)
     try:
@@ -169,7 +169,7 @@ def saved_overrides(
 
 
 def _flags_of(folder: Run) -> list[str] | None:
-    """Returns the flags that say where the configs of a run lie, here or where it was begun; None if a folder is gone."""
+    """Returns the flags for a run's folders of configs, found here or where the run was begun; None if one is gone."""
     noted = flags(folder.command_words())
     for i, flag in enumerate(noted):
         name, is_given, value = flag.partition("=")
@@ -215,7 +215,7 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
 
 
 def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
-    """Returns the overrides in a file, which may come from anyone, without secrets that `arguments` give again.
+    """Returns the overrides `noted` in a file, which may come from anyone; leaves out secrets that `arguments` replace.
 
     Raises ValueError for an entry that is no override, such as a flag, and for a secret that is not given again.
     """

@@ -63,7 +63,7 @@ class PassesDataModule(pl.LightningDataModule):
         return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), self.needed_tokens)
 
     def replica(self) -> Replica:
-        """Returns the rank among those that read different data, their number and group; (0, 1, None) without one."""
+        """Returns this rank's index among ranks with different data, their number and group; (0, 1, None) if alone."""
         return find_replica(None, self.trainer)
 
     def pass_arguments(self, training: bool, batch_size: int) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class PassesDataModule(pl.LightningDataModule):
         return {**known, "rank": replica.rank, "num_ranks": replica.size}
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
-        """Returns the passes from the position in a checkpoint on, else from the trainer's epoch, else from the first."""
+        """Returns a loader from the restored position or the trainer's epoch; `uneven`: ranks may differ in length."""
         epoch, start = self._restored or (0 if self.trainer is None else self.trainer.current_epoch, 0)
         self._restored = None
         check = self.end_check(uneven)
@@ -81,7 +81,7 @@ class PassesDataModule(pl.LightningDataModule):
         return self._training
 
     def end_check(self, uneven: bool) -> Callable[[bool], bool] | None:
-        """Returns a function that asks all ranks whether any has a batch left; None for one rank or equal numbers."""
+        """Returns a function that asks all ranks if any has a batch left; None for one rank, or if not `uneven`."""
         replica = self.replica()
         if not uneven or replica.size == 1:
             return None

@@ -24,7 +24,7 @@ from tiryns.runner.tasks import get_trainer_task
 DEFAULT_SPLITS = {"train": "train", "val": "validation", "test": "test"}
 
 LONGEST_STRIDE = 128
-"""Tokens that neighbouring windows of a context share; short windows share a quarter of their length."""
+"""Maximum number of tokens shared by neighbouring windows of a context; short windows share a quarter of their length."""
 
 
 @dataclass(eq=False, repr=False)
@@ -74,7 +74,7 @@ class FinetuningDataModule(PassesDataModule):
     def set_datasets(
         self, train: RowSource | None = None, val: RowSource | None = None, test: RowSource | None = None
     ) -> None:
-        """Takes data made in code, any of the sets: each a `datasets.Dataset`, or a list of dicts."""
+        """Sets data made in code. Each given set is a `datasets.Dataset` or a list of dicts."""
         given = {"train": train, "val": val, "test": test}
         self.given, self.sets = {name: rows for name, rows in given.items() if rows is not None}, {}
 
@@ -86,7 +86,7 @@ class FinetuningDataModule(PassesDataModule):
     def setup(self, stage: str | None = None) -> None:
         """Reads and tokenises all sets, for any stage.
 
-        Raises ValueError, with their names, for missing data, an unknown split, or rows that do not fit the task.
+        Raises ValueError for missing data, an unknown split, or rows that do not fit the task.
         """
         if self.sets:
             return
@@ -155,7 +155,7 @@ class FinetuningDataModule(PassesDataModule):
         }
 
     def samples_of(self, name: str, batch: int) -> NDArray[np.int64]:
-        """Returns the samples that a batch of an evaluated set has on this rank."""
+        """Returns the indices of this rank's samples in batch number `batch` of the evaluated set `name`."""
         passes = self._passes(name)
         return passes.order.global_batch(batch)[passes.rank :: passes.num_ranks, 1]
 
@@ -169,7 +169,7 @@ class FinetuningDataModule(PassesDataModule):
         return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **shared)
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """Returns the given column; the usual column of the task if a default column is missing."""
+        """Returns the `given` column, or the usual column of the task if `given` is the `default` and is missing."""
         usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given

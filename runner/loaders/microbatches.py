@@ -22,10 +22,10 @@ def split_batch_into_microbatches(
     """Splits a batch [N*m, ...] into N dicts with the same keys and [m, ...] values; tensors and arrays are views.
 
     The batch length is the length of the first tensor or array, else of the first list. Values of this length are split,
-    also inside mappings, tuples and lists; all else is shared, a tensor of length 1 too. With `enforce_divisible=False`
-    parts may differ by one sample, the larger ones first; unlike with Megatron-Bridge's, lists keep in step with tensors.
-    Raises ValueError for a count below 1, a batch that does not divide, one without any batched value, and a tensor that
-    disagrees about the length.
+    also inside mappings, tuples and lists; other values, and tensors of length 1, are shared. If not `enforce_divisible`,
+    the first parts may have one sample more. Unlike Megatron-Bridge's function, it splits lists like tensors.
+    Raises ValueError for `num_microbatches` below 1, a batch that does not divide, a batch without any batched value, and
+    a tensor of another length.
 
     Example:
         >>> batch = {"tokens": torch.zeros(16, 240), "names": list("abcdefghijklmnop"), "task": "caption"}
@@ -125,7 +125,7 @@ def _part(value: Any, part: slice, name: str, owner: str, length: int) -> Any:
 
 
 def _holds_batches(value: object, length: int) -> bool:
-    """Whether a list or tuple is no batch itself, but all of its members are."""
+    """Returns whether a value is a list or tuple of batches, and not itself a batch of `length`."""
     if not isinstance(value, list | tuple) or not value or len(value) == length:
         return False
     return all(
@@ -139,7 +139,7 @@ def _holds_batches(value: object, length: int) -> bool:
 def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None = None) -> Batch:
     """Returns `input_ids`, `attention_mask` and the targets of samples in rows [B, T], or [1, T] if they are `packed`.
 
-    A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask; `row_tokens` pads it.
+    A packed row has `position_ids`, `cu_seqlens` and `max_length` instead of the mask; it is padded to `row_tokens`.
     """
     if row_tokens is not None:
         flat = pad_to(flat, row_tokens, collator.pad_token_id)

@@ -44,7 +44,7 @@ class MultiEpochDataset(Protocol[T_co]):
 
 @dataclass
 class MultiEpochDatasetWrapper(Dataset[U], Generic[T, U], ABC):
-    """A dataset indexed by `EpochIndex` made of one indexed by integers and a transform.
+    """A dataset indexed by `EpochIndex`, which applies a transform to the samples of a dataset indexed by integers.
 
     Example:
         >>> @dataclass
@@ -84,7 +84,7 @@ class IdentityMultiEpochDatasetWrapper(MultiEpochDatasetWrapper[T, T]):
 
 
 class Derived(int):
-    """A count that follows from other fields, so that `dataclasses.replace` computes it again."""
+    """A count that is computed from other fields; `dataclasses.replace` computes it again instead of keeping it."""
 
 
 class EpochSeeds(Sequence[int]):
@@ -109,7 +109,7 @@ class MultiEpochDatasetResampler(Dataset[T]):
 
     Give at most one of `num_epochs` and `num_samples`, by default one epoch; `num_samples` may cut the last epoch.
     Raises ValueError for both, for a count below 1, and for an empty dataset; TypeError at the first sample of a dataset
-    that is not indexed by EpochIndex. Unlike with BioNeMo's, one sample works, and every order of few occurs.
+    that is not indexed by EpochIndex. Unlike BioNeMo's class, it takes a single sample, and any order of few can occur.
 
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")
@@ -124,7 +124,7 @@ class MultiEpochDatasetResampler(Dataset[T]):
     num_epochs: int | None = None
     num_samples: int | None = None
     shuffle: bool = True
-    """Whether each epoch has an order of its own, or the dataset's."""
+    """Whether each epoch is shuffled anew; false: each epoch has the order of the dataset."""
     seed: int = 42
 
     def __post_init__(self) -> None:

@@ -24,12 +24,12 @@ from tiryns.runner.order.ranges import ranges
 from tiryns.runner.samplers import Sequential, Shuffled
 
 WINDOW = 64
-"""Batches of documents that are packed into rows together; one row of them may be half empty."""
+"""Number of batches whose documents are packed into rows together; only one of these rows may be half empty."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Passes(IterableDataset[Batch]):
-    """The batches of one pass, number `epoch`, from batch `start` on; a subclass says which of them are this rank's.
+    """Iterates over the batches of pass number `epoch`, from batch `start` on; a subclass chooses this rank's batches.
 
     Batch k comes from loader process k modulo the number of processes, so the order does not depend on that number.
     A batch has `batch_size` samples of each rank. With `row_tokens` it is one row of whole samples, with at most
@@ -60,7 +60,7 @@ class Passes(IterableDataset[Batch]):
         return row_batch(flat, self.collator, self.row_tokens if self.pad_rows else None)
 
     def batches(self, mine: Callable[[int], bool]) -> Iterator[Batch]:
-        """Returns the batches of this rank in pass `epoch` for whose numbers `mine` is true."""
+        """Yields the batches of this rank in pass `epoch`; leaves out batches whose number `mine` rejects."""
         raise NotImplementedError
 
     def filler(self) -> Batch:
@@ -108,7 +108,7 @@ class PassLoader(WorkerLoader):
     """A `DataLoader` whose iterations are successive passes, or the same pass if it `repeats`.
 
     `epoch` is the present pass, `served` the number of its batches so far, including batches before a restored position.
-    With several ranks `any_has_more` is called for each batch: ranks that have run out get fillers until all have.
+    With several ranks `any_has_more` is called for each batch: ranks without batches get fillers until all have none.
     """
 
     dataset: Passes
@@ -158,9 +158,9 @@ class PassLoader(WorkerLoader):
 class StreamedPasses(Passes):
     """Passes over a source of documents; nothing is kept on disk.
 
-    Documents are drawn from a buffer of `buffer_size`; 0 keeps the order. With several `num_shards`, document n goes to
-    shard n modulo their number, and each batch is of one shard, in turn. Packed rows are made from a window of
-    documents, so the rows depend on the number of loader processes.
+    Documents are drawn from a buffer of `buffer_size`; 0 keeps the order. Document n goes to shard n modulo `num_shards`.
+    Each batch has documents of one shard, and the shards take turns. Packed rows are made from a window of documents, so
+    the rows depend on the number of loader processes.
 
     Raises ValueError for fewer than 1 shard or a negative buffer.
     """

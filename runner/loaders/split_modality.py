@@ -20,15 +20,15 @@ _CHUNK = 1 << 19
 
 
 class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
-    """This rank's examples of global batches of one modality: the `sampler` of a `DataLoader`.
+    """Yields this rank's examples of global batches that have one modality each: the `sampler` of a `DataLoader`.
 
-    The loader's batch size is `global_batch_size` divided by the ranks; all arguments but `rank` must be the same on
-    every rank. A global batch is dealt to the ranks longest example first, each to the rank with the fewest tokens so
-    far, equally many to each. `num_repeated` examples of an epoch are repeats that fill up the last batch of a modality.
-    The global batches are those of `SplitModality` with the same seed.
+    The loader's batch size is `global_batch_size` divided by the ranks; all arguments except `rank` must be the same on
+    every rank. The examples of a global batch are dealt longest first, each to the rank with the fewest tokens so far;
+    all ranks get equally many. `num_repeated` examples of an epoch are repeats that fill up the last batch of a modality.
+    `SplitModality` with the same seed has the same global batches.
 
-    Unlike with Prismatic's, the length is what an iterator yields; a single modality, fewer examples than a batch and
-    `drop_last` work; seed 1 of epoch 0 is not seed 0 of epoch 1; and it resumes inside an epoch.
+    Unlike Prismatic's sampler, it has the length that its iterators have; it takes a single modality, fewer examples than
+    a batch and `drop_last`; seed 1 in epoch 0 differs from seed 0 in epoch 1; and it resumes inside an epoch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -52,10 +52,10 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         drop_last: bool = False,
         image_patches: int = 576,
     ) -> None:
-        """Takes (has an image, text tokens) of each example; an image counts `image_patches` tokens more.
+        """Takes (has an image, text tokens) of each example as `modality_lengths`; an image adds `image_patches` tokens.
 
-        By default the ranks are those of torch.distributed. Raises ValueError for more or fewer lengths than examples,
-        an empty dataset, a batch below 1 or that the ranks do not divide, and a wrong rank.
+        `num_replicas` and `rank` default to torch.distributed's. Raises ValueError unless there is one length for each
+        example, for an empty dataset, a `global_batch_size` below 1 or indivisible by the ranks, and a wrong rank.
         """
         check_sizes(global_batch_size, len(dataset))
         present = find_replica(None, None)
@@ -96,7 +96,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
 
     @staticmethod
     def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
-        """Deals indices to buckets of equal size: each, in the given order, to the bucket with the smallest sum so far.
+        """Deals indices, in the given order, to equal-sized buckets: each to the bucket with the smallest sum of lengths.
 
         Raises ValueError if the number of buckets does not divide the batch.
 
@@ -112,9 +112,9 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return [np.array(batch_idxs)[owners == bucket].tolist() for bucket in range(n_buckets)]
 
     def get_modality_and_length_grouped_indices(self, generator: torch.Generator) -> list[int]:
-        """Returns an epoch of all ranks, `total_size` indices, in an order that depends on the generator alone.
+        """Returns the `total_size` indices of an epoch, for all ranks, in an order that depends only on `generator`.
 
-        Each slice of `global_batch_size` has one modality, and lists the ranks' examples one rank after the other.
+        Each slice of `global_batch_size` has one modality, and lists the examples of rank 0 first, then of rank 1, ...
         """
         seed = int(torch.randint(2**62, (), generator=generator))
         found: list[int] = []

@@ -1,9 +1,9 @@
 """Loggers of a run's metrics.
 
-- `loggers`: `metrics.csv`, lines of `train.log`, TensorBoard, and a function that makes the logger of Weights & Biases
-  with the run's id there.
+- `loggers`: `metrics.csv`, lines of `train.log`, TensorBoard, and the function that makes the Weights & Biases logger
+  with the run's id.
 - `log_file`: `train.log`, the readable log.
-- `resumable`: the base of loggers that drop and repeat rows of a stopped run.
+- `resumable`: the base class of loggers; it drops or repeats rows after a resume, so that each row is logged once.
 - `wandb`, `mlflow`, `trackio`: Weights & Biases, MLflow and Trackio, for runs that stop and resume.
 """
 

@@ -14,7 +14,7 @@ NAME = "train.log"
 
 
 def append(folder: Path, lines: Iterable[str]) -> None:
-    """Adds lines to the log of a run folder, the first one with the time, and without secrets.
+    """Adds lines to the log of a run folder, with the time before the first line and with secrets removed.
 
     Example:
         >>> append(Path("outputs/run"), ["step 10: train/loss 3.2"])  # doctest: +SKIP
@@ -25,7 +25,7 @@ def append(folder: Path, lines: Iterable[str]) -> None:
 
 
 def append_traceback(folder: Path) -> None:
-    """Adds the exception that is being handled, with its traceback, once the run has begun."""
+    """Adds the exception that is being handled, with its traceback, to the log; does nothing before the run has begun."""
     if (folder / "status.json").exists():
         append(folder, traceback.format_exc().rstrip().splitlines())
 

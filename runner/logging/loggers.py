@@ -25,7 +25,7 @@ from tiryns.runner.run.metrics_file import FIXED_COLUMNS, whole_rows
 from tiryns.runner.run.yaml_files import flatten
 
 METRICS = "the metrics to "
-"""Names the file in messages."""
+"""Description of the file in error messages."""
 
 
 class RowLogger(Resumable):
@@ -44,7 +44,7 @@ class RowLogger(Resumable):
 
 
 class MetricsFile(RowLogger):
-    """Writes `metrics.csv`: one row per call, on disk when the call returns, a column per metric; main process only.
+    """Writes `metrics.csv` in the main process: a column per metric, and a row per call, flushed before the call returns.
 
     Example:
         >>> MetricsFile("outputs/run").log_metrics({"train/loss": 2.5}, step=10)  # doctest: +SKIP
@@ -128,7 +128,7 @@ class LogFile(RowLogger):
 def wandb_logger(
     project: str, group: str | None, tags: list[str], offline: str, folder: str | Path
 ) -> ResumableWandbLogger:
-    """Returns a Weights & Biases logger with the config; the run folder has files and run id, so a resume keeps the id.
+    """Returns a Weights & Biases logger with the config; the run folder holds its files and its id for a resume.
 
     Raises:
         ValueError: `offline` is not auto, true or false, or it is `false` without a key.
@@ -174,7 +174,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:
-        """Writes the config as text and as hyperparameters, and the guesses of a pretraining run."""
+        """Writes the config as text and as hyperparameters, and the sample predictions of a pretraining run."""
         from torch.utils.tensorboard.summary import hparams
 
         run = Path(self.root_dir).parent

@@ -1,4 +1,4 @@
-"""Logs to MLflow: a run there has every step once, however often it was stopped."""
+"""Logs to MLflow: a run in MLflow has every step once, however often the run was stopped."""
 
 import logging
 import os

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Resumable(Logger, RunLogger):
-    """Base of a logger, listed before Lightning's class: keeps a resumed run from logging rows again that it has already.
+    """Base of a logger, listed before Lightning's class: a resumed run does not log rows again that are already logged.
 
     Example:
         >>> class Mine(Resumable, TensorBoardLogger): ...  # doctest: +SKIP
@@ -65,11 +65,11 @@ class Resumable(Logger, RunLogger):
         return ()
 
     def keep(self, rows: Iterable[Row], step: int) -> None:
-        """Remembers the `rows` of `step`: a run that was killed after its last validation repeats that validation."""
+        """Remembers the rows of `step` as logged: a run killed after its last validation repeats that validation."""
         self._kept = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
 
     def replay(self, rows: Iterable[Row], step: int) -> None:
-        """Logs rows up to `step` again, and keeps them."""
+        """Logs `rows`, which end at `step`, again, and remembers the rows of `step` as logged."""
         for row in rows:
             self.log_metrics(row.metrics, row.step)
         self.keep(rows, step)
@@ -109,6 +109,6 @@ def kept_id(folder: Path, service: str) -> str | None:
 
 
 def keep_id(folder: Path, service: str, run_id: str) -> None:
-    """Writes `<service>_id.txt`."""
+    """Writes the id of the run at a service to `<service>_id.txt` in the run folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{service}_id.txt").write_text(run_id + "\n")

@@ -1,4 +1,4 @@
-"""Logs to Trackio, in its database on this machine: a run there has every step once, however often it was stopped."""
+"""Logs to Trackio's database on this machine: a run in Trackio has every step once, however often the run was stopped."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ def trackio_logger(project: str, group: str | None, tags: list[str], folder: str
 
 
 class TrackioLogger(RowLogger):
-    """Logs to a run at Trackio; a resume replaces it by a new one with the rows up to the checkpoint; main process only.
+    """Logs to Trackio in the main process. A resume replaces the run by a new one with the rows up to the checkpoint.
 
     Example:
         >>> TrackioLogger("tiryns", None, [], Path("outputs/run")).log_metrics({"a": 1.0}, 1)  # doctest: +SKIP

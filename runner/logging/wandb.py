@@ -20,7 +20,7 @@ from tiryns.runner.run.files import typed_path
 from tiryns.runner.run.signals import shield_processes
 
 UNFINISHED = "wandb_unfinished.txt"
-"""In the run folder, until W&B has every row: the first step that this session logged."""
+"""File in the run folder with the first step that this session logged; deleted once W&B has every row."""
 
 
 class ResumableWandbLogger(Resumable, WandbLogger):
@@ -50,7 +50,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
         super().log_metrics(metrics, step)
 
     def ends_service(self) -> tuple[type[Exception], ...]:
-        """Returns the error of W&B's process when it has ended."""
+        """Returns the error that is raised if W&B's service process has ended."""
         return (ConnectionError,)
 
     @rank_zero_only

@@ -2,11 +2,11 @@
 
 - `assembly`: the parts of a run, built and connected. Read it first.
 - `trainer`: Lightning's Trainer for the hardware; `resolved`: the values of all settings that are `auto`, and the types
-  of weights where a run goes on.
-- `lengths`: the length of a run, in steps or counted from its data; what phases change in a training step.
-- `phases`: the phases of a run: their lengths in steps, and what they change in global batches.
-- `token_ramps`: warm-ups and cool-downs in tokens, in steps.
-- `budget`: a budget of tokens or FLOPs in steps.
+  of weights when a run resumes.
+- `lengths`: the length of a run, given in steps or counted from its data, and the schedules that depend on it.
+- `phases`: the phases of a run: their lengths in steps, their samplers and their objectives.
+- `token_ramps`: converts warm-ups and cool-downs from tokens to steps.
+- `budget`: converts a budget of tokens or FLOPs to steps.
 - `sharding`: FSDP2, tensor parallelism, and ranks of one replica.
 - `trials`: trial steps before a run, which measure its cost.
 - `plain`: models, optimizers and schedulers of torch and transformers; `lightning_loop`: LightningModules of the user.

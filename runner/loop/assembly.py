@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 class Parts:
     """The parts of a run, built and connected, before anything is launched.
 
-    A loop of your own is exact for a loss with several denominators too: with one rank the micro-batches have those of
-    the global batch; with more, sum `figures_of` each share over the ranks and pass the sums to `tell_totals`
-    (`runner.data.batches`), as the training step does.
+    For a loss with several denominators, micro-batches need the denominators of the global batch. With one rank they
+    have them. With more ranks, a loop of your own must sum `figures_of` its share over the ranks and pass the sums to
+    `tell_totals` (`runner.data.batches`), as the training step does.
 
     Example:
-        A loop of one's own over the global batches of a run, on one device::
+        A loop of your own over the global batches of a run, on one device::
 
             parts = assemble(compose("experiment=mlm"))
             batches = parts.data.train_batches(rank=0, num_ranks=1)
@@ -53,8 +53,8 @@ class Parts:
     objective: Any
     """The collator, which makes micro-batches with their targets; None for data with batches of its own."""
     model: Any
-    """The network with the objective's loss: a micro-batch to a mapping with `loss`, the *sum* over its targets.
-    `model.pretrained` is the model of transformers in it."""
+    """The network with the objective's loss. It maps a micro-batch to a mapping with `loss`, the *sum* over targets.
+    `model.pretrained` is the transformers model inside."""
     module: Any
     """The LightningModule that trains `model`."""
     max_steps: int
@@ -62,7 +62,7 @@ class Parts:
     weights: dict[str, str] = field(default_factory=dict)
     """Messages about files of weights whose type differs from the type in the run."""
     rotary: "RotaryPhases | None" = None
-    """The bases of rotary positions, where phases of the run change them."""
+    """The bases of rotary positions, if phases of the run change them; else None."""
 
     def begin_step(self, step: int) -> None:
         """Sets the rotary bases of the model for a step, counted from 0, if phases of the run change them."""
@@ -91,8 +91,8 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
     The metric that checkpoints monitor and the steps of a budget depend on the data, and are written into the config.
     `began` are the settings that a resumed run resolved at its start: an `auto` layout keeps its value, tables are read
-    the same way, and weights keep the types of the `checkpoint`. A LightningDataModule of the user ignores the groups
-    objective and sampler; model, optimizer and scheduler count if the module takes them.
+    the same way, and weights keep the types of the `checkpoint`. With a LightningDataModule of the user, the groups
+    objective and sampler have no effect; model, optimizer and scheduler are used only if the module takes them.
     Raises ValueError for parts that do not fit together, data that cannot be used, a monitored metric that nobody logs,
     or a budget that cannot be counted here.
     """
@@ -132,7 +132,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
-    """Returns the data module of a config before it reads any data; it will read files as the run that `began` did."""
+    """Returns the data module of a config, which has not read data yet; it reads files as the `began` settings record."""
     from tiryns.runner.loop.lengths import run_lengths
 
     allow_code(config)
@@ -197,7 +197,7 @@ def check_numbered(data: RunData, setting: str) -> None:
     if not numbers_global_batches(data):
         raise ValueError(
             f"{setting} leaves out global batches by their number, and {type(data).__name__} reads its data as a "
-            "stream, which goes on from where it is: choose data that is prepared, or leave the setting at its default"
+            "stream, whose batches have no numbers: choose prepared data, or leave the setting at its default"
         )
 
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from tiryns.runner.data.module import GlobalBatchDataModule
 
 COUNTED = 16
-"""First global batches that are read where the lengths of samples do not tell what a step takes."""
+"""Number of first global batches to read, if lengths of samples do not determine the cost of a step."""
 
 BLOCK = 1 << 20
 """Samples whose lengths are read at once."""
 
 Cost = Callable[[NDArray[np.int64]], float]
-"""What samples take, by their numbers."""
+"""A function from the indices of samples to their total cost."""
 
 
 class Budget(NamedTuple):
@@ -51,9 +51,9 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
 
 
 def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
-    """Raises ValueError for a warm-up of batch size or length given as a share of steps that are not counted yet.
+    """Raises ValueError for a warm-up of batch size or length that is a share of steps, as these are not counted yet.
 
-    `others` maps settings of further warm-ups to their lengths; `why` follows "is a share" in the message.
+    `others` maps further settings to the lengths of their warm-ups; `why` follows "is a share" in the message.
     """
     steps = {
         "data.length_warmup_steps": config.data.get("length_warmup_steps"),
@@ -66,7 +66,7 @@ def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
 
 
 def batch_warmup_steps(sampler: Mapping[str, Any]) -> float | None:
-    """Returns the length of a sampler's warm-up of the batch size in steps; None without one, or if in tokens."""
+    """Returns the length in steps of a sampler's batch-size warm-up; None if it has none, or has one in tokens."""
     return sampler.get("warmup_steps") if sampler.get("warmup_tokens") is None else None
 
 
@@ -91,7 +91,7 @@ def steps_within(
             f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
     if budget.name == "max_flops" and model is None:
-        raise ValueError("trainer.max_flops: how many steps that is was not noted, and needs the model")
+        raise ValueError("trainer.max_flops: its steps were not recorded, and counting them needs the model")
     counted = model if budget.name == "max_flops" else None
     if data.streamed:
         spent = list(
@@ -113,7 +113,7 @@ def steps_within(
 
 
 def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
-    """Returns how many of the last global batches in [first, last) of connected data have at most so many tokens in all.
+    """Returns how many global batches, counted back from `last` to `first`, have at most `tokens` tokens in total.
 
     A stream is estimated from its first batches. Raises ValueError as `steps_within` does.
     """
@@ -147,9 +147,9 @@ def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | 
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
-    """Returns a function from indices of samples and a step to their cost; without a step, at their full lengths.
+    """Returns a function from sample indices and a step to the samples' cost; without a step, at their full lengths.
 
-    With a model these are FLOPs, of which tokens carry what targets and images take on average.
+    The cost is in tokens; with a model in FLOPs, where each token also has its average share of targets and images.
     """
     per_token, per_pair = 1.0, 0.0
     if model is not None:
@@ -168,7 +168,7 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
 
 
 def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """Returns the whole batches of the epochs that stay within the budget, and their cost, for samplers without gaps."""
+    """Returns the number of batches in the whole epochs within the budget, and their cost; else (`begun`, 0)."""
     sampler, count = data.sampler, len(data.train)
     if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return begun, 0
@@ -183,7 +183,7 @@ def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begu
 def _nearly(
     amount: float, data: "GlobalBatchDataModule", mixed: Mixed | Phased, cost: Cost, begun: int
 ) -> tuple[int, float]:
-    """Returns a step of a mixture or of phases up to which the cost is just within the budget, and the cost so far."""
+    """Returns a step just within the budget, and the cost up to this step, for a mixture or for phases."""
     if data.length_warmup:
         return begun, 0
     starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])

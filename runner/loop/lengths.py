@@ -1,4 +1,4 @@
-"""The length of a run: in steps or epochs, or counted from its data, with everything that only a counted length changes.
+"""The length of a run, given in steps or epochs or counted from its data, and all that depends on a counted length.
 
 Budgets of tokens or FLOPs, phases, and ramps of the learning rate in tokens become steps once, when a run begins.
 """
@@ -25,30 +25,30 @@ from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
 
 Connect = Callable[..., int]
-"""Connects data with a run of so many steps, or so many epochs; returns the steps."""
+"""Connects data with a run, given its number of steps or of epochs; returns the number of steps."""
 
 
 class Lengths:
-    """The length of a run whose config gives it in steps or epochs, which never changes."""
+    """The length of a run that the config gives in steps or epochs; it never changes."""
 
     def __init__(self, config: DictConfig) -> None:
         self.config = config
 
     def restore(self, resolved: Resolved) -> None:
-        """Restores in the config the lengths that were `resolved` when the run began."""
+        """Writes the lengths that were `resolved` when the run began into the config."""
 
     def check(self, data: RunData) -> None:
-        """Raises ValueError for data that cannot change during a run as the config says."""
+        """Raises ValueError if phases in the config change settings that this data cannot change during a run."""
 
     def connect(self, data: object, objective: object, model: TaskModel | None, connect: Connect) -> int:
-        """Connects prepared data with the run; returns its steps, which are in the config from then on."""
+        """Connects prepared data with the run; returns the run's steps, and writes counted steps into the config."""
         return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
 
     def settle(self, data: RunData) -> None:
-        """Makes the length a number of steps for data with batches of its own."""
+        """Converts the length in the config to steps, for data that makes its own batches."""
 
     def count_ramps(self, data: RunData, max_steps: int) -> None:
-        """Makes ramps of the learning rate that are given in tokens ramps of steps, by connected data."""
+        """Converts ramps of the learning rate in the config from tokens to steps, by the batches of connected data."""
 
     def make_scheduler(self) -> Callable[..., LRScheduler]:
         """Returns a function from an `optimizer` and `max_steps` to the scheduler of the run."""
@@ -63,7 +63,7 @@ class Lengths:
         return []
 
     def record(self, settled: DictConfig) -> Resolved:
-        """Returns the lengths to record of a run, given the config in which they are steps."""
+        """Returns the lengths of the run to record; `settled` is the config that has them in steps."""
         return {}
 
 
@@ -141,7 +141,7 @@ class CountedLengths(Lengths):
         return phases.phases_in(self.config)
 
     def record(self, settled: DictConfig) -> Resolved:
-        """Returns the lengths to record, given the `settled` config, which has them in steps."""
+        """Returns the lengths of the run to record; `settled` is the config that has them in steps."""
         limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
         return {
             **({"budget": str(limit), "max_steps": int(settled.trainer.max_steps)} if limit else {}),
@@ -151,7 +151,7 @@ class CountedLengths(Lengths):
 
 
 def run_lengths(config: DictConfig) -> Lengths:
-    """Returns the lengths of a run, an object that may write them into its config as steps.
+    """Returns the `Lengths` of a run, or `CountedLengths` if the config gives lengths that must be counted as steps.
 
     Example:
         >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})

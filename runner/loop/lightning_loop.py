@@ -17,24 +17,24 @@ from tiryns.runner.run.folder import Run
 
 
 def is_plain(data: RunData, module: RunModule) -> bool:
-    """Whether Lightning trains by itself: the data does not serve global batches, or the module does not step by them."""
+    """Whether Lightning's own loop trains: the data serves no global batches, or the module does not use them."""
     return not (data.serves_global_batches and module.trains_global_batches)
 
 
 def limits_of_plain(data: RunData, module: Any) -> str:
-    """Returns the limits of a run with these parts, as one line for its start."""
+    """Returns a line for the start of a run that says what a run with these parts cannot do."""
     plain = [] if module.trains_global_batches else [module]
     limits = [] if exported_model(module) else ["no model/ is exported (it holds no PreTrainedModel)"]
     if not data.serves_global_batches:
         plain.insert(0, data)
-        limits.insert(0, "the order of samples is its own and a resumed run may repeat some")
+        limits.insert(0, "the data decides the order of samples and a resumed run may repeat some")
     names = " and ".join(type(part).__name__ for part in plain)
     limits += ["no order.txt", "no batches cut for speed"]
     return f"{names}: trained by Lightning's own loop; {', '.join(limits)}"
 
 
 class LightningLoop(Callback):
-    """Adds to a plain module what other callbacks read, and combines the ranks' votes to stop or save; comes first."""
+    """The first callback of a plain module: adds attributes for other callbacks, and combines votes to stop or save."""
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}
@@ -45,7 +45,7 @@ class LightningLoop(Callback):
         pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: object) -> None:
-        """Adds up the votes, into the outputs that the other callbacks see."""
+        """Combines the votes of all ranks, and adds them to the outputs that other callbacks read."""
         any_rank = partial(trainer.strategy.reduce_boolean_decision, all=False)
         outputs["votes"] = {name: float(any_rank(bool(vote))) for name, vote in pl_module.votes.items()}
         outputs["grad_norm"] = outputs.get("loss", 0.0)
@@ -65,30 +65,30 @@ class LightningLoop(Callback):
 
 
 def plain_results(trainer: Trainer) -> dict[str, float]:
-    """Returns the figures that a plain module has logged last."""
+    """Returns the metrics that a plain module has logged last."""
     return next((c.figures for c in trainer.callbacks if isinstance(c, LightningLoop)), {})  # type: ignore[attr-defined]
 
 
 def check_loss(folder: Path, loss: float | Tensor, step: int, batch: object) -> None:
-    """Raises TrainingFailure where the loss of a step, counted from 0, is not a number: its weights are never saved."""
+    """Raises TrainingFailure if the loss is not finite, so that its weights are not saved; `step` counts from 0."""
     if not math.isfinite(float(loss)):
         raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
 
 
 class SavesForLightning(Callback):
-    """Adds to a `ModelCheckpoint` what a run needs: a checkpoint when it is stopped, and the best value as a result."""
+    """Extends a `ModelCheckpoint` for a run: saves a checkpoint when the run is stopped, and returns the best value."""
 
     def __init__(self, checkpoint: Callback, folder: Path) -> None:
         self.checkpoint, self.folder = checkpoint, folder
 
     @property
     def best_value(self) -> float | None:
-        """The best value of the monitored figure, if there is one."""
+        """The best value of the monitored metric; None if there is no value."""
         score = getattr(self.checkpoint, "best_model_score", None)
         return None if score is None else float(score)
 
     def save_and_stop(self, trainer: Trainer) -> None:
-        """Saves this step; returns when it is on disk; collective."""
+        """Saves a checkpoint of this step and waits until it is on disk; all ranks must call it."""
         trainer.save_checkpoint(self.folder / f"step-{trainer.global_step:08d}.ckpt")
         io = trainer.strategy.checkpoint_io
         if isinstance(io, AtomicCheckpointIO):
@@ -102,12 +102,12 @@ class SavesForLightning(Callback):
 
 
 def savers(made: Callback, folder: Path) -> list[Any]:
-    """Returns the callbacks that save; the last one knows the results."""
+    """Returns the callbacks that save checkpoints; the last callback has the method `results`."""
     return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
 
 
 def one_epoch(data: RunData, max_steps: int, max_epochs: float | None) -> dict[str, int]:
-    """Returns Lightning's keywords for the length; raises ValueError for a fraction of an epoch of the user's data."""
+    """Returns the Trainer's keywords for the run's length; ValueError for a fractional epoch of the user's data."""
     if data.serves_global_batches:  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}
     if max_steps < 0 and max_epochs != int(max_epochs or 0):

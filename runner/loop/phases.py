@@ -1,6 +1,6 @@
-"""The phases of a run: their lengths in steps, and the parts of the run that they replace.
+"""The phases of a run: their lengths in steps, and their own samplers and objectives.
 
-Their steps are known once data is connected, and are then written into the config, as the steps of a budget are.
+The steps of phases are known once data is connected. They are then written into the config, like the steps of a budget.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
 
 
 def take_over(config: DictConfig, resolved: Resolved) -> None:
-    """Restores the steps of budget and phases in a config from the settings that the run has `resolved` at its start."""
+    """Writes the steps of budget and phases that were `resolved` at the run's start into a config."""
     in_tokens(config)
     known: list[dict[str, float]] = []
     for given, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
@@ -80,7 +80,7 @@ def settle_phases(config: DictConfig, steps: Sequence[int]) -> None:
 
 
 def in_tokens(config: DictConfig) -> None:
-    """Makes shares of a budget of tokens phases of so many tokens."""
+    """Converts phases that are given as shares of a token budget to numbers of tokens, in the config."""
     phases, amount = phases_in(config), config.trainer.get("max_tokens")
     if phases and phases[0].share is not None and None in lengths_of(phases, config.trainer):
         _set_lengths(config, [{"tokens": (phase.share or 0) * float(amount)} for phase in phases])
@@ -103,10 +103,10 @@ def as_given(config: DictConfig) -> list[Settings]:
 def connect_phases(
     config: DictConfig, data: Any, objective: Any, model: TaskModel | None, connect: Callable[..., int]
 ) -> int:
-    """Connects prepared data with the phases of a run, and settles their lengths; returns the steps of the run.
+    """Connects prepared data with the phases of a run, and writes their steps into the config; returns the run's steps.
 
-    `connect` takes the run's steps and the parts of phases. Phases of tokens are counted one after the other, each in
-    its own order with no batch left out, so a run has as many steps as without `skip_batches`.
+    `connect` takes the run's steps and the parts of phases. Phases in tokens are counted one after the other, each in
+    its own order. Counting includes skipped batches, so `skip_batches` does not change the number of steps.
     """
     from tiryns.runner.data.batches import PhaseParts
 
@@ -142,7 +142,7 @@ def connect_phases(
 
 
 def steps_of_phases(config: DictConfig, data: RunData) -> None:
-    """Sets the steps of phases for Lightning's own loop; raises ValueError for lengths that its batches do not give."""
+    """Writes the steps of phases into the config, for Lightning's own loop; raises ValueError for lengths in tokens."""
     in_tokens(config)
     phases = phases_in(config)
     steps = lengths_of(phases, config.trainer)
@@ -154,7 +154,7 @@ def steps_of_phases(config: DictConfig, data: RunData) -> None:
 
 
 def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
-    """Returns the sampler of a phase with batch sizes of its own; None if it uses the run's."""
+    """Returns the sampler of a phase that sets its own batch sizes; None for a phase that uses the run's sampler."""
     if not phase.sampler:
         return None
     option = OPTIONS["sampler"]["shuffled" if phase.sampler.get("warmup_from") is None else "growing"]
@@ -164,7 +164,7 @@ def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
 
 
 def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objective: Any) -> Any:
-    """Returns the collator of a phase with settings of its own; None if it uses the run's."""
+    """Returns the collator of a phase that sets its own objective; None for a phase that uses the run's collator."""
     if not phase.objective:
         return None
     fixed = [name for name in phase.objective if name in objective.built_with]

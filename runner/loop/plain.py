@@ -1,4 +1,4 @@
-"""Classes of torch and transformers that know nothing of this project, fitted in: optimizers, schedulers and models."""
+"""Adapts optimizers, schedulers and models of torch and transformers, which do not know this project's arguments."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -24,14 +24,14 @@ Parameters = Mapping[str, inspect.Parameter]
 GROUPING: Settings = {
     "decay_embeddings": False, "decay_vectors": False, "layer_decay": 1.0, "overrides": ()
 }  # fmt: skip
-"""Settings of our parameter groups, with their values where a plain optimizer's node does not name them."""
+"""Settings of this project's parameter groups, with defaults if a plain optimizer's node does not set them."""
 
 CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_momentum", "max_momentum")
-"""Settings in an optimizer's groups that schedulers of torch change, and read again."""
+"""Settings of parameter groups that torch's schedulers change, and later read from the groups."""
 
 
 def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
-    """Returns a function from a `model` to its optimizer: the node's target, with parameter groups for a class of torch.
+    """Returns a function from a `model` to the optimizer of a node; an optimizer of torch gets parameter groups.
 
     Example:
         >>> from omegaconf import OmegaConf
@@ -62,7 +62,7 @@ def _plain_optimizer(call: Call, names: Parameters, model: nn.Module) -> Optimiz
 
 
 def _groups(settings: Settings, ours: Settings, names: Parameters, model: nn.Module) -> Groups:
-    """Groups with and without decay where the config speaks of decay or of groups, else all parameters as one."""
+    """Returns groups with and without decay if the config sets decay or groups, else all parameters as one group."""
     if not ours and "weight_decay" not in settings:
         named = {n.replace("_orig_mod.", ""): p for n, p in model.named_parameters() if p.requires_grad}
         return [{"name": "all", "params": list(named.values()), "param_names": list(named)}]
@@ -99,14 +99,14 @@ def make_scheduler_of(node: DictConfig) -> Callable[..., LRScheduler]:
 
 
 def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_steps: int) -> None:
-    """Restores rates and momenta that a plain scheduler had set; raises ValueError where a shorter run has saved it."""
+    """Restores rates and momenta that a plain scheduler had set; ValueError if the scheduler ends before this run."""
     if isinstance(scheduler, ClosedFormScheduler):
         return
     if (getattr(scheduler, "total_steps", None) or max_steps) < max_steps:
         raise ValueError(
             f"the checkpoint's {type(scheduler).__name__} ends at step {scheduler.total_steps}, and this run at step "
-            f"{max_steps}: a scheduler of torch goes on as it was saved. Keep trainer.max_steps, or branch with one "
-            "such as scheduler=wsd"
+            f"{max_steps}: a scheduler of torch keeps its length. Keep trainer.max_steps, or branch with a "
+            "scheduler such as scheduler=wsd"
         )
     for group, theirs in zip(optimizer.param_groups, saved, strict=True):
         group.update({name: theirs[name] for name in CYCLED if name in theirs})

@@ -34,13 +34,13 @@ from tiryns.runner.run.files import own_cache
 from tiryns.runner.run.folder import Run
 
 RECORD = "resolved"
-"""Their key in `config.yaml`, `status.json` and checkpoints."""
+"""The key of the resolved settings in `config.yaml`, `status.json` and checkpoints."""
 
 COMPILED_STEPS = 1000
-"""Steps of a run on a GPU from which its model is compiled."""
+"""The least number of steps for which `auto` compiles the model of a run on a GPU."""
 
 PADDED = "padded_documents"
-"""The name of attention over padded rows that are made of packed ones."""
+"""The name of the attention that converts packed rows to padded rows."""
 
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
@@ -56,7 +56,7 @@ def recorded(folder: Run, checkpoint: ResumePoint | None) -> Resolved:
 def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
     """Returns a completed copy of `config` with accelerator, precision and, on a GPU, attention kernel chosen for `auto`.
 
-    Raises ValueError where this machine lacks what the config asks for, or what the run began with.
+    Raises ValueError if this machine lacks hardware or a package that the config or the resumed run needs.
     """
     chosen = completed(config)
     for name, choose in (("accelerator", _accelerator), ("precision", _precision), ("attention", _kernel)):
@@ -65,10 +65,10 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
 
 
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
-    """Returns the settings of a run, from its config with the hardware chosen, its data and its module.
+    """Returns the resolved settings of a run; `asked` is the config as given, `config` the one with chosen hardware.
 
-    A precision that `auto` has chosen here becomes fp32 in the config if the model cannot run in it, or runs
-    slower (`trials.precision_of`). Data and module get the resolved micro-batches and compilation.
+    If `auto` has chosen the precision here, it becomes fp32 in `config` for a model that cannot run in it, or runs
+    slower (`trials.precision_of`). Also sets the resolved micro-batches in `data` and compilation in `module`.
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
@@ -115,14 +115,14 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
 
 
 def _drops(model: torch.nn.Module) -> bool:
-    """Whether modules of a model drop anything: configs have rates of heads that the model may not have."""
+    """Whether any module of a model has dropout; a config may also have rates for heads that the model lacks."""
     modules = list(model.modules())
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in modules)
     return drops or any(getattr(m, "attention_dropout", 0.0) for m in modules)
 
 
 def keep_compiled(cache: str | None) -> None:
-    """Has torch keep what it compiles in the project's cache, where the next job of a sweep finds it."""
+    """Makes torch keep compiled code in the project's cache, so that the next job of a sweep can use it."""
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache(cache) / "compiled"))
 
 
@@ -149,8 +149,8 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
     """Returns the name of the attention in training: one of transformers for padded rows, one of ours for packed rows.
 
     `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
-    `padded_documents`: on a GPU without flash attention for this precision, or with dropout of attention where the kernel
-    is `varlen_attn`, which has no dropout and is then used in evaluations only.
+    `padded_documents`: on a GPU, if flash attention lacks this precision, or if attention has dropout and the kernel is
+    `varlen_attn`, which has none; evaluations then use `varlen_attn`.
     """
     if layout != "packed":
         return str(own_attention_of(model.pretrained.config))
@@ -198,7 +198,7 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
 
 
 def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
-    """Returns the settings for the summary at the start; one that is `auto` with the reason for its value."""
+    """Returns the settings for the summary at the start; a setting that was `auto` has the reason for its value."""
     asked = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
     shown = {name: str(now[name]) for name in (*asked, "attention") if now[name] is not None}
     for name in shown:
@@ -215,7 +215,7 @@ class Record(Callback):
         self.resolved = resolved
 
     def on_fit_start(self, trainer: Any, pl_module: LightningModule) -> None:
-        """Takes the smallest micro-batch, which fits on every rank; raises ValueError, on all of them, if different
+        """Takes the smallest fitted micro-batch of all ranks, which fits on each rank. Raises ValueError on all ranks if
         machines have resolved another setting differently."""
         if trainer.world_size > 1:
             found: list[Any] = [None] * trainer.world_size
@@ -246,13 +246,13 @@ def check_agreement(found: list[Resolved]) -> None:
 
 
 def _accelerator(trainer: DictConfig, before: Resolved) -> str:
-    """Returns for `auto` the one of the run's start, unless with `devices=auto` the launcher counted this machine's."""
+    """Resolves `auto` to the accelerator of the run's start, unless `devices=auto` has counted this machine's devices."""
     was = before.get("accelerator")
     if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
         return resolve_accelerator(trainer.accelerator)
     if was == "gpu" and not torch.cuda.is_available():
         raise ValueError(
-            "the run began on a GPU, and torch can use none here; trainer.accelerator=cpu goes on without one"
+            "the run began on a GPU, and torch has no GPU here; trainer.accelerator=cpu goes on without one"
         )
     return str(was)
 
@@ -264,13 +264,13 @@ def _precision(trainer: DictConfig, before: Resolved) -> str:
         began = "the run began with " if was else ""
         raise ValueError(
             f"{began}trainer.precision={precision}, which needs a GPU, and this is a CPU; trainer.precision=bf16-mixed "
-            f"or trainer.precision=32-true {'goes on with another' if was else 'can be had'}"
+            f"or trainer.precision=32-true {'goes on with another' if was else 'can be used'}"
         )
     return precision
 
 
 def _kernel(trainer: DictConfig, before: Resolved) -> str:
-    """Returns the flash attention of packed rows on a GPU; elsewhere the setting has no effect."""
+    """Returns the flash attention for packed rows on a GPU; on a CPU the unchanged setting, which has no effect."""
     kernel, was, began = str(trainer.attention), kernel_of(before), ""
     if trainer.accelerator != "gpu":
         return kernel

@@ -1,7 +1,7 @@
 """Training in shards: FSDP2, and tensor parallelism where a model has a plan for it.
 
-Every transformer layer is one shard unit, the rest (embeddings, head) another. Every rank writes its own shards
-(`runner.checkpoints.sharded`), and any number of processes can go on from them. Only the export gathers whole weights.
+Every transformer layer is one shard unit; all other modules (embeddings, head) are one more. Every rank writes its own
+shards (`runner.checkpoints.sharded`); any number of processes can resume. Only the export gathers whole weights.
 """
 
 import math
@@ -41,16 +41,16 @@ class Layout(NamedTuple):
     reshard: bool = True
     prefetch: int = 0
     param_dtype: torch.dtype | None = None
-    """None: the dtype of the weights. Otherwise gradients are summed in fp32."""
+    """The dtype in which weights are used; None for their own dtype. If set, gradients are summed in fp32."""
 
 
 PLAIN = Layout()
 
 
 def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
-    """Shards a model that is whole on every rank over `data_parallel`, after splitting matrices over `tensor_parallel`.
+    """Splits a model's matrices over `tensor_parallel`, then shards it over `data_parallel`; each rank passes it whole.
 
-    Raises ValueError for a model of several networks, or a model without a plan for its matrices.
+    Raises ValueError for an `unshardable` model, or a model without a plan for its matrices.
     """
     if model.unshardable:
         raise ValueError(f"trainer=fsdp: {model.unshardable}; use trainer=ddp")
@@ -74,13 +74,13 @@ def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
 
 
 def with_replicas(mesh: DeviceMesh, count: int) -> DeviceMesh:
-    """Makes [replicas, shards, tensor_parallel] of mesh [data_parallel, tensor_parallel]; neighbours share a replica."""
+    """Returns a mesh with `data_parallel` split into [replicas, shards]; neighbouring ranks belong to one replica."""
     ranks = mesh.mesh.unflatten(0, (count, -1))
     return DeviceMesh(mesh.device_type, ranks, mesh_dim_names=("replicas", "shards", "tensor_parallel"))
 
 
 def split_matrices(model: TaskModel, mesh: DeviceMesh) -> None:
-    """Splits matrices by the plan of transformers; raises ValueError without one, or if heads cannot be divided."""
+    """Splits matrices by the plan of transformers; ValueError without a plan, or if heads or widths cannot be divided."""
     pretrained = model.pretrained
     config = pretrained.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
@@ -99,13 +99,13 @@ def split_matrices(model: TaskModel, mesh: DeviceMesh) -> None:
 
 
 def synchronise(model: nn.Module, whether: bool) -> None:
-    """Whether the next backward pass adds up gradients over the replicas, for a sharded model."""
+    """Sets whether the next backward pass of a sharded model adds up gradients over the ranks."""
     if isinstance(model, FSDPModule):
         model.set_requires_gradient_sync(whether)
 
 
 def check_shardable(optimizer: Optimizer) -> None:
-    """Raises ValueError for an optimizer that needs more of a matrix than a shard."""
+    """Raises ValueError for an optimizer that is not in `SHARDABLE`, as it may need whole matrices."""
     kind = str(optimizer.param_groups[0].get("optimizer", type(optimizer).__name__))
     if kind not in SHARDABLE:
         raise ValueError(
@@ -115,7 +115,7 @@ def check_shardable(optimizer: Optimizer) -> None:
 
 
 def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
-    """Scales sharded gradients down to the total norm `limit`; returns the norm before, 0-dim, the same on every rank."""
+    """Scales sharded gradients down to the total norm `limit`; returns the norm before, 0-dim, equal on all ranks."""
     gradients = [p.grad for p in parameters if p.grad is not None]
     meshes: dict[DeviceMesh | None, list[Tensor]] = {}
     for gradient in gradients:
@@ -129,12 +129,12 @@ def clip_shards(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """Gathers the whole tensor of a shard; collective."""
+    """Returns a sharded tensor gathered from all ranks, another tensor unchanged; all ranks must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
-    """Returns the state; sharded tensors become whole on the CPU, or None without `keep`; tied stay tied; collective."""
+    """Returns the state with whole tensors on the CPU, or None without `keep`; tied ones stay tied. All ranks call it."""
     known: dict[int, Tensor | None] = {}
     gathered: dict[str, Any] = dict(state)
     for name, value in state.items():
@@ -148,7 +148,7 @@ def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
 
 
 def own_share(full: Tensor, like: Tensor) -> Tensor:
-    """This rank's part of a tensor that is whole or in shards, cut as `like` is; all of it if `like` is whole."""
+    """Returns this rank's shard of a whole or sharded tensor, cut like `like`; the whole tensor if `like` is whole."""
     if isinstance(full, DTensor):
         return full.to_local()
     if not isinstance(like, DTensor):
@@ -169,18 +169,18 @@ class ShardedStrategy(ModelParallelStrategy):
         return True
 
     def lightning_module_state_dict(self) -> State:
-        """This rank's shards of the weights."""
+        """Returns this rank's shards of the weights."""
         assert self.lightning_module is not None
         return self.lightning_module.state_dict()
 
     def optimizer_state(self, optimizer: Optimizer) -> State:
-        """Returns the state as one process would have it, of this rank's shards."""
+        """Returns the optimizer's state for this rank's shards, in the format of a run in one process."""
         return getattr(optimizer, "optimizer", optimizer).state_dict()
 
     def save_checkpoint(
         self, checkpoint: State, filepath: str | Path, storage_options: object = None
     ) -> None:
-        """Has every rank write its shards; collective."""
+        """Writes this rank's shards; all ranks must call it."""
         self.checkpoint_io.save_shards(checkpoint, Path(filepath), self.is_global_zero)  # type: ignore[attr-defined]
 
     def load_checkpoint(self, checkpoint_path: str | Path, weights_only: bool | None = None) -> State:
@@ -194,7 +194,7 @@ class ShardedStrategy(ModelParallelStrategy):
 
     @torch.no_grad()
     def load_model_state_dict(self, checkpoint: Mapping[str, Any], strict: bool = True) -> None:
-        """Takes this rank's share of every weight."""
+        """Loads this rank's shard of every weight."""
         for name, tensor in self.lightning_module_state_dict().items():
             local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
             local.copy_(own_share(checkpoint["state_dict"][name], tensor))

@@ -12,7 +12,7 @@ from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.protocols import Resolved, RunData
 
 RECORD = "ramps"
-"""The key of their steps in the resolved settings of a run."""
+"""The key of the steps of ramps in the resolved settings of a run."""
 
 
 class Ramp(NamedTuple):
@@ -26,12 +26,12 @@ class Ramp(NamedTuple):
 
     @property
     def warms(self) -> bool:
-        """Whether it is a warm-up, which is counted from its first step; a cool-down is counted to its last."""
+        """Whether the ramp is a warm-up, counted from its first step; a cool-down is counted back from its last step."""
         return self.setting == "warmup_tokens"
 
     @property
     def key(self) -> str:
-        """What the steps of the ramp depend on besides the data.
+        """Identifies the ramp by all values that its number of steps depends on, besides the data.
 
         Example:
             >>> Ramp(None, "warmup_tokens", 3e9, 0, 1500).key
@@ -78,7 +78,7 @@ def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
 
 
 def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
-    """Returns, by key, the steps that `settled` has for the ramps that `asked` gives in tokens."""
+    """Returns the steps of each ramp by its key; `asked` has the ramps in tokens, `settled` has them in steps."""
     found = {}
     for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
         phase = None if ramp.phase is None else settled.phases[ramp.phase]
@@ -102,7 +102,7 @@ def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | No
 
 
 def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
-    """Yields the ramps of a config in tokens; lengths of phases come from `settled`."""
+    """Yields the ramps that a config gives in tokens; the lengths of its phases come from `settled`."""
     phases, of_run = phases_in(config), dict(config.scheduler)
     spans: list[tuple[int | None, Mapping[str, Any], int, int]] = [(None, of_run, 0, int(max_steps))]
     if has_own_schedules(phases):

@@ -44,7 +44,7 @@ EXPECTED_WARNINGS = (
 """Warnings of Lightning about what this project does on purpose."""
 
 SHARED = "accelerator", "devices", "num_nodes", "strategy", "precision", "max_steps", "max_epochs", "plugins"
-"""Settings of Lightning's Trainer that other parts of a run depend on: their resolved values count."""
+"""Settings of Lightning's Trainer that other parts of a run depend on; the Trainer gets their resolved values."""
 
 
 @takes_settings(options.Trainer)
@@ -59,9 +59,9 @@ def build_trainer(
 ) -> Trainer:
     """Returns a Trainer for this hardware; `epochs` are Lightning's keywords for its length, `make` gets all keywords.
 
-    From now on models use the flash attention that `attention` names. Any logger comes with `metrics.csv`, from which
-    the report is drawn; loggers drop the rows that a resumed run writes again. Raises ValueError if the machine has
-    no such accelerator, or the processes cannot be divided as the settings say.
+    From now on models use the flash attention that `attention` names. If there is a logger, adds one for `metrics.csv`,
+    which the report needs. Loggers drop the rows that a resumed run writes again. Raises ValueError if the machine lacks
+    the accelerator, or if the processes cannot be divided as the settings say.
     """
     accelerator = resolve_accelerator(settings.accelerator)
     torch.set_float32_matmul_precision(settings.matmul_precision)
@@ -103,7 +103,7 @@ def build_trainer(
 
 
 class Clock(Timer):
-    """Ends training after so many seconds, sessions before a resume included, and logs the step."""
+    """Ends training after `max_seconds`, sessions before a resume included, and logs the step."""
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Logs the step that the clock stopped at."""
@@ -113,10 +113,10 @@ class Clock(Timer):
 
 
 def make_trainer(asked: DictConfig, resolved: DictConfig, **given: object) -> Trainer:
-    """Returns the Trainer of the node `asked`, with its values as `resolved`.
+    """Returns the Trainer of the config node `asked`, with values from `resolved`.
 
-    A node of Lightning's class, or of a subclass, has Lightning's names; settings left out are as in `trainer=auto`.
-    Raises ValueError for a setting that is not Lightning's, or that another group has.
+    For Lightning's Trainer or a subclass, settings have Lightning's names; defaults are those of `trainer=auto`.
+    Raises ValueError for an unknown setting, and for callbacks and loggers, which other config groups choose.
     """
     own = OmegaConf.create({"trainer": {name: resolved[name] for name in asked}})
     call = bind(own.trainer)
@@ -149,7 +149,7 @@ def resolve_precision(precision: str, accelerator: str) -> str:
 
 
 def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
-    """Validates at the last step, where no validation fell on it."""
+    """Validates at the last step, if the run has not validated at this step."""
     has_sets = data.validation_names != []
     if trainer.enable_validation and has_sets and module.validated_step != trainer.global_step:
         trainer.validate(module, data, verbose=False)
@@ -183,7 +183,7 @@ def describe_run(
 
 
 def resolve_accelerator(name: str) -> str:
-    """Returns `name` with `auto` replaced; raises ValueError without such a device."""
+    """Returns `name`, or for `auto` gpu if torch has a GPU, else cpu; raises ValueError if there is no such device."""
     if name == "auto":
         return "gpu" if torch.cuda.is_available() else "cpu"
     if name in ("gpu", "cuda") and not torch.cuda.is_available():
@@ -194,7 +194,7 @@ def resolve_accelerator(name: str) -> str:
 
 
 BACKENDS = {"gpu": "cpu:gloo,cuda:nccl"}
-"""Of process groups, by accelerator; counts are added up between the hosts, gradients between the devices."""
+"""Backends of process groups by accelerator: gloo adds up counts on the CPU, nccl adds up gradients on the GPU."""
 
 
 def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> str | Strategy:
@@ -228,7 +228,7 @@ def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> s
 
 TRACE, TABLE = "profile.json", "profile.txt"
 WARM_UP, STEPS = 2, 5
-"""Steps that only fill caches, and those that are measured after them."""
+"""Numbers of steps: first steps that only fill caches, then steps that are profiled."""
 
 
 class Profile(Callback):
@@ -264,6 +264,6 @@ class Profile(Callback):
             self._profiler.step()
 
     def on_train_end(self, *_: object) -> None:
-        """Writes the steps there are of a run that was too short."""
+        """Stops the profiler, which then writes the profiled steps of a run that was too short."""
         if self._profiler is not None:
             self._profiler.stop()

@@ -1,8 +1,8 @@
 """Runs a part of a step before a run to find the run's cost, the micro-batch that fits, and the precision of a CPU.
 
-A timing depends on the load of the machine. So a precision is timed once for a processor, a number of threads, a
-version of torch and a model, by the first run that needs it; only a clear difference counts; and the jobs of a sweep
-share the result.
+A timing depends on the load of the machine. So the first run that needs it times each precision for a processor, a number
+of threads, a version of torch and a model. Other runs, such as the jobs of a sweep, share the result. Only a clear
+difference counts.
 """
 
 import json
@@ -33,16 +33,16 @@ from tiryns.runner.run.environment import machine
 from tiryns.runner.run.files import own_cache, read_json, write_atomically
 
 LARGEST, SMALLEST = 65536, 512
-"""Tokens of a micro-batch that are tried on a GPU; the smallest on a CPU too."""
+"""Most and fewest tokens of a micro-batch that is tried on a GPU; on a CPU only the second number applies."""
 
 ROOM = 0.85
 """Share of a GPU's memory that a micro-batch may take, with weights, gradients and the state of the optimizer."""
 
 CLEARLY = 0.9
-"""Share of the time of the precision that the rule names, below which the other is taken."""
+"""The other precision is chosen if its time is below this share of the time of the rule's precision."""
 
 FLOPS = 1e12
-"""Floating point operations of a pass, at most: a larger model is tried on fewer tokens."""
+"""Most floating point operations of a timed trial; a larger model is timed on fewer tokens."""
 
 
 class Cost(NamedTuple):
@@ -62,9 +62,9 @@ class Cost(NamedTuple):
 
 
 def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.device, precision: str) -> Cost:
-    """Returns the cost of a step on a share of a global batch; the first micro-batch runs once before, for its memory.
+    """Returns the cost of a step on a share of a global batch; first runs one micro-batch to measure its memory.
 
-    The weights change.
+    Changes the weights.
     """
     module.to(device).train()
     micro_batches = move_data_to_device(share["micro_batches"], device)
@@ -100,14 +100,14 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
 
 
 def can_be_tried(data: RunData, model: TaskModel) -> bool:
-    """Whether micro-batches of the run can be had before it, and computed each by itself."""
+    """Whether micro-batches can be read before the run, and the loss of each computed without the others."""
     return data.tells_batches and not data.streamed and not model.couples_batch
 
 
 def fitting_tokens(module: object, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
-    """Returns the most tokens of a micro-batch that fit into a device's memory, halved from a share of the first step.
+    """Returns the most tokens per micro-batch that fit into a device's memory, found by halving; at least `SMALLEST`.
 
-    Both passes of the largest micro-batch are run. Weights, gradients, buffers and random states are as before.
+    Runs both passes of the largest micro-batch. Leaves weights, gradients, buffers and random states as before.
     """
     tokens = LARGEST
     with leaving_no_trace(module, device):
@@ -120,12 +120,12 @@ def fitting_tokens(module: object, data: RunData, device: torch.device, precisio
 
 
 def largest_micro_batch(data: RunData, tokens: int | None, ranks: int) -> MicroBatch:
-    """Returns the largest micro-batch of the first step, cut by `tokens` whatever the setting of the data is."""
+    """Returns the first step's largest micro-batch of up to `tokens` tokens; ignores the limit that the data sets."""
     return max(_first_share(data, tokens, ranks)["micro_batches"], key=lambda one: one["input_ids"].numel())
 
 
 def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
-    """Returns the first rank's share of the first step in micro-batches of so many tokens; the data's setting stays."""
+    """Returns the first rank's share of the first step in micro-batches of up to `tokens` tokens; restores `data`."""
     given, data.micro_batch_tokens = data.micro_batch_tokens, tokens
     try:
         share: Share = data.train_batches(0, ranks)[0]
@@ -153,7 +153,7 @@ def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
 
 
 def _fits(module: Any, data: RunData, tokens: int, device: torch.device, precision: str, ranks: int) -> bool:
-    """Whether both passes of the largest micro-batch of so many tokens leave room in memory."""
+    """Whether forward and backward pass of the largest micro-batch of up to `tokens` tokens fit into the memory."""
     largest = move_data_to_device(largest_micro_batch(data, tokens, ranks), device)
     try:
         trained = [p for p in module.parameters() if p.requires_grad]
@@ -182,7 +182,7 @@ def _fits(module: Any, data: RunData, tokens: int, device: torch.device, precisi
 def loss_of(
     model: TaskModel, micro_batch: MicroBatch, device: torch.device, precision: str
 ) -> Iterator[Tensor]:
-    """Yields the loss; within it both passes are in autocast, and dropout by keys, as in the training step."""
+    """Yields the loss in a context in which both passes use autocast and keyed dropout, as in the training step."""
     mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
     with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
         loss: Tensor = model(micro_batch)["loss"]
@@ -192,7 +192,7 @@ def loss_of(
 
 
 def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.device) -> int:
-    """Bytes that `work` keeps for the backward pass beside the weights; each storage counts once."""
+    """Returns the bytes that `work` keeps for the backward pass, without the weights; counts each storage once."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
@@ -214,7 +214,7 @@ def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.
 def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
     """Returns the precision for `trainer.precision=auto`, given the suggestion of the hardware in `config.trainer`.
 
-    fp32 for a model that cannot run in autocast. On a CPU with bf16 units the faster of the two: by the rule of
+    It is fp32 for a model that cannot run in autocast. On a CPU with bf16 units it is the faster of bf16 and fp32: by
     `is_slower`, unless a timed step clearly contradicts it. Steps are not timed for a stream, for a model whose
     loss couples the batch, and on several nodes, whose caches may differ.
     """
@@ -261,7 +261,7 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
 
 
 def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) -> dict[str, float]:
-    """Seconds of both passes of a micro-batch of the first step in each precision, which are run in turn."""
+    """Returns the shortest time in seconds of a micro-batch's both passes in each precision; precisions take turns."""
     cpu, found, tokens = torch.device("cpu"), dict.fromkeys(precisions, float("inf")), data.micro_batch_tokens
     if tokens is not None:  # fewer for a large model
         fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))

@@ -56,7 +56,7 @@ def own_modules() -> dict[str, str]:
 
 @cache
 def _digest(path: Path, *state: int) -> str:
-    """Returns the digest of a file, read again if its state changes: the jobs of a sweep run the same modules."""
+    """Returns the digest of a file; cached by its `state`, as the jobs of a sweep run the same modules."""
     return file_digest(path)
 
 
@@ -72,7 +72,7 @@ def _not_installed(named: frozenset[str], here: str) -> list[str]:
 
 @cache
 def _real(path: str) -> str:
-    """Returns `os.path.realpath` of an absolute path; resolves a folder once, for thousands of files in a few hundred."""
+    """Returns `os.path.realpath` of an absolute path; caches folders, as thousands of files lie in a few hundred."""
     parent, name = os.path.split(path)
     here = os.path.join(_real(parent), name) if name else path
     return os.path.realpath(here) if os.path.islink(here) else here

@@ -14,7 +14,7 @@ from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import Manifest
 
 SHOWN = 5
-"""Files of the program that are named, at most; between two versions hundreds differ."""
+"""Most changed files of the program that are listed; between two versions hundreds differ."""
 
 NUMERIC = (
     *("torch", "numpy", "transformers", "mkl", "triton", "nvidia", "pytorch-optimizer", "lightning"),
@@ -23,7 +23,7 @@ NUMERIC = (
 """Beginnings of the names of packages that compute, or choose what is computed."""
 
 DIFFERS, SINCE = ("is missing", "is new", "differs"), ("is missing", "was added", "was changed")
-"""Words for a file that only the first side has, only the second, or both: of two runs, and of one run over time."""
+"""Words for a file that only the first side has, only the second has, or both: of two runs, and of one run over time."""
 
 
 class Change(NamedTuple):
@@ -52,7 +52,7 @@ class Difference(NamedTuple):
 
 
 def differences(then: Manifest, now: Manifest, levels: Iterable[str]) -> list[Difference]:
-    """Returns what differs between two runs on these of the `LEVELS`, in the order of the table."""
+    """Returns the differences between two runs on the given levels, in the order of `LEVELS`."""
     wanted = [level for level in LEVELS if level in levels]
     return [Difference(level, str(line)) for level in wanted for line in LEVELS[level](then, now)]
 
@@ -81,7 +81,7 @@ def digest_changes(
 
 
 def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
-    """Yields changed settings of what is computed; settings that were `auto` count among the resolved values."""
+    """Yields changed settings that affect results; settings that were `auto` are compared by their resolved values."""
     before, after = ({**one["config"]["resolved"], **_phases(one)} for one in (then, now))
     for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict)):
         left_out = set()
@@ -94,7 +94,7 @@ def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
 
 
 def _phases(manifest: Manifest) -> Manifest:
-    """Returns the phases of a run, if it has any, with their lengths in steps: a rebuilt run has its shares as steps."""
+    """Returns the phases of a run, if any, with lengths in steps: a rebuilt run has steps in place of shares."""
     known = manifest["resolved"].get("phases") or []
     given = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known)
     in_steps = [own | {"steps": one["steps"]} for own, one in zip(given, known, strict=True)]
@@ -128,7 +128,7 @@ def _packages(then: Manifest, now: Manifest) -> list[Change]:
 
 
 def _data(then: Manifest, now: Manifest) -> Iterator[object]:
-    """Yields changed files by name; if none changed or they are unknown, fingerprints, which may imply each other."""
+    """Yields changed files of data; if there are none, changed fingerprints, of which one may imply others."""
     before, after = then["inputs"].get("files", {}), now["inputs"].get("files", {})
     for setting in sorted({**before, **after}):
         for line in sorted(digest_changes(before.get(setting, {}), after.get(setting, {}))):
@@ -159,7 +159,7 @@ LEVELS: dict[str, Callable[[Manifest, Manifest], Iterable[object]]] = {
     # processor and kernels; threads are among what is resolved
     "machine": lambda then, now: changes(then["machine"], now["machine"], but=_NOT_COMPARED),
 }
-"""What can differ: the likeliest reason for other results first."""
+"""Levels on which two runs may differ; the likeliest reason for different results is first."""
 
 MADE = ("code", "packages", "data", "begins with")
 """Levels on which a rebuilt run must equal the recorded run."""

@@ -11,7 +11,7 @@ END = 1 << 20
 
 
 def file_digest(path: Path) -> str:
-    """Returns the digest of a file's bytes; for a link, the name it leads to. Raises OSError if it cannot be read.
+    """Returns the digest of a file's bytes; for a link, `link:` and its target. Raises OSError if it cannot be read.
 
     Example:
         >>> from tempfile import NamedTemporaryFile

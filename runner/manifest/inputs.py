@@ -24,7 +24,7 @@ NAMING = (*DATA, "mixture", "name_or_path", "tiled_from", "teacher")
 """Settings of data, model and objective that a manifest looks at."""
 
 WHOLE = 1 << 30
-"""Bytes of data that are read whole for digests, at most; for larger data only the sizes and ends of files count."""
+"""Largest data, in bytes, whose files are digested whole; for larger data, only sizes and ends of files are digested."""
 
 Manifest = dict[str, Any]
 """A manifest, or a part of one."""
@@ -43,7 +43,7 @@ def model_digests(folder: Path) -> dict[str, str]:
 
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
-    """Returns the digest of each local file that settings of data name: by setting, then by path below that."""
+    """Returns the digest of each local file that settings of data name: by setting, then by relative path."""
     parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
     named = {
         prefix + name: dict(_files_of(part[name]))

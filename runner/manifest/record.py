@@ -37,8 +37,8 @@ KEPT = ("weights", "checkpoint")
 def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Manifest, step: int) -> None:
     """Writes the manifest when a session begins at `step`; earlier sessions and the first weights and checkpoint stay.
 
-    `config` is the content of `config.yaml`. `inputs` are fingerprints of data, tokenizer and weights; if a session has
-    `changed` data or order, also those of the checkpoint. `resolved` has the value of every `auto`.
+    `config` is the content of `config.yaml`. `inputs` are fingerprints of data, tokenizer and weights; if this
+    session has other data or order, `changed` has the checkpoint's fingerprints. `resolved` has the value of each `auto`.
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
@@ -144,7 +144,7 @@ def _seconds_since(began: str) -> float:
 
 
 def _text_of(manifest: Manifest) -> str:
-    """Returns JSON in lines; the program's files, most of the text, are encoded once for all runs of a process."""
+    """Returns a manifest as indented JSON; the program's files, most of the text, are encoded once per process."""
     code = manifest.get("code", {})
     files = _text_of_files(tuple(code.get("files", {}).items())).replace("\n", "\n  ")
     text = json.dumps({**manifest, "code": {**code, "files": "\0"}}, indent=1, default=str)

@@ -10,7 +10,7 @@ from tiryns.runner.run.audit import whole_lines
 FILE_NAME = "digests.txt"
 
 MOST = 1000
-"""Steps of a longer file that a manifest keeps, at most: evenly spread, including the last."""
+"""Most steps of a `digests.txt` that a manifest keeps; of more, steps evenly spread, including the last."""
 
 
 class Step(NamedTuple):
@@ -40,19 +40,19 @@ def chained(before: str, order: str) -> str:
 
 
 def steps_of(lines: Iterable[str]) -> list[Step]:
-    """Returns the steps of lines as `Step.line` makes them; others are left out."""
+    """Returns the steps in lines that `Step.line` has made; skips other lines."""
     words = [line.split(" ") for line in lines]
     whole = [one for one in words if len(one) > 3 and one[0].isdecimal()]
     return [Step(int(number), order, loss, tuple(states)) for number, order, loss, *states in whole]
 
 
 def read_steps(folder: Path) -> list[Step]:
-    """Returns the steps that a run folder has digests of; empty without the file."""
+    """Returns the steps in the `digests.txt` of a run folder; empty if there is no file."""
     return steps_of(whole_lines(folder / FILE_NAME))
 
 
 def kept_lines(folder: Path) -> list[str]:
-    """Returns at most `MOST` lines of a run's file, for its manifest."""
+    """Returns at most `MOST` lines of a run's `digests.txt`, for the run's manifest."""
     lines = whole_lines(folder / FILE_NAME)
     every = -(-len(lines) // MOST) or 1
     return lines[::-1][::every][::-1]

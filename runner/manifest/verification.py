@@ -31,7 +31,7 @@ def sign(folder: Path, private_key: Path) -> Path:
 
 
 def check_signature(folder: Path, public_key: Path) -> list[str]:
-    """Returns a line if the signature of a model, or of a run folder's model, is wrong, else none; raises as `sign`."""
+    """Returns one line if the signature of a model, or of a run folder's model, is wrong, else []; raises as `sign`."""
     model, library = _model_in(folder), _library("verifying")
     file = model / SIGNATURE
     if not file.is_file():
@@ -76,7 +76,7 @@ LINKS = {
 def verify(folder: Path, alone: bool = False) -> list[str]:
     """Returns a line for each deviation from the manifest and, unless `alone`, for each break in the chain of lineage.
 
-    Raises ValueError if the manifest is missing, or the run was not done when it was written.
+    Raises ValueError if the manifest is missing, or was written before the run was done.
     """
     if not folder.exists():
         told = f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
@@ -115,7 +115,7 @@ def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
 
 
 def _lineage(manifest: inputs.Manifest, seen: set[str]) -> Iterator[str]:
-    """Yields a line for each problem of the inputs of a run, and of the inputs that these were made from."""
+    """Yields a line for each problem of a run's inputs, and of the inputs of the runs that made them."""
     for kind, (what, look) in LINKS.items():
         given = manifest["inputs"].get(kind)
         path = str((given or {}).get("path") or (given or {}).get("name"))

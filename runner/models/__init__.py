@@ -3,8 +3,8 @@
 - `architectures`: published encoders that transformers does not have.
 - `encoder`: builds or loads an encoder; `head`: its class in transformers; `weights`: strict loading.
 - `adapters`: low-rank adapters of a trained model, and their export.
-- `initial`: the type of weights; initial weights by published schemes, from a smaller model, or from another vocabulary.
-- `wrapped`: the base class of task models, which map a micro-batch to the sum of its losses; sums for each row of it.
+- `initial`: the dtype of weights; initial weights by published schemes, from a smaller model, or for a new vocabulary.
+- `wrapped`: the base class of task models around an encoder of transformers; sums over each row of a micro-batch.
 - `pretraining`: task models of the pretraining objectives.
 - `embedding`: one vector for each text.
 - `distillation`: students of frozen teachers.
@@ -12,8 +12,8 @@
 - `vision`: models of images and text.
 - `packed`: attention and dropout over packed rows.
 - `quick`: faster computations of a step on a CPU.
-- `positions`, `autocast`, `flops`: longest texts and rotary bases, precision, and numbers of operations.
-- `replaced_encoder`: a head without its encoder, also for the compiler, or in another precision than the encoder.
+- `positions`: the longest text and rotary bases; `autocast`: the precision; `flops`: numbers of operations.
+- `replaced_encoder`: runs a head without its encoder, also in compiled code, or in another precision than the encoder.
 - `task_model`: the interface of every trained model.
 """
 

@@ -36,7 +36,7 @@ INSIDE = "base_model.model."
 
 
 class Adapted(NamedTuple):
-    """The export form of a model with adapters, and its modules outside the encoder that are trained whole."""
+    """How a model with adapters is exported (`merged`, `separate`), and its fully trained modules outside the encoder."""
 
     export: str
     modules: list[str]
@@ -45,8 +45,8 @@ class Adapted(NamedTuple):
 def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequence[nn.Module]) -> None:
     """Adds adapters to linear layers of the encoder, or of the language model in a vision-language model.
 
-    All other weights in it are frozen, and so are output embeddings. Heads, `poolers`, and modules that turn images into
-    features, are trained as without adapters. `base` is the model's name or folder, for the exported adapter.
+    All other weights of this encoder, and output embeddings, are frozen. Heads, `poolers`, and modules that turn images
+    into features are trained as usual. `base` is the name or folder of the model, which an exported adapter states.
 
     Raises:
         ValueError: `peft` is not installed, a target names no linear layer, or there is no linear layer.
@@ -89,14 +89,14 @@ def check_separate(base: str, new_vocabulary: bool) -> None:
         )
     if (Path(base) / CONFIG).is_file():
         raise ValueError(
-            f"model.adapter_export=separate: {base!r} is an adapter itself, which is merged as it is loaded; {advice}"
+            f"model.adapter_export=separate: {base!r} is an adapter itself, and loading merges it; {advice}"
         )
 
 
 def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequence[str] | None) -> list[str]:
-    """Returns the names of the linear layers in the layers of the core that match `targets`, by default all.
+    """Returns the names of the linear modules in the core's layers that match `targets`; all of them if None.
 
-    A target is a name or the end of one, as for `peft`, or a pattern with `*` for anything: `Wqkv`, `attn.Wo`,
+    A target is a module's name, the end of a name (as in `peft`), or a pattern with `*` for anything: `Wqkv`, `attn.Wo`,
     `*.0.mlp.*`. Raises ValueError for a target without a match.
     """
     inside = {id(p) for p in core.parameters()}
@@ -110,7 +110,7 @@ def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequen
         and places[id(module.weight)].layer is not None
     ]
     if not known:
-        raise ValueError(f"model.adapter: the layers of {type(model).__name__} hold no linear layer")
+        raise ValueError(f"model.adapter: the layers of {type(model).__name__} contain no linear module to adapt")
     chosen: set[str] = set()
     for target in [targets] if isinstance(targets, str) else targets or ():
         found = [
@@ -119,8 +119,8 @@ def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequen
         if not found:
             ends = list(dict.fromkeys(name.rpartition(".")[2] for name in known))
             raise ValueError(
-                f"model.adapter_targets: {target!r} names no linear layer of the model; there are {', '.join(ends)} "
-                f"(in full: {known[0]})" + suggest(target, [*ends, *known])
+                f"model.adapter_targets: {target!r} matches no linear layer of the model; known names: {', '.join(ends)} "
+                f"(a full name: {known[0]})" + suggest(target, [*ends, *known])
             )
         chosen.update(found)
     return [name for name in known if name in chosen or not targets]
@@ -137,9 +137,9 @@ def is_separate(model: nn.Module) -> bool:
 
 
 def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | None) -> None:
-    """Writes a model as transformers does; adapters are merged, or written as the folder of an adapter.
+    """Writes a model as transformers does; merges its adapters, or writes a folder of the adapter instead.
 
-    `state` has its weights if they are not the model's own tensors.
+    `state` has the weights to write; None for the model's own.
     """
     if not is_adapted(model):
         model.save_pretrained(folder, state_dict=state)
@@ -153,7 +153,7 @@ def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | 
 
 @torch.no_grad()
 def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the weights of a model without adapters that computes the same up to rounding, by that model's names."""
+    """Returns the weights with adapters merged in, named as without adapters; outputs change only by rounding."""
     config: Any = model.peft_config[NAME]
     found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
     adapted: Any = ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))
@@ -174,7 +174,7 @@ def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, state: dict[str, Tensor]) -> None:
-    """Writes the adapter and those of `modules` that are trained, in the format of `peft`, and the model's config."""
+    """Writes the adapter, the `modules` with trained parameters, and the model's config, in the format of `peft`."""
     import peft
     from safetensors.torch import save_file
 
@@ -194,7 +194,7 @@ def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, stat
 
 
 def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
-    """Returns the names of the outermost modules that hold parameters, and none of the frozen ones."""
+    """Returns the names of the outermost modules that have parameters but no frozen parameter."""
     found: list[str] = []
     for name, module in model.named_modules():
         own = [id(p) for p in module.parameters()]
@@ -206,7 +206,7 @@ def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
 
 @contextmanager
 def whole_model(path: str) -> Iterator[str]:
-    """Yields the folder of a model, for an adapter a temporary folder with the merged model; a name unchanged.
+    """Yields `path` unchanged; if it is the folder of an adapter, a temporary folder with the merged model.
 
     Raises:
         ValueError: `peft` is not installed.

@@ -13,7 +13,7 @@ NARROW = 256
 
 
 def usable_precision(precision: str, task_model: TaskModel, layout: str | None) -> str:
-    """Returns `precision`, or, after one line in the log, `32-true` if the model can run in fp32 only."""
+    """Returns `precision`; if the model can run only in fp32, logs a warning and returns `32-true`."""
     if not precision.endswith("-mixed"):
         return precision
     reason = _failure(task_model, layout, autocast_dtype(precision))

@@ -40,7 +40,7 @@ DROPOUT_FIELDS = (
     "embd_pdrop",
     "attn_pdrop",
 )
-"""Names of dropout in config classes."""
+"""Fields of config classes that set a dropout rate."""
 
 
 @takes_settings(Encoder)
@@ -52,7 +52,7 @@ def build_encoder(
 ) -> PreTrainedModel:
     """Returns an encoder with random weights, the objective's head, and the tokenizer's vocabulary and special tokens.
 
-    Without a tokenizer these are fields of `config`. `model_kwargs` go to the model, such as `attn_implementation`.
+    Without a tokenizer, `config` must set `vocab_size`. `model_kwargs`, such as `attn_implementation`, go to the model.
 
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
@@ -99,7 +99,7 @@ def build_encoder(
 
 
 def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None) -> PreTrainedModel:
-    """Returns the model; its embedding of padding is trained if padding is the token that ends texts."""
+    """Returns the model; lets the padding token's embedding be trained if this token also ends texts."""
     if isinstance(tokenizer, PreTrainedTokenizerBase) and borrows_padding(tokenizer):
         for module in model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx == tokenizer.pad_token_id:
@@ -108,18 +108,18 @@ def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase |
 
 
 def _smaller(name_or_path: str, tokenizer: PreTrainedTokenizerBase | None, head: Head) -> PreTrainedModel:
-    """Returns a model to tile; raises ValueError if its tokens differ from the tokenizer's."""
+    """Loads the smaller model of `tiled_from`; raises ValueError if its tokens differ from the tokenizer's."""
     model = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
     if tokenizer is not None and own_tokenizer(name_or_path).get_vocab() != tokenizer.get_vocab():
         raise ValueError(
-            f"model.tiled_from: the model {name_or_path!r} has other tokens; use its tokenizer: "
-            f"data.tokenizer={model_folder(name_or_path)}"
+            f"model.tiled_from: the model {name_or_path!r} has other tokens than the data's "
+            f"tokenizer: set data.tokenizer={model_folder(name_or_path)}"
         )
     return model
 
 
 def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
-    """Returns the tokenizer beside a model; raises ValueError without one."""
+    """Returns the tokenizer that is stored with a model; raises ValueError if it is missing or cannot be read."""
     path = model_folder(name_or_path)
     try:
         return from_pretrained(AutoTokenizer, path)
@@ -130,7 +130,7 @@ def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
 
 
 def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raises ValueError if most ids of a tokenizer are other tokens in the model's own; a model may have none."""
+    """Raises ValueError if most tokens of a tokenizer have other ids in the model's own tokenizer, if it has one."""
     path = model_folder(name_or_path)
     if path == getattr(tokenizer, "name_or_path", None):
         return
@@ -145,7 +145,7 @@ def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> 
     if same < len(tokens) / 2:
         raise ValueError(
             f"only {same:,} of the tokenizer's {len(tokens):,} tokens have the ids that the model {name_or_path!r} was "
-            f"trained with; use its own, data.tokenizer={path}, or model.new_vocabulary=true, which fits the embeddings"
+            f"trained with; set data.tokenizer={path}, or model.new_vocabulary=true, which fits the embeddings"
         )
 
 
@@ -159,15 +159,15 @@ def load_encoder(
     new_vocabulary: bool,
     settings: Pretrained,
 ) -> PreTrainedModel:
-    """Returns an encoder with its weights and the objective's head, by a hub name, a folder, or a run folder.
+    """Loads an encoder with its weights and the objective's head from a hub name, a folder, or a run folder.
 
-    With `new_vocabulary` its embeddings are fitted to the tokenizer (`runner.models.initial.vocabulary`). With an
-    `adapter` its weights are frozen, and low-rank matrices beside them are trained (`runner.models.adapters`) by the
-    adapter's other settings. A folder that holds only an adapter is merged with its model first.
+    `new_vocabulary` fits the embeddings to the tokenizer (`runner.models.initial.vocabulary`). If `settings.adapter` is
+    set, the encoder's weights are frozen, and low-rank matrices are trained beside them by the other `adapter_`
+    settings (`runner.models.adapters`). If the folder holds only an adapter, its base model is merged with it first.
 
     Raises:
-        ValueError: nothing can be loaded under that name, its vocabulary is too small for the tokenizer or has other
-            tokens, or it cannot be adapted by the settings.
+        ValueError: the model cannot be loaded or is quantized, its vocabulary is too small for the tokenizer or has other
+            tokens, or the adapter settings do not fit the model.
     """
     path = model_folder(name_or_path)
     if settings.adapter is not None:
@@ -182,7 +182,7 @@ def load_encoder(
         method = dict(quantized).get("quant_method") if isinstance(quantized, Mapping) else quantized
         raise ValueError(
             f"the model {name_or_path!r} is quantized (quantization_config: {method} in its config.json), and such "
-            "weights cannot be trained: name the model that it was made of"
+            "weights cannot be trained: name the unquantized model that it was made from"
         )
     changes = checked_fields(config, known)
     unpadded = known.get_text_config() is known and getattr(known, "pad_token_id", 0) is None
@@ -220,16 +220,16 @@ def trained_labels(name_or_path: str) -> int | None:
 def special_tokens(
     tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig | None = None
 ) -> dict[str, int | None]:
-    """Returns vocabulary size and special token ids, as config classes name them; the mask's if `config` has it."""
+    """Returns vocabulary size and special token ids by config field; `mask_token_id` only if `config` has this field."""
     names = ["pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"]
     names += ["mask_token_id"] if hasattr(config, "mask_token_id") else []
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
 
 
 def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, None]:
-    """Unsets the special tokens of an architecture that lie beyond the `vocab_size` of a config without a tokenizer.
+    """Returns the fields to unset, as None: an architecture's special tokens with ids beyond the config's `vocab_size`.
 
-    Raises ValueError for a special token that the config itself sets there.
+    Raises ValueError if `config` itself sets an id beyond `vocab_size`.
     """
     size, ids = int(config["vocab_size"]), {n: v for n, v in vars(known).items() if n.endswith("_token_id")}
     beyond = [n for n, v in {**ids, **config}.items() if n in ids and isinstance(v, int) and v >= size]
@@ -252,7 +252,7 @@ def _may_be_unset(known: object, name: str) -> bool:
 
 
 def checked_fields(changes: Settings, known: PretrainedConfig, where: str = "model.config") -> Settings:
-    """Returns the changes, which the setting `where` holds; raises ValueError for a field that the config lacks."""
+    """Returns the changes of the setting `where`; raises ValueError for a dtype, or a field that the config lacks."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):
             raise ValueError(f"{where}.{name}: trainer.precision decides the type of weights; leave it out")

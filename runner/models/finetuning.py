@@ -30,9 +30,9 @@ class ClassLosses(NamedTuple):
     """The losses of classified rows."""
 
     total: Tensor
-    """Their sum, 0-dim."""
+    """The sum of the losses of all rows, 0-dim."""
     each: Tensor
-    """[D], 0 without a label; may be the total unless `by_row` is set."""
+    """[D], the loss of each row, 0 for a row without a label; without `by_row` it may be `total` instead."""
     unknown: Tensor
     """Bool [D], whether a row has no label."""
 
@@ -57,8 +57,8 @@ class HeadedModel(WrappedModel):
                     difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
             if not difference <= TOLERANCE:
                 raise ValueError(
-                    f"the head of {type(self.pretrained).__name__} computes other outputs for packed samples (by "
-                    f"{difference:.2g}, relative to the largest); set data.layout=padded"
+                    f"the head of {type(self.pretrained).__name__} computes other outputs for packed samples than "
+                    f"alone (by {difference:.2g}, relative to the largest); set data.layout=padded"
                 )
         except BaseException:  # the model continues with padded rows
             self.pretrained.set_attn_implementation(before)
@@ -74,7 +74,7 @@ class HeadedModel(WrappedModel):
                 return self.pretrained(input_ids=None)
 
     def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
-        """Hidden states [1, T, H] of a packed row, exact at the tokens that the head reads."""
+        """Returns the hidden states [1, T, H] of a packed row, which are exact only at tokens that the head reads."""
         with self.last_layer.at(self.read_by_head(micro_batch)):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
@@ -88,7 +88,7 @@ class HeadedModel(WrappedModel):
 
 
 class SequenceClassifier(HeadedModel):
-    """Classifies rows; the kind of problem decides the loss."""
+    """Classifies rows of tokens; `problem_type` decides the loss."""
 
     def __init__(
         self, pretrained: PreTrainedModel, problem_type: str, training_loss: LabelLoss | None = None
@@ -105,7 +105,7 @@ class SequenceClassifier(HeadedModel):
         return super().tried(rows)[:, None]
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
-        """As for all tasks, but the head pools packed samples as padded rows [D, T]."""
+        """Returns the model's outputs; the head reads packed samples as padded rows [D, T]."""
         if "cu_seqlens" not in micro_batch:
             return super().outputs(micro_batch)
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
@@ -121,7 +121,7 @@ class SequenceClassifier(HeadedModel):
         return self.pretrained(input_ids=None, attention_mask=mask)
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """Returns one token per sample."""
+        """Returns the number of samples, as the head reads one token of each."""
         return len(micro_batch["samples"])
 
     def forward(self, micro_batch: MicroBatch) -> Output:
@@ -194,7 +194,7 @@ class TokenClassifier(HeadedModel):
         return result
 
     def token_logits(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns the logits [D * T, C] of all positions in at least fp32, exact at those that the head reads."""
+        """Returns logits [D * T, C] of all positions in at least fp32, exact only at positions that the head reads."""
         return widened(self.outputs(micro_batch).logits).flatten(0, 1)
 
 
@@ -204,7 +204,7 @@ class JointTagger(TokenClassifier):
     The loss is the weighted sum over columns of the mean over the column's targets in the global batch.
     """
 
-    note = "Labels are named column=label; the logits of each column are a head, with a softmax of its own."
+    note = "Labels are named column=label; apply a separate softmax to the logits of each column."
 
     def __init__(
         self, pretrained: PreTrainedModel, sizes: Mapping[str, int], weights: Mapping[str, float]
@@ -213,9 +213,9 @@ class JointTagger(TokenClassifier):
         self.sizes, self.weights = sizes, weights
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """Returns the `loss`; `part_losses`, the sum over the targets of each column, and `logits` [W, C] of all heads.
+        """Returns the `loss`, `part_losses` (the sum over the targets of each column), and `logits` [W, C] of all heads.
 
-        `row_sums` have the loss and the targets of each column, and as `weight` the words with a target.
+        `row_sums` have the loss and the number of targets by column, and as `weight` the number of words with a target.
         """
         logits = self.token_logits(micro_batch)
         chosen = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)
@@ -236,7 +236,7 @@ class JointTagger(TokenClassifier):
 
 
 class QuestionAnswerer(HeadedModel):
-    """Scores tokens as the first and the last of an answer."""
+    """Scores each token as the first and as the last token of an answer."""
 
     def __init__(self, pretrained: PreTrainedModel, max_answer_tokens: int) -> None:
         super().__init__(pretrained)
@@ -247,10 +247,10 @@ class QuestionAnswerer(HeadedModel):
         return micro_batch["input_ids"].numel()
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """Returns the `loss`: half the sum of both cross-entropies, weighted by window.
+        """Returns the `loss`: half the sum of the cross-entropies of start and end, times the weight of each window.
 
-        In evaluation also, for each window [D]: `score`, `first` and `last` token of the best span in the context, its
-        `probability`, and `null_score`, the score of the first token.
+        In evaluation it also returns, for each window [D], the best span in the context (`first` and `last` token,
+        `score`, `probability`), and `null_score`, the score of the first token as start and end.
         """
         output = self.outputs(micro_batch)
         starts, ends = widened(output.start_logits), widened(output.end_logits)
@@ -276,7 +276,7 @@ class QuestionAnswerer(HeadedModel):
 def best_spans(starts: Tensor, ends: Tensor, allowed: Tensor, max_tokens: int) -> dict[str, Tensor]:
     """Returns the best span of at most `max_tokens` tokens in each row, from logits [D, T] of starts and ends.
 
-    `score` [D] is the sum of its two logits, -inf for a row without an allowed token.
+    `score` [D] is the sum of the span's two logits, -inf for a row without an allowed token.
     """
     width = min(max_tokens, starts.shape[1])
     open_ends = functional.pad(ends.masked_fill(~allowed, -torch.inf), (0, width - 1), value=-torch.inf)

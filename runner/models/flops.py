@@ -36,7 +36,7 @@ class FlopCounts(NamedTuple):
     per_target: float
     """For each target: the head's matrices."""
     per_image: float = 0.0
-    """For each image, of the size of the model's example: the vision tower."""
+    """For each image of the size of the model's example image: the vision tower."""
 
     def step(self, tokens: float, token_pairs: float, targets: float, images: float = 0.0) -> float:
         """Returns the operations of a step."""
@@ -68,14 +68,14 @@ def outermost(model: nn.Module) -> Iterator[PreTrainedModel]:
 
 
 def step_flops(model: "TaskModel", counts: FlopCounts, share: "Share") -> float:
-    """Returns the operations of a share of a global batch."""
+    """Returns the operations of one rank's share of a global batch."""
     micro_batches = share["micro_batches"]
     targets, images = (sum(map(count, micro_batches)) for count in (model.head_tokens, model.num_images))
     return counts.step(share["tokens"], share["token_pairs"], targets, images)
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
-    """Counts a model's operations from its parameters and config; for vision-language only the language model's."""
+    """Counts a model's operations from parameters and config; in a vision-language model only the language model's."""
     sees = hasattr(pretrained.config, "vision_config")
     encoder = pretrained.get_decoder() if sees else pretrained.base_model
     tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}

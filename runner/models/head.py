@@ -22,7 +22,7 @@ from tiryns.runner.patches.transformers import has_head
 
 
 class Head(NamedTuple):
-    """The head to put on an encoder: its Auto class and config fields; `fresh` starts a trained one anew."""
+    """The head to put on an encoder: its Auto class and config fields; `fresh` replaces a trained head by a new one."""
 
     auto: Any = AutoModelForMaskedLM
     config: dict[str, Any] = {}  # noqa: RUF012  a tuple's fields are not shared state
@@ -52,7 +52,7 @@ class Head(NamedTuple):
         return as_held(model)
 
     def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
-        """Returns the model with the weights in `path`, whose config is `known`; new weights are named in the log.
+        """Returns the model with the weights in `path` and the config `known` with `changes`; logs which weights are new.
 
         Raises:
             ValueError: the weights do not fit this model, or cannot be read; or their head was trained for other
@@ -68,7 +68,7 @@ class Head(NamedTuple):
         if order is not None:
             reorder_labels(model, order)
             log.info(
-                "the head of %s has these labels in another order, and is put into that of the data", path
+                "the head of %s has the labels in another order; its rows now follow the data's order", path
             )
         if self.fresh:
             body, model = model.base_model, self.build(model.config)
@@ -80,7 +80,7 @@ class Head(NamedTuple):
         return model.train()  # a loaded model is in evaluation mode
 
     def _order_of_labels(self, path: str, known: PretrainedConfig) -> list[int] | None:
-        """Returns the index in a trained head of each label of the data; None if equal; ValueError for other labels."""
+        """Returns each data label's index in the trained head, None if all are equal; ValueError if the labels differ."""
         ours = [*self.config.get("id2label", {}).values()]
         theirs = labels_of(known)
         if "id2label" not in self.config or theirs == ours:
@@ -88,7 +88,7 @@ class Head(NamedTuple):
         if (order := order_of(theirs, ours)) is None:
             raise ValueError(
                 f"the model {path!r} has a head for {len(theirs)} labels ({few(theirs, 5)}), the data has {len(ours)} "
-                f"({few(ours, 5)}): set data.labels to the model's, or objective.new_head=true to start its head anew"
+                f"({few(ours, 5)}): set data.labels to the model's labels, or objective.new_head=true to train a new head"
             )
         return order
 
@@ -99,7 +99,7 @@ def labels_of(config: PretrainedConfig) -> list[str]:
 
 
 def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
-    """Returns the index of each of our labels among theirs; None unless both have the same labels.
+    """Returns the index of each label of `ours` in `theirs`; None if the two have different labels.
 
     Example:
         >>> order_of(["neg", "pos"], ["pos", "neg"])
@@ -111,7 +111,7 @@ def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
 
 
 def reorder_labels(model: PreTrainedModel, order: Sequence[int]) -> None:
-    """Reorders the rows of the layer that makes the logits to an order of labels, and checks the logits of a text.
+    """Makes output row i the former row `order[i]`, for a new order of labels, and checks the logits of a random text.
 
     Raises ValueError for a model whose logits do not come from a linear layer.
     """
@@ -129,13 +129,13 @@ def reorder_labels(model: PreTrainedModel, order: Sequence[int]) -> None:
         after = model(input_ids=text).logits
     if not torch.allclose(after, before[..., list(order)], rtol=1e-4, atol=1e-5):
         raise ValueError(
-            f"the labels of {type(model).__name__} cannot be put into another order: set data.labels to the model's, in "
-            f"their order ({few(labels_of(model.config), 5)})"
+            f"the labels of {type(model).__name__} cannot be put into another order: set data.labels to the "
+            f"model's labels in the model's order ({few(labels_of(model.config), 5)})"
         )
 
 
 MASKED_LM = Head()
-"""The head of pretraining."""
+"""The head of pretraining on masked tokens."""
 
 LANGUAGE_MODEL = Head(decoders=True)
 """The head of pretraining on next tokens."""

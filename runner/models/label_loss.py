@@ -15,7 +15,7 @@ _SMALLEST = 1e-12
 
 
 class ItemLosses(NamedTuple):
-    """The `losses` [N] of items, multiplied by their `weights` [N], whose sum divides those of a global batch."""
+    """The weighted `losses` [N] of items, and `weights` [N]. A global batch's loss is sum(losses) / sum(weights)."""
 
     losses: Tensor
     weights: Tensor
@@ -63,8 +63,8 @@ class LabelLoss(nn.Module):
     ) -> ItemLosses:
         """Returns the losses of labels, int64 [N] (negative for none) or float [N, C] (NaN for none).
 
-        Each call of `compute` is a pass that returns logits in fp32: [N, C] of the items, or of more tokens, with the
-        items at `positions` [N].
+        Each call of `compute` is one pass of the model. It returns logits in fp32: [N, C] of the items, or of more tokens
+        if `positions` [N] gives the items' indices among these tokens.
         """
 
         def items(logits: Tensor) -> Tensor:
@@ -108,11 +108,11 @@ class LabelLoss(nn.Module):
         return losses.masked_fill(~known, 0), known.to(logits.dtype)
 
     def _focal(self, others: Tensor) -> Tensor | float:
-        """Returns the factor of terms, given the probability of everything else."""
+        """Returns the focal factor of each term; `others` is 1 - p, where p is the probability in its logarithm."""
         return others.clamp(min=_SMALLEST) ** self.gamma if self.gamma else 1.0
 
     def _divergence(self, one: Tensor, other: Tensor) -> Tensor:
-        """Returns half the sum of both divergences between two passes' probabilities [N]; the mean over labels apart."""
+        """Returns half the sum [N] of both divergences between two passes; with `multi_label`, its mean over labels."""
         if self.multi_label:
             return ((one.sigmoid() - other.sigmoid()) * (one - other)).mean(-1) / 2
         logs = one.log_softmax(-1), other.log_softmax(-1)

@@ -38,7 +38,7 @@ def longest_text(pretrained: PreTrainedModel) -> int | None:
 
 
 def check_length(pretrained: nn.Module, max_length: int) -> None:
-    """Raises ValueError if samples of up to `max_length` tokens are more than a model of transformers can read."""
+    """Raises ValueError if a model of transformers cannot read samples of `max_length` tokens."""
     longest = longest_text(pretrained) if isinstance(pretrained, PreTrainedModel) else None
     if longest is not None and longest < max_length:
         raise ValueError(
@@ -48,10 +48,10 @@ def check_length(pretrained: nn.Module, max_length: int) -> None:
 
 
 class RotaryPhases:
-    """The rotary bases of a model over the phases of a run: each phase's own, else those that the model was built with.
+    """Sets the rotary bases of a model in each phase of a run: the phase's bases, or else those of the original model.
 
-    Model and config are then as transformers builds them with these bases; weights stay. Raises ValueError for
-    a base that this model lacks.
+    Model and config become as transformers builds them with these bases; weights do not change. Raises ValueError if a
+    phase sets a base that this model lacks.
 
     Example:
         >>> from transformers import ModernBertConfig, ModernBertForMaskedLM
@@ -108,7 +108,7 @@ class RotaryPhases:
             if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):
                 raise ValueError(
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
-                    "rope_theta is that of all layers"
+                    "rope_theta is the base of all layers"
                 )
 
 

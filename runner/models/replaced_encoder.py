@@ -15,14 +15,14 @@ from tiryns.runner.patches.torch.modules import copied, share_parts
 
 @contextmanager
 def encoder_returning(pretrained: PreTrainedModel, *states: Tensor) -> Iterator[None]:
-    """Makes the model's encoder return given hidden states [B, T, H], and pooled ones [B, H], in the block."""
+    """In the block, makes the encoder return `states`: hidden states [B, T, H] and, if given, pooled states [B, H]."""
     with _encoder_called(pretrained, lambda *_, **__: _Output(states)):
         yield
 
 
 @contextmanager
 def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
-    """Limits autocast to the encoder in the block, so that the head computes without it, unless gradients are on.
+    """In the block, keeps autocast for the encoder but runs the head without it. No effect if gradients are enabled.
 
     bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be random.
     """
@@ -88,7 +88,7 @@ class _Output(tuple[Tensor, ...]):
 def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
     """Returns a model of the same modules and weights, whose encoder returns its input `inputs_embeds` [B, T, H].
 
-    Call it with `input_ids=None`, and do not change it: a head that is replaced in one model is not in the other.
+    Call the copy with `input_ids=None`, and do not change it: a head replaced in one model stays in the other.
 
     Example:
         >>> import torch
@@ -106,7 +106,7 @@ def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
 
 
 class _PassesOn(nn.Module):
-    """Returns the given states; the modules of the encoder, which heads may read, are its own."""
+    """An encoder that returns its input states. It shares the encoder's modules, as some heads read them."""
 
     def __init__(self, encoder: PreTrainedModel) -> None:
         super().__init__()

@@ -36,14 +36,14 @@ class TaskModel(nn.Module):
     out."""
 
     embedding: Embedding | None = None
-    """How the encoder's texts become vectors, if that is trained; exported with the model."""
+    """How texts become vectors, if the model is trained to make vectors; exported with the model."""
 
     couples_batch: ClassVar[bool] = False
-    """Whether the loss is of the global batch as a whole, which takes two passes over its micro-batches (see
+    """Whether the loss couples all rows of the global batch, and so takes two passes over its micro-batches (see
     `runner.modules.two_passes`)."""
 
     position_offset: int | None = None
-    """Where positions of packed rows begin; None until `pack_rows`."""
+    """The first position of a packed document; None until `pack_rows` is called."""
 
     unshardable: str = ""
     """Why the model cannot be trained in shards; empty if it can."""
@@ -57,12 +57,12 @@ class TaskModel(nn.Module):
         raise NotImplementedError
 
     def factor(self, micro_batch: MicroBatch, name: str) -> float:
-        """Returns the factor of a part of the loss, with which the step divides it by the denominator of that `name`.
+        """Returns the factor of a part of the loss, so that the step divides this part by the denominator `name`.
 
         The step divides the sum of all losses by the `weight` of the global batch, so the factor is this weight divided
         by the denominator, both over the global batch, or over the micro-batch if it has no `batch_totals`. It is 0 if
-        the denominator is 0. A batch of weight 0 trains nothing, so let `weight` be a count that is never 0. `figures`
-        of a validation divide each part by its own denominator, which `totals` have by name.
+        the denominator is 0. A batch of weight 0 trains nothing, so let `weight` be a count that is never 0. In
+        validation, `figures` divides each part by its own denominator, `totals[name]`.
 
         Example:
             >>> model, batch = TaskModel(None), {"weight": 40.0, "denominators": {"masked": 5.0}}
@@ -88,14 +88,14 @@ class TaskModel(nn.Module):
         return {"loss": totals["loss"] / max(totals["weight"], 1e-12)}
 
     def fixed_models(self) -> dict[str, nn.Module]:
-        """Returns frozen models outside the model's state that training uses, by the settings that name them."""
+        """Returns the frozen models that training uses but the state does not contain, by the setting that names each."""
         return {}
 
     def before_training(self, data: object, digests: dict[str, str], rank: int) -> None:
-        """Prepares data that training reads beside its micro-batches; `digests` are those of the `fixed_models`."""
+        """Prepares data that training reads besides micro-batches; `digests` has the digest of each of `fixed_models`."""
 
     def pack_rows(self) -> None:
-        """Sets the model up for packed rows, for good; raises ValueError if their results differ."""
+        """Sets the model up for packed rows permanently; raises ValueError if packing changes results."""
         raise ValueError(f"{type(self).__name__} does not read packed rows; set data.layout=padded")
 
     def try_padding(self) -> str:
@@ -103,7 +103,7 @@ class TaskModel(nn.Module):
         return ""
 
     def tried(self, rows: MicroBatch) -> Tensor:
-        """Returns the outputs that a trial compares: those of each token of padded rows [D, T, ...]."""
+        """Returns the outputs [D, T, ...] of each token of padded rows, for a trial to compare."""
         return self.pretrained.base_model(**rows)[0]
 
     def compute_all_tokens(self) -> None:
@@ -122,7 +122,7 @@ class TaskModel(nn.Module):
         return network_flops(self)
 
     def exported_weights(self) -> dict[str, Tensor] | None:
-        """Returns the weights of `pretrained` for the export; None for its own."""
+        """Returns the weights to export as those of `pretrained`; None for the weights that `pretrained` has."""
         return None
 
     def export_beside(self, folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Strict loading of weights; transformers alone loads the fitting weights and does not mention the others."""
+"""Strict loading of weights: a missing, unexpected or mismatched weight of the encoder is an error."""
 
 import logging
 import re
@@ -24,11 +24,11 @@ from tiryns.runner.optim.roles import parts
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 PREFIXES = {r"^(?:(?:module|_orig_mod)\.)+": "", r"\.(?:(?:module|_orig_mod)\.)+": "."}
-"""Parts that DDP and torch.compile add to the names of weights."""
+"""Patterns of the prefixes that DDP and torch.compile add to names of weights, with their replacements."""
 
 
 def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedModel:
-    """Returns the model under `path`; raises as `load_weights`, and ValueError if weights of the head are missing."""
+    """Returns the model in `path`. Raises as `load_weights` does, and ValueError if weights of the head are missing."""
     model, new = load_weights(auto, path, both_ways=both_ways)
     if new:
         raise ValueError(
@@ -40,15 +40,15 @@ def load_trained(auto: type, path: str, both_ways: bool = True) -> PreTrainedMod
 def load_weights(
     auto: type, path: str, new_head: bool = False, both_ways: bool = True, **options: object
 ) -> tuple[PreTrainedModel, list[str]]:
-    """Returns the model of the class `auto`, as AutoModelForMaskedLM, from `path`, and names of new weights in its head.
+    """Loads a model by a class, such as AutoModelForMaskedLM; returns it and the names of new weights in its head.
 
-    All weights of the body must exist in their shapes, without others of a body. Weights of another head are left out;
-    weights of the model's head may be missing, and with `new_head` have other shapes. Prefixes of DDP and torch.compile
-    are removed from names.
+    The file must hold every weight of the body in its shape, and no unknown weight of a body. Weights of another head are
+    left out. Weights of the model's head may be missing, and with `new_head` may have other shapes. Prefixes of DDP and
+    torch.compile are removed from names.
 
     Raises:
-        ValueError: weights are missing, left over, of another shape or not finite; the files cannot be read; or an
-            encoder that must read `both_ways` reads causally.
+        ValueError: weights are missing, left over, of another shape or not finite; the files cannot be read; or
+            `both_ways` is set and the encoder reads causally.
         CustomCodeRefused: the model brings its own code, which is not allowed.
     """
     state = torch.get_rng_state()
@@ -100,7 +100,7 @@ def _read(auto: type, path: str, options: dict[str, object]) -> tuple[PreTrained
 
 
 def _names_of_head(model: PreTrainedModel) -> set[str]:
-    """Returns the names of all weights outside the body, and of weights inside that only the head uses."""
+    """Returns the names of all weights outside the body, and of weights in the body that only the head uses."""
     inside = head_inside_body(model).values()
     of_head = {id(tensor) for child in inside for tensor in child.state_dict(keep_vars=True).values()}
     body = {id(tensor) for tensor in model.base_model.state_dict(keep_vars=True).values()} - of_head
@@ -120,7 +120,7 @@ def head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
 
 
 def _is_of_body(name: str, model: PreTrainedModel) -> bool:
-    """Whether a name, with or without the body's prefix, is inside a part of the body; False for buffers."""
+    """Whether the weight of a name, with or without the body's prefix, is in the body; False for buffers and poolers."""
     body, prefix = model.base_model, model.base_model_prefix + "."
     inner = name.removeprefix(prefix)
     if inner in dict(body.named_buffers()) or inner.endswith(("position_ids", "inv_freq")):
@@ -153,20 +153,20 @@ def no_bars() -> Iterator[None]:
 
 
 UNCHANGED = 1e-6
-"""Relative difference of hidden states below which a change counts as unseen; a causal mask leaves 0."""
+"""Relative difference up to which hidden states count as unchanged; with a causal mask the difference is 0."""
 
 
 def check_reads_both_ways(model: PreTrainedModel, path: str) -> None:
     """Raises ValueError for an encoder of masked language modelling whose tokens see only earlier tokens.
 
-    Another version of a library might have made it causal. Decoders are not tried: heads for tasks exist for them.
+    Another version of a library may have made the encoder causal. Decoders are not checked, as they have heads for tasks.
     """
     config = model.config
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING and config.model_type not in ARCHITECTURES:
         return
     if reads_one_way(model):
         raise ValueError(
-            f"the model {path!r} ({config.model_type}) reads one way only: no token changes with those after it, which "
+            f"the model {path!r} ({config.model_type}) reads one way only: its tokens do not see later tokens, which "
             "this objective needs; set model.config.is_decoder=false if its config says true, else install the version "
             "of transformers that it was trained with, or choose objective=clm"
         )
@@ -175,9 +175,9 @@ def check_reads_both_ways(model: PreTrainedModel, path: str) -> None:
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def reads_one_way(model: PreTrainedModel) -> bool:
-    """Whether tokens of a random document change with earlier tokens, and not with later ones.
+    """Whether the hidden states of a random document depend on earlier tokens but not on later tokens.
 
-    Also False if the model cannot be tried, or if its tokens do not see each other at all.
+    Returns False if the model cannot be tried, or if its tokens do not see each other at all.
     """
     ids = max(trial_documents(model.config), key=len)
     half = len(ids) // 2

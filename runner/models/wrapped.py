@@ -21,7 +21,7 @@ from tiryns.runner.models.task_model import TaskModel
 def summed_by_row(
     micro_batch: MicroBatch, positions: Tensor, values: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Sums [D], in float64, of values [M] at positions (counted row by row) over padded rows or packed documents."""
+    """Returns float64 sums [D] over each padded row or packed document of `values` [M] at `positions`, row by row."""
     if "cu_seqlens" in micro_batch:
         ends = micro_batch["cu_seqlens"][1:].to(positions.dtype)
         size, rows = len(ends), torch.searchsorted(ends, positions, right=True)
@@ -81,9 +81,9 @@ class WrappedModel(TaskModel):
         super().recompute_activations()
 
     def compile_core(self) -> None:
-        """Compiles the encoder, whose last layer then computes all tokens, in known shapes.
+        """Compiles the encoder, and lets its last layer compute all tokens, so that shapes are known.
 
-        Gathering and head stay outside, where shapes change with every batch.
+        The head, and the gathering of its inputs, stay uncompiled, as their shapes change with every batch.
         """
         self.compute_all_tokens()
         self.core.compile(dynamic=True)

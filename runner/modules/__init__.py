@@ -10,7 +10,7 @@
 
 `PretrainingModule` and `FinetuningModule` take keyword arguments and batches of a collator, for a plain Trainer:
 
-- `automatic`: both, their base class, and the figures of an evaluated set.
+- `automatic`: both modules, their base class, and the metrics of an evaluated set.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
 """The base class of the LightningModules: a task model, its placement and compilation, and sums over ranks.
 
-It is followed by what steps share: checks of a checkpoint, the losses of sources, and seeds.
+Further down are helpers of the steps: checks of a checkpoint, losses by source, and seeds.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from tiryns.runner.optim import loop_needs
 from tiryns.runner.protocols import RunData, RunModule, State
 
 FIXED_MODELS = "fixed_models"
-"""In a checkpoint: the digest of each model by the setting that names it."""
+"""Key in a checkpoint: the digests of the frozen models, by the setting that names each model."""
 
 
 class ModelModule(pl.LightningModule, RunModule):
@@ -33,7 +33,7 @@ class ModelModule(pl.LightningModule, RunModule):
         super().__init__()
         self.model, self.compile_model = model, compile_model
         self.compiled = False
-        """Whether the model is compiled, as `compile_model` has asked for until then."""
+        """Whether the model is compiled; compiling resets `compile_model` to False."""
         self._evaluation = contextlib.ExitStack()
         if gradient_checkpointing:
             model.recompute_activations()
@@ -64,14 +64,14 @@ class ModelModule(pl.LightningModule, RunModule):
         return dict(zip(values, packed.tolist(), strict=True))
 
     def joined_sums(self, sums: dict[str, Tensor]) -> dict[str, float]:
-        """Sums over an evaluated set, over all ranks; those of a tensor are `name/0`, `name/1` and so on."""
+        """Adds up the sums of an evaluated set over all ranks; elements of a tensor are `name/0`, `name/1` and so on."""
         values = {name: float(value) for name, value in sums.items() if not value.dim()}
         several = {name: value.tolist() for name, value in sums.items() if value.dim()}
         values |= {f"{name}/{i}": value for name, each in several.items() for i, value in enumerate(each)}
         return self.sum_over_ranks(values)
 
     def publish(self, figures: dict[str, float], **options: Any) -> None:
-        """Logs the figures of an evaluation, in full: Lightning would make float32 of a float."""
+        """Logs the metrics of an evaluation in float64; Lightning would turn a Python float into float32."""
         self.log_dict({n: torch.tensor(v, dtype=torch.float64) for n, v in figures.items()}, **options)
 
     def gather_objects(self, mine: object) -> list[Any]:
@@ -79,7 +79,7 @@ class ModelModule(pl.LightningModule, RunModule):
         return gathered(mine, replica_of(self.trainer))
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
-        """Returns the whole weights on the first rank, for export, if the model is sharded, else None; collective."""
+        """Returns a sharded model's whole weights on the first rank, for export; None if not sharded. Collective."""
         if self.device_mesh is None:
             return None
         with self.evaluation_weights():
@@ -100,7 +100,7 @@ class ModelModule(pl.LightningModule, RunModule):
 
 
 def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
-    """Raises ValueError, naming the first difference, unless a checkpoint holds the weights of this very model."""
+    """Raises ValueError for the first weight whose name or shape differs between the model and a checkpoint."""
     here, there = ({name: tuple(t.shape) for name, t in state.items()} for state in (ours, saved))
     if wrong := next((name for name in {**here, **there} if here.get(name) != there.get(name)), None):
         shapes = f"{wrong!r} has shape {there.get(wrong)} there, {here.get(wrong)} here"
@@ -108,7 +108,7 @@ def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
 
 
 def check_fixed_models(digests: dict[str, str], checkpoint: State, data: RunData) -> None:
-    """Raises ValueError where a model is not that of the checkpoint, unless the data accepts changes."""
+    """Raises ValueError if a frozen model differs from the checkpoint's; only warns if the data accepts changes."""
     saved = checkpoint.get(FIXED_MODELS, {})
     for name, digest in digests.items():
         if saved.get(name, digest) == digest:
@@ -122,7 +122,7 @@ def check_fixed_models(digests: dict[str, str], checkpoint: State, data: RunData
 class SourceLosses:
     """Adds up losses and weights of the samples of each source over the micro-batches of a step, in float64.
 
-    There are none for a model that gives no losses by row.
+    They are empty if the model does not return losses by row.
 
     Example:
         >>> losses = SourceLosses(["few", "many"], torch.device("cpu"))
@@ -137,7 +137,7 @@ class SourceLosses:
         self._sums = torch.zeros((2, len(self._names)), dtype=torch.float64, device=device)
 
     def add(self, micro_batch: MicroBatch, output: Output) -> None:
-        """Adds a micro-batch with the `sources` of its rows; the device is not waited for."""
+        """Adds a micro-batch with the `sources` of its rows; does not wait for the device."""
         if "row_sums" in output:
             rows: Mapping[str, Tensor] = output["row_sums"]
             sums = torch.stack([rows[name].detach().double() for name in ("loss", "weight")])

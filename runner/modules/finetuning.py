@@ -54,7 +54,7 @@ class FinetuningRun(TrainingModule):
             self._sets[dataloader_idx][1].add(micro_batch, self.output(micro_batch, dataloader_idx))
 
     def on_validation_epoch_end(self) -> None:
-        """Joins what the ranks have predicted, and logs loss and metrics of every set."""
+        """Joins the predictions of all ranks, and logs loss and metrics of every set."""
         step = self.trainer.global_step
         self.validated_step, self.last_metrics = step, self._finish()
         if not self._concluding:
@@ -67,7 +67,7 @@ class FinetuningRun(TrainingModule):
     test_step = validation_step
 
     def on_test_epoch_end(self) -> None:
-        """Joins what the ranks have predicted, and measures every set."""
+        """Joins the predictions of all ranks, and computes the metrics of every set."""
         self.test_metrics = self._finish()
 
     def after_training(self, folder: Run) -> None:
@@ -90,14 +90,14 @@ class FinetuningRun(TrainingModule):
         return self.model(micro_batch)
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Returns the figures of a set, from its sums of `loss`, `weight` and (if the model counts) `correct` targets."""
+        """Returns the metrics of a set from its sums: `loss`, `weight` and, if the model counts it, `correct`."""
         return mean_loss(totals)
 
     def results(self) -> dict[str, float]:
         return {**self.last_metrics, **self.test_metrics, **self.baselines}
 
     def _take_best(self, folder: Run) -> int | None:
-        """Loads the best checkpoint, unless it is the last state anyway; returns its step."""
+        """Loads the best checkpoint and returns its step; returns None if there is none, or if it is the last state."""
         self.trainer.strategy.barrier()  # until the last checkpoint is on disk
         path = folder.checkpoint_dir / "best.ckpt"
         if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
@@ -126,9 +126,9 @@ class FinetuningRun(TrainingModule):
 
 
 def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | None = None) -> None:
-    """Freezes the parameters whose names match, and the embeddings and first `layers` layers if that is set.
+    """Freezes the parameters whose names match, and the embeddings and first `layers` layers if `layers` is set.
 
-    Patterns match whole names, `*` for anything; `re:...` is a regular expression anywhere in them. Raises ValueError
+    Patterns are whole names with `*` for any text; `re:...` is a regular expression anywhere in them. Raises ValueError
     for a pattern that matches nothing, and for more layers than there are.
     """
     names = dict(model.named_parameters())
@@ -150,7 +150,7 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
 
 
 def _bottom(model: nn.Module, layers: int) -> set[str]:
-    """Returns the names of the trainable parameters before the layers and in the first `layers` ones of each tower."""
+    """Returns the names of the trainable parameters before the layers, and in the first `layers` layers of each tower."""
     named = parts(model)
     towers = depths(named.values())
     if not towers or layers > min(towers.values()):

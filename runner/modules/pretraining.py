@@ -1,4 +1,4 @@
-"""Pretraining: the shared step, validation by the model's own figures, and its guesses for masked tokens."""
+"""Pretraining: the shared step, validation by the model's own metrics, and the model's guesses for masked tokens."""
 
 import json
 
@@ -33,13 +33,13 @@ class PretrainingRun(TrainingModule):
         self._samples: dict[str, list[Sample]] = {}
 
     def on_train_start(self) -> None:
-        """Prepares the model; micro-batches for CUDA graphs have their size by now."""
+        """Prepares the model; runs when the sizes of micro-batches, which CUDA graphs need, are known."""
         super().on_train_start()
         if self.settings.cuda_graphs and isinstance(self.model, SparseMaskedLM):
             self.model.fix_shapes(sizes_of(self.datamodule))
             if self.device.type != "cuda":
                 log.warning(
-                    "module.cuda_graphs=true: a CPU launches no graphs, rows are filled for them all the same"
+                    "module.cuda_graphs=true: a CPU launches no graphs, but rows are filled as for graphs"
                 )
 
     def on_validation_start(self) -> None:
@@ -60,7 +60,7 @@ class PretrainingRun(TrainingModule):
             add_sums(sums, micro_batch, self.model(micro_batch))
 
     def on_validation_epoch_end(self) -> None:
-        """Reduces the sums over the ranks and logs the model's figures (loss, accuracy, ...) of every set."""
+        """Reduces the sums over the ranks and logs the model's metrics (loss, accuracy, ...) of every set."""
         metrics = {}
         totals = {i: self.joined_sums(sums) for i, sums in self._sums.items()}
         # a set without a target has no figures, where others have some

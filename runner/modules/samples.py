@@ -22,7 +22,7 @@ NUM_GUESSES = 3
 """Likeliest tokens kept for each target, with their probabilities."""
 
 Sample = list[str | dict[str, Any]]
-"""A text in pieces: as it stands, or a target: `true`, and `guesses`, pairs of text and probability."""
+"""A text in pieces. A piece is plain text or a target: `true`, `right`, and `guesses`, pairs of text and probability."""
 
 
 @torch.no_grad()
@@ -72,7 +72,7 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
 def _in_pieces(
     places: list[int], ids: dict[int, int], guesses: dict[int, Any], tokenizer: PreTrainedTokenizerBase
 ) -> Sample:
-    """Returns the tokens at some positions as text; tokens with guesses are targets."""
+    """Returns the tokens at the positions `places` as a sample; tokens with guesses are its targets."""
     pieces: Sample = []
     before = ""
     for n, i in enumerate(places, start=1):
@@ -95,14 +95,14 @@ def _text(tokenizer: PreTrainedTokenizerBase, ids: list[int]) -> str:
 
 
 LONGEST_RUN = 4
-"""Equal tokens in a row that are shown; of more their number is shown."""
+"""Most equal tokens in a row that are shown one by one; more are shown as `token x count`."""
 
 
 def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, collator: object) -> list[str]:
     """Returns the first samples of a micro-batch, cut to some length, each in one line.
 
-    `{shown>target}` is a token that the model sees and its target, `{target}` one that it sees unchanged. The target of
-    a whole sample is at its end.
+    `{shown>target}` is a token that the model sees, with its target; `{target}` is a target that it sees unchanged.
+    A target of the whole sample is at the end of the line.
     """
     _, spans = first_documents(micro_batch)
     ids, labels = (micro_batch[name].flatten().tolist() for name in ("input_ids", "labels"))
@@ -121,7 +121,7 @@ def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, co
 
 
 def _joined(words: list[str]) -> str:
-    """Joins the pieces of a word unless one of them is marked, and counts the tokens of an image."""
+    """Joins tokens to a text: pieces of a word unless one is marked; equal tokens, as of an image, become a count."""
     text = ""
     for word, alike in groupby(words):
         count = len(list(alike))
@@ -134,7 +134,7 @@ def _joined(words: list[str]) -> str:
 
 
 def _target(micro_batch: MicroBatch, number: int, ids: list[int], names: list[str], tokenizer: Any) -> str:
-    """Returns the target of a sample that begins the `ids`: its labels, a number, or its answer; empty if it has none."""
+    """Returns the target of sample `number`, whose tokens begin `ids`: labels, a number, or an answer; empty if none."""
     if "example_labels" in micro_batch:
         label = micro_batch["example_labels"][number]
         if not label.is_floating_point():

@@ -43,7 +43,7 @@ class TrainingModule(base.ModelModule):
     """Trains a model, which maps a micro-batch to the *sum* of its losses, on global batches.
 
     Each loss is scaled by `ranks / weight of the global batch` and gradients are synchronised once, so the update does
-    not depend on how a global batch is cut. `baselines` are figures of the data to compare the results with.
+    not depend on how a global batch is cut. `baselines` are metrics of the data to compare the results with.
     """
 
     trains_global_batches = True
@@ -67,7 +67,7 @@ class TrainingModule(base.ModelModule):
         self.baselines = baselines
         self._flops = model.flop_counts()
         self.votes = {"stop": 0.0, "save": 0.0}
-        """What this rank asks for after the step; callbacks set it, the step adds it up over the ranks."""
+        """Requests of this rank to stop or save after the step. Callbacks set them; the step sums them over the ranks."""
         self._saved_groups: Groups | None = None
         self._of_sources: base.SourceLosses | None = None
         self._compiled_clip: Compiled | None = None
@@ -145,14 +145,14 @@ class TrainingModule(base.ModelModule):
         return getattr(self.trainer.precision_plugin, "scaler", None)
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Clips fp16 gradients; first unscales those that Lightning has not, as their optimizer can do so itself."""
+        """Clips fp16 gradients; first unscales gradients that Lightning left scaled for the optimizer to unscale."""
         if (scaler := self._scaler()) is not None:
             if unscales_itself(optimizer):
                 scaler.unscale_(optimizer)
             self._grad_norm = self._clip()
 
     def _is_logged(self, step: int) -> bool:
-        """Whether the log has a line of the step."""
+        """Whether metrics of the step are logged."""
         return (step + 1) % self.log_every == 0 or step + 1 == self.max_steps
 
     def _backward(
@@ -256,7 +256,7 @@ class TrainingModule(base.ModelModule):
         return {**self.last_metrics, **self.baselines}
 
     def on_train_start(self) -> None:
-        """Prepares the model, and warns where the learning rate is not that of the checkpoint."""
+        """Prepares the model, and warns if the learning rate differs from the checkpoint's."""
         self.model.before_training(self.datamodule, self._digests, self.global_rank)
         if self._saved_groups is None:
             return

@@ -1,8 +1,8 @@
 """The gradient of a loss over a whole global batch, in micro-batches: GradCache (arXiv 2101.06983).
 
-The first pass computes the vectors of all micro-batches without a graph. The loss of the global batch, which every rank
-then has whole, gives the gradient with respect to each vector. The second pass computes each micro-batch again, with a
-graph, and continues the gradient of its vectors. Dropout is the same in both.
+The first pass computes the vectors of all micro-batches without a graph. Every rank then computes the loss of the whole
+global batch, and its gradient with respect to each vector. The second pass computes each micro-batch again, with a
+graph, and backpropagates the gradients of its vectors. Both passes use the same dropout.
 
 Letters in shapes: X texts of a micro-batch, B rows of the global batch, K texts of a row, H hidden.
 """
@@ -31,7 +31,7 @@ def in_two_passes(
     seeds: tuple[int, int],
     replica: Replica,
 ) -> Compute:
-    """Returns what to call instead of the model on each micro-batch in turn; it gives the `loss` to backpropagate.
+    """Returns a function to call instead of the model on each micro-batch in turn; its `loss` is backpropagated.
 
     Returns the model itself if one micro-batch is the whole global batch. `seeds` are the seeds of the step for
     generators and for keyed dropout. Raises ValueError for an optimizer that needs second derivatives, which the second
@@ -41,7 +41,7 @@ def in_two_passes(
         return model
     if needs.create_graph:
         raise ValueError(
-            "the optimizer needs second derivatives, and a loss over the whole global batch has them only where that is "
+            "the optimizer needs second derivatives, which a global batch's loss has only if the batch is "
             "one micro-batch on one device: choose another optimizer, or raise data.micro_batch_tokens"
         )
     return SecondPass(model, micro_batches, seeds, replica)

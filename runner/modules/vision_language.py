@@ -16,7 +16,7 @@ from tiryns.runner.run.errors import TrainingFailure
 
 
 class VisionLanguageModule(FinetuningRun):
-    """Finetunes a model of images and text, which answers `generated_samples` of each evaluated set (all if 0).
+    """Finetunes a model of images and text; it answers `generated_samples` samples of each evaluated set (0: all).
 
     Samples with an image that cannot be decoded are left out; more than `data.max_undecodable` end the run.
     Example: `tiryns experiment=vlm_shapes module.generated_samples=8`
@@ -51,7 +51,7 @@ class VisionLanguageModule(FinetuningRun):
         return outputs
 
     def output(self, micro_batch: MicroBatch, number: int) -> dict[str, Tensor]:
-        """Adds the model's answers to some of the samples, as `AnswerWriter.write` gives them."""
+        """Returns the model's output, with its answers to some of the samples as `AnswerWriter.write` returns them."""
         size, together = self._sets[number][1].predictions.size(), self.device_mesh is not None
         answers = self.writer.write(self.model, micro_batch, size, together)
         return {**super().output(micro_batch, number), **answers}

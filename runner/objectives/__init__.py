@@ -1,9 +1,9 @@
 """Objectives: collators that turn tokenised samples into a batch with targets.
 
 - `base`: `Collator` and `FlatCollator`, the base classes, and `get_collator_cls`; `options`: settings of a collator.
-- `mlm`, also enhanced or with replaced tokens, `diffusion`: pretraining; `masking` chooses tokens, words or spans,
-  and what stands in their places.
-- `causal`: pretraining on next tokens, alone or beside masked ones.
+- `mlm` (masked, enhanced, replaced tokens) and `diffusion`: pretraining; `masking` chooses the tokens, words or spans to
+  mask, and the tokens that replace them.
+- `causal`: pretraining on next tokens, alone or mixed with masked tokens.
 - `contrastive`: pairs of texts; `labelled`: finetuning; `vision_language`: conversations about images.
 - `rows`: places of tokens in padded and packed rows, the hashes of samples, and lists of samples as padded rows.
 

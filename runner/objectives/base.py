@@ -58,10 +58,10 @@ class Collator(RunObjective, ABC):
     """The settings that predictions depend on."""
 
     new_head = False
-    """Whether a head that the model was trained with starts anew."""
+    """Whether a new head replaces the head that the model was trained with."""
 
     columns: tuple[str, ...] = ()
-    """Columns of the samples that `compute_labels` reads beside the tokens, as long as these."""
+    """Columns of the samples that `compute_labels` reads besides the tokens; each has a value for each token."""
 
     options: Any = None
     """The settings of the objective, where `takes_options` gives them."""
@@ -81,9 +81,9 @@ class Collator(RunObjective, ABC):
         label_counts: object = None,
         **foreign: object,
     ) -> None:
-        """`special_token_ids` are never chosen and never inserted, nor are padding and mask.
+        """`special_token_ids`, padding and mask are never targets, and never random replacements of a target.
 
-        `extra_columns` of the samples, as long as their tokens, are copied into the batch, such as `token_type_ids`.
+        `extra_columns` such as `token_type_ids` are copied into the batch; each has a value for each token of a sample.
         `tokenizer` and both counts are for subclasses that need them. Raises ValueError for `foreign` arguments, which
         are unknown or belong to data for another objective, and for options that are not allowed.
         """
@@ -153,14 +153,14 @@ class Collator(RunObjective, ABC):
                 raise ValueError(f"token {token} is not in the vocabulary of {self.vocab_size}")
 
     def labels_of_column(self, samples: Samples, width: int) -> Batch:
-        """Returns `labels` from the label column of the samples: int64 or float32 [B], or [B, T] with -100 beyond."""
+        """Returns `labels` from the label column of the samples: int64 or float32 [B], or [B, T] padded with -100."""
         assert self.label_column is not None
         values = layout.column_of(samples, self.label_column)
         lengths = [len(sample["input_ids"]) for sample in samples]
         return {"labels": layout.label_tensor(values, lengths, width)}
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns the model's `input_ids` [N], and `labels` [N], -100 for no target; here those of `compute_labels`.
+        """Returns the model's `input_ids` [N] and `labels` [N], -100 for no target; by default from `compute_labels`.
 
         A subclass may add `target_weights` [N] float32, the factor of each target's loss, and fields for `extra_fields`.
         """
@@ -206,11 +206,11 @@ class Collator(RunObjective, ABC):
         return float(np.count_nonzero(labelled["labels"] != IGNORED))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """Fields that the objective adds to a micro-batch with the tokens at `places` in rows of `shape`."""
+        """Returns the fields that the objective adds to a micro-batch with tokens at `places` in rows of `shape`."""
         return {}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """Returns the `MicroBatch` of D flat samples: padded to the longest, T tokens, or all in one row of T tokens."""
+        """Returns the `MicroBatch` of D flat samples, in rows padded to the longest sample or packed into one row."""
         labelled = self.labelled(tokenized)
         lengths = labelled["lengths"].astype(np.int64)
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
@@ -265,7 +265,7 @@ class FlatCollator(Collator):
         return self.rows({**flat, **self.flat_labels(flat)}, np.flatnonzero(real), real.shape)
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """Returns the `real` [B, T] tokens of padded rows; keys that are not given come from torch's generator."""
+        """Returns the `real` [B, T] tokens of padded rows as flat samples; torch's generator draws missing keys."""
         given = tokenized.get("keys")
         drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
         keys = drawn.numpy().view(np.uint64)
@@ -285,7 +285,7 @@ class FlatCollator(Collator):
 
 
 def get_collator_cls(objective: str) -> type[Collator]:
-    """Returns the collator class of an objective by its config name; ValueError names the known ones.
+    """Returns the collator class of an objective by its config name; ValueError, with all names, for an unknown name.
 
     Example:
         >>> get_collator_cls("mlm").__name__

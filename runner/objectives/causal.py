@@ -19,10 +19,10 @@ from tiryns.runner.order.keyed import mix64, uniform
 
 
 class CausalLanguageModelingCollator(FlatCollator):
-    """Makes each ordinary token a target, predicted at the token before it; a sample's first token has none before it.
+    """Makes each ordinary token a target, predicted at the token before it; a sample's first token is no target.
 
-    An encoder is read causally, in padded and in packed rows, and keeps its class, a masked language model of
-    transformers; a decoder is trained unchanged. `z_loss` counts in training alone (see `CausalLM`).
+    An encoder reads text causally, in padded and packed rows, and keeps its class, a masked language model of
+    transformers. A decoder is trained unchanged. `z_loss` has an effect in training only (see `CausalLM`).
 
     Example:
         >>> collator = CausalLanguageModelingCollator(0, 4, 50, special_token_ids=[1, 2, 3])
@@ -40,26 +40,26 @@ class CausalLanguageModelingCollator(FlatCollator):
     __init__ = takes_options(CausalLanguageModeling)(FlatCollator.__init__)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns the unchanged `input_ids` [N], and of each the ordinary token that follows as `labels` [N]."""
+        """Returns unchanged `input_ids` [N], and as `labels` [N] the next token; -100 if this is special or missing."""
         ids = tokenized["input_ids"]
         ordinary = np.where(self.is_special[ids], IGNORED, ids)
         return {"input_ids": ids, "labels": one_earlier(ordinary, tokenized["lengths"])}
 
     def model_arguments(self) -> dict[str, Any]:
-        """Returns the head of a masked language model, or that of a decoder where an architecture is one."""
+        """Returns the head of a masked language model, or the head of a decoder if the architecture is a decoder."""
         from tiryns.runner.models.head import LANGUAGE_MODEL
 
         return {"head": LANGUAGE_MODEL}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the model, read causally, with its head on the tokens that guess one."""
+        """Returns the causal model, with its head only on tokens that predict a target."""
         from tiryns.runner.models.pretraining.causal import CausalLM
 
         return CausalLM(pretrained, self.options.z_loss)
 
 
 def one_earlier(labels: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Labels [N] of samples of `lengths` [D], each moved to the token before; none where the sample ends.
+    """Returns labels [N] moved to the token before, in samples of `lengths` [D]; -100 at the last token of a sample.
 
     Example:
         >>> one_earlier(np.array([1, 2, 3, 4, 5]), np.array([3, 2])).tolist()
@@ -71,19 +71,19 @@ def one_earlier(labels: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArra
 
 
 WAY_SALT = np.uint64(0x7761_7973)
-"""Separates the choice of causal samples from others by the key of a global batch."""
+"""Salt for choosing causal samples by the key of a global batch; other random choices have other salts."""
 
 
 class HybridLanguageModelingCollator(MaskedTargetsCollator):
-    """Gives a `causal_share` of each global batch's samples next tokens as targets, causally, the others masked tokens.
+    """Trains a `causal_share` of each global batch's samples on next tokens, causally, the others on masked tokens.
 
     Of B samples B * `causal_share` are causal, rounded up or down by the batch's key so that the share is exact on
-    average; the key and a sample's index in the batch decide which. With `shifted` masked tokens are predicted
-    at the token before it, as next tokens are (masked next-token prediction). The loss is (1 - `causal_share`) times the
+    average; the key and a sample's index in the batch decide which. With `shifted` each masked token is predicted
+    at the token before it, like a next token (masked next-token prediction). The loss is (1 - `causal_share`) times the
     mean over masked targets plus `causal_share` times the mean over causal targets of the global batch; a mean
-    without targets counts as 0. In evaluation each sample is read both ways.
+    without targets counts as 0. In evaluation each sample is read twice: with masks and causally.
 
-    Masking is that of `MaskedLanguageModelingCollator`, which has these settings too.
+    Tokens are masked as in `MaskedLanguageModelingCollator`, by the same settings.
 
     Example:
         >>> collator = HybridLanguageModelingCollator(0, 4, 50, causal_share=1.0, special_token_ids=[1, 2, 3])
@@ -152,7 +152,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         return super().rows(labelled, places, shape) | {"causal": torch.from_numpy(labelled["causal"])}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the model, read both ways, with its head on the targets only."""
+        """Returns the model, which reads samples causally or in both directions, with its head on the targets only."""
         from tiryns.runner.models.pretraining.causal import HybridLM
 
         return HybridLM(pretrained, self.options)

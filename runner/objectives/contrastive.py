@@ -80,7 +80,7 @@ class PairsCollator(FlatCollator):
 
     @property
     def texts(self) -> Embedding:
-        """How texts are read, as an exported folder says it; only a `ContrastiveModel` uses pooling and unit length."""
+        """How texts become vectors, for an exported folder; only a `ContrastiveModel` uses pooling and unit length."""
         prompts, longest = prompts_of(*self.prompts), self.max_sequence_length
         return Embedding("mean", True, prompts, None, longest, self.similarity.name)
 
@@ -108,7 +108,7 @@ class PairsCollator(FlatCollator):
     def _check_rows(
         self, scores: NDArray[np.floating], counts: NDArray[np.int64], examples: Sequence[Pair] = ()
     ) -> None:
-        """Raises ValueError for counts of texts and scores [D] that do not fit the loss; `examples` name the place."""
+        """Raises ValueError for counts of texts and scores [D] that do not fit the loss; the error names an example."""
         if self.loss == "cosine":
             wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.options.max_score)) > 1)
             problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"
@@ -123,7 +123,7 @@ class PairsCollator(FlatCollator):
             raise ValueError(f"objective.loss={self.loss}: {problem.format(float(scores[first]), where)}")
 
     def weight(self, labelled: FlatSamples) -> float:
-        """Returns the number of rows; of scored pairs, of those that have a score."""
+        """Returns the number of rows; for a loss that needs scores, the number of rows with a score."""
         if labelled.get("filler"):
             return 0.0
         if self.loss in (*SCORED, *MARGINS):
@@ -147,7 +147,7 @@ class PairsCollator(FlatCollator):
 
     @property
     def batch_figure_names(self) -> tuple[str, ...]:
-        """The figures of `batch_figures`."""
+        """The names of the metrics that `batch_figures` returns."""
         return ("loss", "batch_accuracy", "batch_mrr") if self.loss == "infonce" else ("loss",)
 
     def batch_figures(
@@ -158,8 +158,8 @@ class PairsCollator(FlatCollator):
         scores: NDArray[np.float64],
         temperature: float,
     ) -> dict[str, float]:
-        """Returns means over rows with vectors [D, K, H] in batches of `validation_batch_size`: the `loss`, and for
-        `infonce` how often a query's own passage ranks above all its negatives, and the reciprocal of its rank.
+        """Returns mean metrics over rows of K vectors [D, K, H], in batches of `validation_batch_size`: the `loss`, and
+        for `infonce` how often a query ranks its own passage first, and the reciprocal rank of this passage.
         """
         from tiryns.runner.models.embedding.losses import Pairs, ranks
 
@@ -179,8 +179,8 @@ class PairsCollator(FlatCollator):
 class ContrastiveCollator(PairsCollator):
     """Vectors of texts from pairs, with hard negatives or with scores.
 
-    `loss` is `infonce`, `cosent` or `cosine` (see `tiryns.runner.models.embedding.losses`), `pooling` makes a vector of
-    hidden states, `dimensions` are those of Matryoshka representation learning. `normalised` is exported with the model.
+    `loss` is `infonce`, `cosent` or `cosine` (see `tiryns.runner.models.embedding.losses`), `pooling` turns hidden
+    states into a vector, `dimensions` are the sizes for Matryoshka representation learning. `normalised` is exported.
 
     Example:
         >>> texts = {"text_counts": np.array([2]), "text_lengths": np.array([3, 2]), "text_ids": np.array([5, 6])}

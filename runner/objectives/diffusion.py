@@ -23,13 +23,13 @@ TIME_SALT = np.uint64(0x7469_6D65)
 class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
-    Times are on a grid of `num_steps` from `sampling_eps` to 1, one in each of B equal strata for a global batch of B;
-    the index in the batch decides the stratum, the sample's key the time inside it, so times do not depend on
-    micro-batches. With the log-linear schedule the loss of a masked token weighs 1/t; divided by the number of *ordinary*
-    tokens the loss is in nats per token, over the times trained on.
+    Times are on a grid of `num_steps` from `sampling_eps` to 1. A global batch of B has a time in each of B equal strata:
+    a sample's index decides the stratum, its key the time inside. So times do not depend on micro-batches. By the
+    log-linear schedule the loss of a masked token has weight 1/t. The sum is divided by the number of *ordinary* tokens,
+    so the loss is in nats per token, over the times trained on.
 
-    With `time_weighting` off, every masked token weighs the same and the loss is the mean over them. `min_masked` and
-    `max_masked` limit the number of masked tokens per sequence (all, where it has fewer); the loss is then no bound.
+    Without `time_weighting` all masked tokens have the same weight, and the loss is their mean. `min_masked` and
+    `max_masked` limit the number of masked tokens per sequence (all tokens of a shorter one); the loss is then no bound.
 
     Only masked tokens have labels. Evaluation depends on none of these settings: see `_evaluation`.
 
@@ -89,7 +89,7 @@ class MaskedDiffusionCollator(FlatCollator):
         return first + (1 - first) * step / (steps - 1)
 
     def _evaluation(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns the bound on -ln p, for t over all of (0, 1] and without noise, estimated with less variance.
+        """Returns samples that estimate the bound on -ln p with less variance, for t in all of (0, 1] and without noise.
 
         Drawing t uniformly, masking with probability t and weighting by 1/t has the same expectation as drawing the
         *number* n of masked tokens uniformly from 1 to L, masking n of them and weighting by L/n. Each sample has
@@ -120,11 +120,11 @@ class MaskedDiffusionCollator(FlatCollator):
         }
 
     def weight(self, labelled: FlatSamples) -> float:
-        """Returns the number of ordinary tokens; of masked ones without `time_weighting`."""
+        """Returns the number of ordinary tokens, or without `time_weighting` the number of masked tokens."""
         return 0.0 if labelled.get("filler") else float(labelled["denominator"])
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and `weight`, the divisor of the loss."""
+        """Returns `input_ids` and `labels` [B, T], `target_weights` float32 [B, T], and the loss's divisor `weight`."""
         weights = np.zeros(shape[0] * shape[1], dtype=np.float32)
         weights[places] = np.where(labelled["labels"] == IGNORED, 0, labelled["target_weights"])
         return super().rows(labelled, places, shape) | {

@@ -18,10 +18,10 @@ from tiryns.runner.objectives.rows import IGNORED
 from tiryns.runner.order.keyed import mix64, token_bits, uniform
 
 BEGINS, ENDS = np.uint8(1), np.uint8(2)
-"""Bits of a token in `word_bounds`: it begins a word whatever is before it; the next token begins one."""
+"""Bits of a token in `word_bounds`. BEGINS: it always begins a word. ENDS: the next token always begins a word."""
 
 RARITY = -0.7
-"""The power of a token's count that weighs it in DistilBERT's training code."""
+"""Exponent of a token's count in the weight of the token, as in DistilBERT's training code."""
 
 _SPANS, _COUNTS, _CYCLES, _LAST = (
     np.uint64(word) for word in (0x7370616E, 0x6E756D62, 0x7475726E, 0x6C617374)
@@ -41,14 +41,14 @@ class Masking:
     `unit`: `tokens`, `words` by the tokenizer, or `spans` of 1 to `max_span` tokens, each length equally likely. A unit
     is a target as a whole, with probability `rate`; so the expected share of tokens is `rate` for each unit.
 
-    `fixed_count`: round(rate x n) of a sample's n ordinary tokens are targets. Units are taken in random order; the
-    last one, if only a part of it fits, with the probability that keeps the expected number exact.
+    `fixed_count`: round(rate x n) of a sample's n ordinary tokens are targets. Units are taken in random order. If only
+    a part of the last unit fits, it is taken with the probability that keeps the expected number exact.
 
     `favour`: `rare` draws units in proportion to (count of their tokens) ** -0.7 without replacement; `unseen` gives a
     sample disjoint targets in floor(1 / rate) successive epochs, and then draws anew.
 
-    Of the targets `mask_share` become the mask token and `random_share` (by default half of the rest) a random ordinary
-    one, in steps of 1/4096; the others stay. That is drawn for each token, of spans for each span.
+    A share `mask_share` of the targets becomes the mask token, `random_share` (by default half of all others) a random
+    ordinary token, both in steps of 1/4096; other targets stay. This is drawn per token, for spans per span.
 
     Example:
         >>> from tiryns.runner.objectives import MaskedLanguageModelingCollator
@@ -93,7 +93,7 @@ class Masking:
     def masked(
         self, samples: FlatSamples, bits: NDArray[np.uint64], rate: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ids that the model sees, and the labels [N], by 64 random bits of each token.
+        """Returns the ids for the model and the labels [N], chosen by the 64 random bits of each token.
 
         Raises ValueError for samples that lack what `favour` needs.
         """
@@ -157,9 +157,9 @@ class Masking:
         heads: Units,
         sizes: NDArray[np.int64] | None,
     ) -> NDArray[np.bool_]:
-        """Marks the units [U] of lowest score in each sample, as many as hold the required number of tokens.
+        """Marks in each sample the units [U] of lowest score that together have the required number of tokens.
 
-        In turn j [D] it marks the units that follow those of the first j turns.
+        A sample in turn j (`turn` [D]) gets the units after those of its first j turns.
         """
         ids, lengths = samples["input_ids"], samples["lengths"]
         if self.favour == "rare":
@@ -187,7 +187,7 @@ class Masking:
         bits: NDArray[np.uint64],
         deciding: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ids with `chosen` tokens [M] replaced by the bits of the `deciding` ones [M], and the labels."""
+        """Returns the ids with `chosen` tokens [M] replaced, and the labels; bits of `deciding` tokens decide how."""
         labels = np.full_like(ids, IGNORED)
         labels[chosen] = ids[chosen]
         # `uniform` reads the upper bits; what replaces a target comes from the lower ones
@@ -205,10 +205,10 @@ class Masking:
 
 
 def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
-    """Returns whether a word begins or ends at each token [V] of a fast tokenizer: its `BEGINS` and `ENDS`.
+    """Returns the bits `BEGINS` and `ENDS` of each token [V] of a fast tokenizer.
 
-    The spaces that the tokenizer's decoder sets decide: it knows `##`, `Ġ`, `▁` and `</w>`. Punctuation is a
-    word of its own, as are Chinese characters. Raises ValueError for a tokenizer whose tokens are all whole words.
+    Words are separated where the tokenizer's decoder puts spaces, as it knows `##`, `Ġ`, `▁` and `</w>`. Punctuation and
+    Chinese characters are words of their own. Raises ValueError for a tokenizer whose tokens are all whole words.
     """
     if not getattr(tokenizer, "is_fast", False):
         given = "without one" if tokenizer is None else f"not a {type(tokenizer).__name__}"
@@ -241,10 +241,10 @@ def lowest(
     chances: NDArray[np.float32] | None = None,
     skipped: NDArray[np.integer | np.floating] | None = None,
 ) -> NDArray[np.bool_]:
-    """Marks in each document the `number` [D] tokens of lowest value [U], in [0, 1), among those allowed [U].
+    """Marks in each document the `number` [D] tokens of lowest value; only tokens that are true in `among` [U].
 
-    With `sizes` [U] and `chances` [U] in [0, 1) it marks units of several tokens: the last one if its chance is below the
-    share of it that fits. The first `skipped` [D] tokens in the order of values come last.
+    `values` [U] are in [0, 1). With `sizes` [U] and `chances` [U] in [0, 1) it marks units of several tokens: the last
+    unit if its chance is below the share of it that fits. The `skipped` [D] tokens of lowest value come last.
     """
     allowed = np.flatnonzero(among)
     # one key sorts 18 times as fast as `lexsort`; float64 holds the number of a document and 24 bits

@@ -1,4 +1,4 @@
-"""Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample, and objectives that mask so."""
+"""Masked language modelling (arXiv 1810.04805, section 3.1), with masks keyed by sample, and related objectives."""
 
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from tiryns.runner.order.keyed import mix64, token_bits
 
 
 class MaskedTargetsCollator(FlatCollator):
-    """Masks tokens by the settings of `MaskedTargets`; validation uses a rate of its own, and the defaults of the others.
+    """Masks tokens by the settings of `MaskedTargets`; validation has its own rate, and defaults for all other settings.
 
     Example:
         >>> collator = MaskedLanguageModelingCollator(0, 4, 50, mlm_probability=0.3, final_mlm_probability=0.1)
@@ -98,7 +98,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
 
     A generator of a fraction of the model's size predicts the targets and replaces them by samples, and the model learns
     which tokens of the text were replaced. The model's loss is divided by the number of tokens, the generator's loss
-    by the number of its targets. Validation masks tokens, in the same shares. Sampling is keyed as masks are.
+    by the number of its targets. Validation masks single tokens, with the same shares. Sampling is keyed like masks.
 
     Example:
         >>> collator = ReplacedTokenDetectionCollator(0, 4, 50, mlm_probability=0.5, special_token_ids=[1, 2, 3])
@@ -132,7 +132,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         return {"input_ids": masked, "labels": labels}
 
     def weight(self, labelled: FlatSamples) -> float:
-        """Returns the number of tokens, special ones among them; 0 for fillers."""
+        """Returns the number of tokens, including special tokens; 0 for fillers."""
         return 0.0 if labelled.get("filler") else float(len(labelled["input_ids"]))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
@@ -150,9 +150,9 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     """Makes every ordinary token a target of a one-layer decoder, which masks its own input.
 
     The decoder predicts each token from the sentence embedding and a random subset of the other tokens; `decoder_masking`
-    is the share that it does not see. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
-    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked. The
-    encoder's targets are `encoder_masking` by `tokenizer` in training (see `Masking`), in validation always tokens.
+    is the share of hidden tokens. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
+    masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked. In
+    training the encoder's targets are `encoder_masking` units (see `Masking`), words by `tokenizer`; else always tokens.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
     `encoder_loss_weight`. The encoder's targets are counted by their expectation, the masked share of the ordinary
@@ -185,8 +185,8 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`row_seeds` int32 in rows like the tokens, the seeds of the decoder's masks; with masking in the encoder also
-        `encoder_input_ids`, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
+        """Returns `row_seeds`, the seeds of the decoder's masks, int32 in rows like the tokens. If the encoder masks,
+        also `encoder_input_ids` in rows, `encoder_target_positions` and `encoder_targets` [M], and `encoder_rate`.
         """
         bits = labelled["bits"]
         seeds = (mix64(bits) >> np.uint64(32)).astype(np.uint32).view(np.int32)
@@ -204,7 +204,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         return batch
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
+        """Returns `input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
         return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:

@@ -18,11 +18,11 @@ COMMON = {"text_column": "text", "label_column": None, "max_sequence_length": 10
 def takes_options(
     option: type, *leading: str, **defaults: object
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Lets a collator be made with the fields of an option, at their defaults, and sets them as its `options`.
+    """Decorates a collator's `__init__`: it also takes the fields of `option`, with defaults, and sets them as `options`.
 
-    Positional arguments are the three that every collator needs, then the `leading` ones, by default those of `Collator`;
-    all others go by name. `defaults` are for arguments without a field in the option, or with another default in
-    `Collator`.
+    Positional arguments are `FIRST`, which every collator needs, then `leading`, by default the names in `COMMON`. All
+    other arguments are keyword-only. `defaults` are defaults of arguments without a field in `option`, or override
+    `COMMON`.
 
     Example:
         >>> from dataclasses import dataclass

@@ -34,7 +34,7 @@ def positions(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def lay_out(lengths: NDArray[np.int64], packed: bool) -> tuple[Places, Shape, MicroBatch]:
-    """Returns the places [N] of tokens of samples of `lengths` [D], the shape of the rows, and fields on their layout.
+    """Returns the places [N] of the tokens of samples of `lengths` [D], the shape of the rows, and the layout's fields.
 
     The fields are an `attention_mask` for padded rows; `position_ids`, `cu_seqlens` and `max_length` for a packed row.
     """
@@ -54,7 +54,7 @@ def lay_out(lengths: NDArray[np.int64], packed: bool) -> tuple[Places, Shape, Mi
 
 
 def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
-    """Returns the sums of both 24-bit halves of a hash per sample, over its key, tokens and labels.
+    """Hashes key, tokens and labels of each sample; returns the sums of the hashes' lowest and of their highest 24 bits.
 
     Sums do not depend on micro-batches; they stay below 2**53 and add up exactly in float64.
     """
@@ -67,14 +67,14 @@ def sample_hashes(labelled: FlatSamples) -> tuple[int, int]:
 
 
 def spread(values: NDArray[np.integer | np.bool_], places: Places, shape: Shape, fill: int) -> Tensor:
-    """Values of flat tokens [N] at their places in rows of `shape`, and `fill` elsewhere, int64."""
+    """Returns int64 rows of `shape`, with the values of flat tokens [N] at their places and `fill` elsewhere."""
     rows = np.full(shape[0] * shape[1], fill, dtype=np.int64)
     rows[places] = values
     return torch.from_numpy(rows.reshape(shape))
 
 
 def pad_samples(samples: Samples, pad_token_id: int, longest: int, columns: Sequence[str]) -> Batch:
-    """Returns `input_ids`, `attention_mask` and the `columns` that samples have, int64 [B, T, ...]; their `keys` [B].
+    """Returns `input_ids`, `attention_mask` and the `columns` that samples have, int64 [B, T, ...], and given `keys` [B].
 
     Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
     of another length.
@@ -109,7 +109,7 @@ def column_of(samples: Samples, name: str) -> list[Any]:
 
 
 def label_tensor(values: Sequence[object], lengths: Sequence[int], width: int) -> Tensor:
-    """Returns labels of samples: integers int64 [B], numbers float32 [B], or one per token [B, T], -100 for none.
+    """Returns labels of samples, int64 or float32: [B], or [B, T] if each token has a label, -100 for no label.
 
     `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
     another length than their tokens.
@@ -132,7 +132,7 @@ def label_tensor(values: Sequence[object], lengths: Sequence[int], width: int) -
 
 
 def flat_column(tokenized: Batch, name: str, real: NDArray[np.bool_]) -> NDArray[Any]:
-    """A column of padded rows [B, T, ...] at the `real` tokens, [N, ...]."""
+    """Returns a column of padded rows [B, T, ...] at their N `real` tokens, [N, ...]."""
     values = torch.as_tensor(tokenized[name]).cpu().numpy()
     if values.shape[:2] != real.shape:
         raise ValueError(f"{name} has shape {values.shape}, but the tokens {real.shape}")
@@ -140,7 +140,7 @@ def flat_column(tokenized: Batch, name: str, real: NDArray[np.bool_]) -> NDArray
 
 
 def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None = None) -> NDArray[np.int64]:
-    """A column of a sample along its tokens."""
+    """Returns a column of a sample, with a value for each token."""
     values = sample[name]
     if isinstance(values, Tensor):
         values = values.cpu().numpy()
@@ -150,12 +150,12 @@ def _array(sample: Mapping[str, Any], number: int, name: str, length: int | None
     if name == "input_ids" and array.ndim != 1:
         raise ValueError(f"sample {number} has input_ids of shape {array.shape}: expected one row of tokens")
     if length is not None and len(array) != length:
-        raise ValueError(f"sample {number} has {len(array)} of {name} for {length} tokens")
+        raise ValueError(f"sample {number} has {len(array)} values of {name} for {length} tokens")
     return array
 
 
 def _rows(values: Sequence[NDArray[np.int64]], width: int, fill: int) -> Tensor:
-    """Values along the tokens of samples, cut or filled to `width`, int64 [B, T, ...]."""
+    """Returns the values of samples as rows, cut or filled to `width` tokens, int64 [B, T, ...]."""
     rows = np.full((len(values), width, *values[0].shape[1:]), fill, dtype=np.int64)
     for row, value in zip(rows, values, strict=True):
         row[: len(value)] = value[:width]

@@ -17,9 +17,9 @@ from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 
 
 class VisionLanguageCollator(FlatCollator):
-    """Makes batches of conversations about images; the data has the labels, and images are in the samples' order.
+    """Makes batches of conversations about images; labels come from the data, and images are in the samples' order.
 
-    Each label stands at the token before its own, which predicts it.
+    Each label is moved to the token before, which predicts it.
 
     Example:
         >>> collator = VisionLanguageCollator(0, 0, 50, image_token_id=49)
@@ -59,13 +59,13 @@ class VisionLanguageCollator(FlatCollator):
         )
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Labels [N] moved to the token before; the first token of a sample has none."""
+        """Returns labels [N] moved to the token before; none for a sample's first token and for undecodable samples."""
         labels = np.append(tokenized["labels"][1:], IGNORED)
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples`, `prompt_lengths`, `image_counts` [D], the `undecodable` samples, and the fields of `join_images`."""
+        """Returns `samples`, `prompt_lengths`, `image_counts` [D], `undecodable` samples, and fields for images."""
         samples = finetuning.sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
         found: MicroBatch = {

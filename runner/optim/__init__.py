@@ -4,10 +4,10 @@
 - `algorithms`: optimizers that the libraries lack, and 8-bit variants.
 - `shared_settings`: the settings of all optimizers, their parameter groups, and loading of saved state.
 - `roles`: the role of each parameter; `groups`: parameter groups; `width`: rates by the width of a model.
-- `ema`: a running average of the weights, of any optimizer.
-- `hooks`: an optimizer's needs of the training loop.
+- `ema`: a running average of the weights, for any optimizer.
+- `hooks`: what the training loop must do for an optimizer.
 - `compiled`: compiled functions of a step besides the encoder.
-- `schedule`: learning rates, without torch until an optimizer is asked for.
+- `schedule`: learning rates; only its module `schedulers` imports torch.
 """
 
 from typing import TYPE_CHECKING

@@ -38,11 +38,11 @@ COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)
 
 
 class Compiled:
-    """A function that is compiled as one graph at its first call, or, after one line in the log, runs uncompiled.
+    """A function that is compiled as one graph at its first call. If torch cannot compile it, it runs uncompiled.
 
-    Sizes of its tensors are `dynamic` or not, as in `torch.compile`; with `cuda_graphs` a GPU replays the kernels of each
-    size, and the next replay overwrites their results. Another function, `plain`, may run uncompiled in its place.
-    Errors of the functions themselves are raised.
+    A failed compilation is one line in the log; then `plain` runs, if given, in place of the function. Errors of the
+    functions themselves are raised. `dynamic` is as in `torch.compile`. With `cuda_graphs` a GPU replays the kernels of
+    each size, and the next replay overwrites their results.
 
     Example:
         >>> twice = Compiled(lambda x: 2 * x, "doubling")
@@ -106,7 +106,7 @@ def on_gpu(tensors: Sequence[Tensor]) -> bool:
 def compile_step(optimizer: Optimizer) -> bool:
     """Compiles the update of an optimizer of torch whose parameters are on a GPU; returns whether it is compiled.
 
-    Fused optimizers, already one kernel, and those outside `COMPILABLE` stay uncompiled. So do hooks and closure.
+    Fused optimizers (one kernel already) and optimizers outside `COMPILABLE` stay uncompiled. So do hooks and closures.
     """
     fused = any(group.get("fused") for group in optimizer.param_groups)
     if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters_of(optimizer)):

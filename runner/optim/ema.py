@@ -18,7 +18,7 @@ from tiryns.runner.widening import at_least_fp32, widened
 class WeightAverage:
     """Keeps avg <- d * avg + (1 - d) * weight after each update, in fp32 and in the optimizer's state.
 
-    It begins with the weights before the first update. The trained weights do not depend on it. With `warmup`, d
+    The average begins with the weights before the first update, and never affects the trained weights. With `warmup`, d
     is at most (1 + n) / (10 + n) in update n, counted from 1. With `evaluated`, `loop_needs(optimizer).evaluation` puts
     the average into the model.
 
@@ -108,7 +108,7 @@ class WeightAverage:
 
 
 def decay_of(decay: float | None, half_life: float | None) -> float | None:
-    """Returns the decay of a step: as given, or 2 ** (-1 / half_life); None without both. Raises ValueError for both."""
+    """Returns the decay per step, `decay` or 2 ** (-1 / half_life); None if both are None; ValueError if both are set."""
     if decay is not None and half_life is not None:
         raise ValueError("module.ema and module.ema_half_life are two names of one thing; set one of them")
     return math.exp2(-1 / half_life) if half_life is not None else decay

@@ -1,7 +1,7 @@
 """Parameter groups: weight decay by role, per-layer rates, and overrides by name; or groups as torch takes them.
 
-Hidden matrices, projections and heads decay; embeddings, and norms and vectors, by choice (`runner/optim/roles.py`
-defines the roles). A tied parameter counts once. Settings of a given group precede those of the optimizer.
+Hidden matrices, projections and heads decay; settings decide whether embeddings, norms and vectors do (for the roles see
+`runner/optim/roles.py`). A tied parameter counts once. A given group's settings replace the optimizer's settings.
 """
 
 import difflib
@@ -27,7 +27,7 @@ ORDER = ("matrices", "decay", "embeddings", "no_decay")
 """Prefixes of the names of groups, in their order."""
 
 GROUPS = {"matrix": "decay", "projection": "decay", "head": "decay", "embedding": "embeddings"}
-"""The group of each role; other roles are in `no_decay`, and hidden matrices kept apart in `matrices`."""
+"""The group of each role. Other roles are in `no_decay`; with `matrices_apart`, hidden matrices are in `matrices`."""
 
 
 def parameter_groups(
@@ -47,7 +47,7 @@ def parameter_groups(
 
     With `matrices_apart` two-dimensional hidden matrices form their own groups; `lr_of_others` is then the rate of
     all other parameters. A `parametrization` scales rates by the model's width over `base_width` (`runner.optim.width`).
-    Groups of torch (dicts) instead of a model stay groups.
+    If groups of torch (dicts) are given instead of a model, they are kept (`groups_as_given`).
 
     Raises:
         ValueError: nothing is trainable, a pattern matches nothing, layer_decay is out of (0, 1], or groups are given
@@ -114,7 +114,7 @@ def holds_hidden_matrices(group: Group) -> bool:
 
 
 def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
-    """Returns per parameter layer_decay ** (layers of its tower above it), with a label (ELECTRA, arXiv 2003.10555).
+    """Returns for each parameter layer_decay ** (layers above it in its tower) and a label (ELECTRA, arXiv 2003.10555).
 
     Parameters before the layers, and all embeddings, count as one more layer.
     """
@@ -138,8 +138,8 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
     unknown, both = {*override} - {"pattern", *settings}, {"lr", "lr_scale"} <= given.keys()
     if not pattern or not given or unknown or both or min(given.values()) < 0:
         raise ValueError(
-            f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', with lr or lr_scale, "
-            f"weight_decay, or both, all 0 or more, not {dict(override)}"
+            f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', and lr or lr_scale, "
+            f"weight_decay, or one of each, all 0 or more, not {dict(override)}"
         )
     names = set(names_of_pattern(pattern, named))
     if not names:
@@ -156,9 +156,9 @@ def groups_as_given(
 ) -> Groups:
     """Returns the given groups with names, and with `lr` and `weight_decay` if they lack these.
 
-    A group's own settings apply to all of its parameters, biases too. With `matrices_apart` a group becomes two: its
-    hidden matrices (see `runner.optim.roles`) and the rest, whose rate is `lr_of_others`; `use_muon` of a group decides
-    for the whole group.
+    A group's own settings apply to all of its parameters, biases too. With `matrices_apart` a group becomes two groups:
+    its hidden matrices (see `runner.optim.roles`), and its other parameters with the rate `lr_of_others`. A group that
+    sets `use_muon` is not split.
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]

@@ -1,4 +1,4 @@
-"""The needs of an optimizer from the training loop."""
+"""What the training loop must do for an optimizer, such as to switch its weights for evaluation."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,7 +21,7 @@ class LoopNeeds:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Wraps forward, backward and update of a step (0 is the first), or first only forward and backward."""
+        """Wraps forward, backward and update of a step (0 is the first); may wrap forward and backward alone before."""
         self.train_mode()
         yield
 
@@ -49,7 +49,7 @@ class LoopNeeds:
 
 
 def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContextManager[None]:
-    """Returns a context in which the model has the trained weights (`raw`), their average (`ema`), or the exported ones.
+    """Returns a context in which the model has its trained weights (`raw`), average (`ema`), or (None) weights to export.
 
     Raises ValueError for `ema` without an average.
     """

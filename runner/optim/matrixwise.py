@@ -53,10 +53,10 @@ def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
 
 @optimizer(conf.Shampoo, decoupled=True)
 def shampoo(groups: Groups, **settings: Any) -> Optimizer:
-    """Shampoo in blocks; each tensor's step is as long as that of a simpler optimizer (arXiv 2002.09018).
+    """Shampoo in blocks; each tensor's step has the length of a simpler optimizer's step (arXiv 2002.09018).
 
-    Each side of a matrix has statistics, however short it is. The library would join short sides, and leave a matrix of
-    up to `block_size` weights, such as the head for a few labels, without statistics.
+    Each dimension of a matrix has statistics, even a short one. The library would merge short dimensions, and leave a
+    matrix of up to `block_size` weights, such as the head for a few labels, without statistics.
     """
     from pytorch_optimizer.optimizer.utils.graft import LayerWiseGrafting
 
@@ -111,9 +111,9 @@ def _for_muon(groups: Groups) -> Groups:
 
 
 def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
-    """Returns groups with the longest side to precondition as the setting `limit`, unless they have their own.
+    """Returns groups whose setting `limit` is the longest preconditioned side; groups that set `limit` keep it.
 
-    Only the shorter side of embeddings, projections and heads is preconditioned. The other may be the vocabulary, whose
+    For embeddings, projections and heads the limit admits only the shorter side. The other may be the vocabulary, whose
     statistics would be the largest of the model and of little use (SOAP, arXiv 2409.11321, section 4).
     """
 
@@ -130,9 +130,9 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
 def split(
     groups: Groups, value_of: Callable[[Group, Tensor], int | None], setting: str, label: str
 ) -> Groups:
-    """Splits groups so that all parameters of a group have one value of a setting; a group with None lacks the setting.
+    """Splits groups so that all parameters of a group share one value of `setting`; for None the setting is left out.
 
-    The parts of a split group have the value in their names.
+    If a group is split, the names of its parts contain the value.
     """
     found: Groups = []
     for group in groups:
@@ -152,7 +152,7 @@ def split(
 
 
 def with_ranks(groups: Groups) -> Groups:
-    """Returns groups with whole numbers as `rank`; matrices of one row or column have no rank if it is a fraction."""
+    """Returns groups with a whole number as `rank`. With a fraction as `rank`, matrices of one row or column get none."""
 
     def rank_of(group: Group, parameter: Tensor) -> int | None:
         if not holds_hidden_matrices(group):

@@ -32,7 +32,7 @@ class Place(NamedTuple):
     tower: str
     """The name of the module whose layers contain, follow or precede the parameter; empty without layers."""
     layer: int | None
-    """The layer of the parameter, from 0 at the input; None outside."""
+    """The layer of the parameter, from 0 at the input; None for a parameter outside of layers."""
     below: bool
     """Whether the parameter comes before the layers."""
 
@@ -82,7 +82,7 @@ def depths(named: Iterable[Part]) -> dict[str, int]:
 
 
 def names_of_pattern(pattern: str, names: Iterable[str]) -> list[str]:
-    """Returns the names that a pattern matches as a whole, with `*` for anything; after `re:` by a regular expression.
+    """Returns the names that equal a pattern (`*`: anything), or contain a match of the regular expression after `re:`.
 
     Example:
         >>> names_of_pattern("*.bias", ["0.weight", "0.bias"]), names_of_pattern("re:w.i", ["0.weight", "0.bias"])
@@ -93,7 +93,7 @@ def names_of_pattern(pattern: str, names: Iterable[str]) -> list[str]:
 
 
 def _kind(name: str, parameter: torch.Tensor, owner: nn.Module | None) -> str | None:
-    """Returns the role of a parameter other than a plain weight, from its owner; None for a weight."""
+    """Returns the role `norm`, `embedding` or `vector` by a parameter's module and name; None for other weights."""
     *path, leaf = name.split(".")
     kind = type(owner).__name__ if owner is not None else path[-1] if path else leaf
     if "norm" in kind.lower():
@@ -113,7 +113,7 @@ def _weight_at(place: Place) -> str:
 
 
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
-    """Returns the place of each parameter, after the layers if it pools, and whether it is outside its network's body."""
+    """Returns each parameter's place (of a pooler: after the layers), and whether it is outside its network's body."""
     bodies = _bodies(model)
     outside = ("", _layer_lists(model, "", list(bodies)))
     networks: dict[str, str | None] = {}
@@ -137,7 +137,7 @@ def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
 
 
 def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str | None]) -> dict[str, Place]:
-    """Returns all places from those in layers: others are below the next layers of their network, or above the last."""
+    """Returns all places from the layers in `at`: others are before their network's next layers or after the last."""
     last = {networks[name]: here[0] for name, here in at.items() if here}
     following: dict[str | None, str] = {}
     found = {}
@@ -153,7 +153,7 @@ def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str 
 
 
 def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
-    """Returns by path of each outermost model of transformers the path of its body, and the body's lists of layers."""
+    """Maps the path of each outermost model of transformers to the path of its body and the body's lists of layers."""
     bodies: dict[str, tuple[str, dict[str, str]]] = {}
     for path, module in model.named_modules():
         whole = path + "." if path else ""
@@ -167,7 +167,7 @@ def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, str]:
-    """Returns the outermost module lists that contain weights, and equally long lists beside these, with their towers."""
+    """Maps the path of each outermost module list with weights, or as long as one beside it, to its tower's path."""
     lists: dict[str, nn.ModuleList] = {}
     for path, module in body.named_modules():
         whole = f"{prefix}{path}."
@@ -186,7 +186,7 @@ def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, 
 
 
 def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
-    """Returns roles and places by names alone, which contain the layer's number; ValueError for other objects."""
+    """Returns roles and places by the parameters' names, which state the layer; ValueError for other objects."""
     named: dict[int, tuple[str, nn.Parameter]] = {}
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)

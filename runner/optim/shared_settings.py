@@ -1,6 +1,6 @@
 """The settings that all optimizers share, handled once: `@optimizer()` turns them into parameter groups.
 
-Loading state keeps them, and refuses the state of another optimizer.
+When saved state is loaded, the present settings stay, and the state of another optimizer is refused.
 """
 
 from collections.abc import Callable
@@ -35,10 +35,10 @@ SWITCHES = ("fully_decoupled", "cautious_decay", "quantized")
 
 
 class CautiousDecay:
-    """Hooks around an optimizer's step that decay weights instead of the step, where decay agrees with the update.
+    """Hooks around an optimizer's step that decay weights in its place, only where the update also shrinks a weight.
 
-    During a step it keeps a copy of the weights that decay; it has no state between steps. If the optimizer has a
-    method `damping(parameter)`, by which it divides that parameter's rate, the decay is divided too.
+    During a step the hooks keep a copy of the weights that decay; they have no state between steps. If the optimizer has
+    a method `damping(parameter)`, which returns the divisor of the parameter's rate, the decay has the same divisor.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.tensor([2.0, -2.0]))
@@ -84,8 +84,8 @@ def optimizer(
     """Turns a function of parameter groups and its own settings into an optimizer over models.
 
     The result takes a model (or parameters, or groups), the shared settings and the function's own. The function gets
-    groups with rates and decays, and `quantized` if it has this parameter. Without it `quantized=true` is an error, as
-    are `fully_decoupled` and `cautious_decay` without `decoupled`. A setting annotated as `Pair`, or as
+    groups with rates and decays, and `quantized` if it has this parameter; else `quantized=true` is an error. So are
+    `fully_decoupled` and `cautious_decay` if `decoupled` is false. A setting annotated as `Pair`, or as
     `list[float]` in the option, may be any sequence of two numbers.
 
     Args:
@@ -122,7 +122,7 @@ def optimizer(
                 from tiryns.runner.optim.table import with_8_bit_variant
 
                 known = ", ".join(with_8_bit_variant())
-                raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose of {known}")
+                raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose one of {known}")
             if not decoupled and (wrong := next((n for n in SWITCHES[:2] if given[n]), None)):
                 raise ValueError(f"{name} has no decay that is decoupled from its update; set {wrong}=false")
             shared = {n: given[n] for n in ("model", *SHARED) if n not in SWITCHES}
@@ -145,7 +145,7 @@ def optimizer(
 
 
 def _as_pair(setting: Parameter, value: Any) -> Any:
-    """Returns the value; a tuple of two numbers where the setting is annotated as such."""
+    """Returns the value, as a tuple of two floats if the setting is annotated as a pair."""
     if setting.annotation not in (Pair, list[float]):
         return value
     if len(value) != 2:

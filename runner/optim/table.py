@@ -74,7 +74,7 @@ def get_optimizer(
 
 
 def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
-    """Returns the target of an optimizer's option."""
+    """Returns the function that the option of an optimizer names as its `_target_`."""
     target: str = vars(OPTIMIZERS[optimizer_name])["_target_"]
     made: Callable[..., Optimizer] = get_object(
         f"tiryns.{target}" if target.startswith("runner.") else target

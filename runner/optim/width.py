@@ -1,4 +1,4 @@
-"""Rates and initial weights by the width of a model, with m = `base_width` / width: at the base width all are equal.
+"""Rates and initial weights by a model's width, with m = `base_width` / width. At the base width all kinds are equal:
 
     standard   one rate for all
     embedding  embeddings learn 1/m times as fast (arXiv 2605.21486), which keeps their rate relative to the others'
@@ -44,7 +44,7 @@ def scale_by_width(
 
 @torch.no_grad()
 def initialise_by_width(model: nn.Module, base_width: int) -> None:
-    """Scales a model's initial weights as in muP; raises ValueError without a norm before the output embeddings.
+    """Scales a model's initial weights as in muP; raises ValueError if no norm precedes the output embeddings.
 
     Example:
         >>> from transformers import BertConfig, BertForMaskedLM
@@ -82,6 +82,6 @@ def _outputs(network: PreTrainedModel) -> tuple[nn.Linear, nn.Module]:
     if not isinstance(outputs, nn.Linear) or widths[:1] != [outputs.in_features]:
         raise ValueError(
             f"optimizer.parametrization=mup needs output embeddings with a norm before them, and "
-            f"{type(network).__name__} has none: pretrain with it, or choose parametrization=embedding"
+            f"{type(network).__name__} has none: use mup in pretraining, or choose parametrization=embedding"
         )
     return outputs, norms[-1]

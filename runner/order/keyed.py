@@ -1,5 +1,5 @@
 """Random numbers as functions of keys, by SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
-generators"): a sample's key is a hash of (seed, stream, epoch, index), a token's bits are one of (key, position).
+generators"): a sample's key is a hash of (seed, stream, epoch, index), a token's bits are a hash of (key, position).
 
 Letters in shapes: D documents (samples), N tokens of all documents together.
 """
@@ -23,7 +23,7 @@ def mix64(x: np.ndarray) -> np.ndarray:
 
 
 def derive_seed(seed: int, *parts: int) -> int:
-    """Returns a 64-bit seed for `parts` (an epoch, a stream...) under `seed`; integers count modulo 2**64.
+    """Returns a 64-bit seed derived from `seed` and `parts` (an epoch, a stream...); integers are taken modulo 2**64.
 
     Example:
         >>> derive_seed(7, 1, 0, 1)
@@ -71,7 +71,7 @@ def token_bits(keys: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def uniform(bits: np.ndarray) -> np.ndarray:
-    """Uniform float32 in [0, 1) from the top 24 of each 64 bits; the low 40 are free for a second choice."""
+    """Returns uniform float32 in [0, 1) from the top 24 bits of each word; the low 40 bits are free for a second draw."""
     return (bits >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-24)
 
 
@@ -85,7 +85,7 @@ def _mix_int(x: int) -> int:
 def _mix_in_place(words: np.ndarray, ramp: np.ndarray | None = None) -> None:
     """Mixes a flat contiguous uint64 array, a cache-sized block at a time, without allocation in a block.
 
-    With a `ramp`, the first block's multiples of `_GOLDEN`, each word is first raised by the multiple of its position.
+    `ramp` has the multiples 1, 2, ... of `_GOLDEN` for a block; if given, word i is first raised by (i + 1) * `_GOLDEN`.
     """
     scratch = np.empty(min(_BLOCK, len(words)), dtype=np.uint64)
     for start in range(0, len(words), _BLOCK):

@@ -1,9 +1,9 @@
 """Chooses the source of each draw of a mixture, so that every source has its share at every draw, not only on average.
 
-Shares are whole parts of a period of draws, which repeats. In a period the j-th draw of a source comes after its share
-has passed j - 1 and before it has passed j; of the sources that may come the one that must come first is drawn. Such a
-schedule exists for all shares (Tijdeman 1980, "The chairman assignment problem"; Steiner and Yeomans 1993, "Level
-schedules for mixed-model, just-in-time processes"), and drawing by the earliest end finds it.
+A period of draws repeats; in it each source has a whole number of draws. The j-th draw of a source comes after its share
+of the draws has passed j - 1 and before it has passed j. Of the sources that may come, the source with the earliest
+deadline is drawn. Such a schedule exists for all shares (Tijdeman 1980, "The chairman assignment problem"; Steiner and
+Yeomans 1993, "Level schedules for mixed-model, just-in-time processes"), and drawing by the earliest deadline finds it.
 """
 
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_PERIOD = 1 << 16
-"""Draws of the longest period; shares that are no parts of a shorter one are rounded to parts of this one."""
+"""Number of draws in the longest period; shares that would need a longer period are rounded to fit this one."""
 
 
 def parts_of(weights: Mapping[str, float]) -> list[int]:
@@ -47,9 +47,9 @@ def parts_of(weights: Mapping[str, float]) -> list[int]:
 
 
 class MixedDraws:
-    """The sources of all draws, given each one's draws in a period: at any number, in constant time.
+    """Gives the source of any draw in constant time, from `parts`, the number of draws of each source in a period.
 
-    After n draws, for every n, each of S sources has less than one draw more or less than its share of n.
+    After n draws, for every n, the number of draws of each of S sources differs by less than one from its share of n.
 
     Example:
         >>> draws = MixedDraws([3, 1])
@@ -68,7 +68,7 @@ class MixedDraws:
         return self._period[places % len(self._period)].astype(np.int64)
 
     def counts(self, number: int) -> NDArray[np.int64]:
-        """Returns how many of the first `number` draws each source has [S]."""
+        """Returns how many of the first `number` draws are from each source, int64 [S]."""
         periods, rest = divmod(number, len(self._period))
         return periods * self.parts + np.bincount(self._period[:rest], minlength=len(self.parts))
 
@@ -77,8 +77,8 @@ class MixedDraws:
 def _period(parts: tuple[int, ...]) -> NDArray[np.int32]:
     """Returns the source of each draw of a period.
 
-    Of a source with a of the P draws, draw j (from 1) may be number floor((j - 1) P / a), from 0, and must be number
-    ceil(j P / a) - 1 at the latest: else the source would miss its share by one or more.
+    If a source has a of the P draws, its draw j (from 1) has a number (from 0) of at least floor((j - 1) P / a) and at
+    most ceil(j P / a) - 1: else the source would miss its share by one or more.
     """
     period = sum(parts)
     sources = np.repeat(np.arange(len(parts)), parts)

@@ -1,7 +1,7 @@
 """Cuts a global batch into ranks and micro-batches of equal work, with little padding.
 
-Padded: runs of similar lengths are dealt to the ranks; work is padded tokens. Packed: documents are dealt to the ranks,
-which cut or pack their own; work is tokens. Letters in shapes: B documents of the global batch.
+Padded rows: runs of similar lengths are dealt to the ranks; work is padded tokens. Packed rows: documents are dealt to
+the ranks, and each rank's documents are cut or packed; work is tokens. Letters in shapes: B documents of a global batch.
 """
 
 import heapq
@@ -13,7 +13,7 @@ import numpy as np
 from tiryns.runner.order.packing import pack
 
 _EXACT = 4096
-"""So many of the smallest items are dealt one by one, each to the rank with the least so far."""
+"""Number of smallest items that are dealt one by one, each to the rank with the least work so far."""
 
 
 def partition(
@@ -25,9 +25,9 @@ def partition(
 ) -> list[list[np.ndarray]]:
     """Returns positions in the global batch by rank and micro-batch, int64 arrays, for documents of lengths int [B].
 
-    Ranks have similar work and equally many micro-batches (some empty, if documents are too few); a micro-batch goes from
-    long to short. `micro_batch_tokens` bounds rows times longest, or the sum of lengths if `packed`; a longer document is
-    a micro-batch of its own. `micro_batch_size` bounds the documents. Without either each rank gets one micro-batch.
+    Ranks have similar work and equally many micro-batches (some empty, if documents are too few); a micro-batch is sorted
+    longest first. `micro_batch_tokens` bounds rows times longest, or the sum of lengths if `packed`; a longer document is
+    a micro-batch by itself. `micro_batch_size` bounds the documents. If both are None, each rank gets one micro-batch.
 
     Raises:
         ValueError: a bound or a number of ranks below 1.
@@ -87,14 +87,14 @@ def _split_documents(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> 
 
 
 def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
-    """As many runs as `count`, the missing ones empty."""
+    """Returns the runs, with empty runs added up to `count`."""
     return runs + [np.empty(0, dtype=np.int64)] * (count - len(runs))
 
 
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     """Returns the rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
-    Each item goes to the rank with the least work so far; the larger of many items go to ranks 0, 1, .., 1, 0 in turn.
+    The `_EXACT` smallest items go to the rank with the least work so far, larger items to ranks 0, 1, .., 1, 0 in turn.
     """
     turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
     num_turns = max(0, len(work) - _EXACT) // len(turn)
@@ -164,13 +164,13 @@ class _Cutter(NamedTuple):
         return self._refine(lengths, best, count)
 
     def _ceiling(self, lengths: np.ndarray) -> int:
-        """Returns the token budget, or one that all documents together keep."""
+        """Returns the token budget; if it is None, a budget that all documents fit into together."""
         if self.tokens is not None:
             return self.tokens
         return max(1, len(lengths) * int(lengths.max(initial=1)))
 
     def _greedy(self, lengths: np.ndarray, budget: int, most: int) -> list[int]:
-        """Bounds of the fullest runs within a budget, longest documents first; at most `most` of them."""
+        """Returns the bounds of at most `most` runs, longest documents first, each as full as the budget allows."""
         count = len(lengths)
         places = np.arange(count)
         if self.packed:

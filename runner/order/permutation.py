@@ -23,7 +23,7 @@ _NUM_ROUNDS = 8
 _SMALL = 256
 _BLOCK = 1 << 15
 _EPOCH, _ORDER = 0x65706F6368, 0x6F72646572
-"""What derived seeds are for ("epoch", "order" in ASCII), so that they never equal those of another use."""
+"""Purposes of derived seeds ("epoch", "order" in ASCII), so that seeds of different purposes differ."""
 
 
 def epoch_seed(seed: int, epoch: int) -> int:
@@ -96,7 +96,7 @@ def _check_range(start: int, stop: int, length: int) -> None:
 
 
 class _Network(NamedTuple):
-    """A table of `sizes` (rows, columns) cells and what each round adds and multiplies by."""
+    """The `sizes` (rows, columns) of a table, and for each round the summand and the factor of its hash."""
 
     sizes: tuple[int, int]
     rounds: tuple[tuple[int, int], ...]
@@ -104,7 +104,7 @@ class _Network(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _small_order(length: int, seed: int) -> tuple[int, ...]:
-    """All of [0, length), ordered by distinct 64-bit hashes: each order is equally likely."""
+    """Returns the integers of [0, length), sorted by distinct 64-bit hashes: each order is equally likely."""
     state = derive_seed(seed, _ORDER, length)
     return tuple(sorted(range(length), key=lambda index: derive_seed(state, index)))
 
@@ -133,7 +133,7 @@ def _pass(cell: int, network: _Network, inverse: bool) -> int:
 
 
 def _encipher_block(x: np.ndarray, network: _Network, scratch: np.ndarray) -> None:
-    """`_pass` of each of uint64 [n], in place, with scratch uint64 [3, n]."""
+    """Passes each cell of `x`, uint64 [n], once through the network, in place, with scratch uint64 [3, n]."""
     sizes = [np.uint64(size) for size in network.sizes]
     rows, columns, word = scratch
     np.floor_divide(x, sizes[1], out=rows)

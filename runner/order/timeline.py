@@ -26,11 +26,11 @@ class Timeline:
         """The first step of each phase, counted from 0."""
 
     def at(self, step: int) -> int:
-        """Returns the place of the phase of a step, both counted from 0."""
+        """Returns the index of the phase of a step, both counted from 0."""
         return min(bisect_right(self.ends, step), len(self.ends) - 1)
 
     def inside(self, step: int) -> int:
-        """Returns the steps of its phase before a step."""
+        """Returns the number of steps before `step` in the phase of `step`."""
         return step - self.starts[self.at(step)]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What tells one revision of a downloaded data set from another: datasets 4 and 5 keep it as `Dataset._fingerprint`."""
+"""The fingerprint of a revision of a downloaded data set, which datasets 4 and 5 keep as `Dataset._fingerprint`."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""One task of a datatrove executor: `PipelineExecutor.run` of datatrove 0.10 starts all of them, in its own pool.
+"""One task of a datatrove executor: `PipelineExecutor.run` of datatrove 0.10 starts all tasks, in its own pool.
 
-Ours keeps its processes between the stages, so it runs task by task, by the method that `run` itself calls.
+This project's pool keeps its processes between the stages, so it runs each task by the method that `run` itself calls.
 """
 
 from typing import Any

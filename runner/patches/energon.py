@@ -1,6 +1,6 @@
 """The progress bar of energon's packing: `PackingDataset` of megatron-energon 7.4 shows one whenever it fills its buffer.
 
-It has no setting; the bar is an argument of `_fill_reading_buffer`.
+No setting turns the bar off; it is an argument of `_fill_reading_buffer`.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
 """Signals and plugins in Lightning 2.6.
 
-Its handlers of signals communicate between the ranks at any moment, which can hang (Lightning#21406), and no setting
-leaves them out: `fit_loop.epoch_loop` asks all ranks at each step whether one got SIGTERM. For each Trainer it reads the
-metadata of all installed packages.
+Lightning's signal handlers communicate between the ranks at any moment, which can hang (Lightning#21406). No setting
+turns them off: `fit_loop.epoch_loop` asks all ranks at each step whether one got SIGTERM. For each Trainer, Lightning
+reads the metadata of all installed packages.
 """
 
 from functools import lru_cache

@@ -1,9 +1,9 @@
 """Paths of nodes in a config, interpolations that are parsed once, and faster copies of configs.
 
 OmegaConf 2.3 and 2.4 give the path of a node only in error messages, by `Node._get_full_key`. They parse the text of an
-interpolation by antlr each time that it is resolved, copy a config by `copy.deepcopy` of what they note of each node, and
-take 20 microseconds to hand out a value: together a quarter of a job of a sweep. They read and write YAML in Python:
-slowly, and a text with a sign such as U+0085 comes back as another one.
+interpolation by antlr each time that it is resolved, copy a config by `copy.deepcopy` of the metadata of each node, and
+take 20 microseconds to return a value: together a quarter of the time of a sweep's job. They read and write YAML in
+Python, which is slow and changes a text with a character such as U+0085.
 """
 
 import copy
@@ -34,7 +34,7 @@ def full_key(node: Node) -> str:
 
 
 def noted(node: Any) -> Any:
-    """Returns the values of a node as they stand: `${seed}` where one refers to another, and nodes as themselves.
+    """Returns the unresolved values of a node: an interpolation as its text, such as `${seed}`, and a node as itself.
 
     Example:
         >>> noted(OmegaConf.create({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
@@ -49,7 +49,7 @@ def noted(node: Any) -> Any:
 
 
 def parts(config: Any) -> Iterator[Part]:
-    """Yields each part of a config at any depth, unless it is missing: its node, its name, and its unresolved value.
+    """Yields each value of a config at any depth, except missing ones: its node, its name, and the value unresolved.
 
     Hydra's own nodes are left out.
 
@@ -69,7 +69,7 @@ def parts(config: Any) -> Iterator[Part]:
 
 
 def used_value(node: Any, name: str | int, value: object) -> Any:
-    """Returns a value of a node, unresolved `value`, with its interpolations resolved; an error if it is missing."""
+    """Resolves the interpolations in `value`, which a node has under `name`; raises an error if the value is missing."""
     return node[name] if isinstance(value, str) and ("${" in value or value == MISSING) else value
 
 
@@ -107,7 +107,7 @@ def quicken() -> None:
 
 
 def _metadata(noted: Metadata, memo: object) -> Metadata:
-    """Returns a copy of a node's metadata; its other entries are types and a key, which never change."""
+    """Returns a copy of a node's metadata; shares all entries except flags and resolver cache, as they never change."""
     made = object.__new__(type(noted))
     made.__dict__.update(noted.__dict__)
     made.flags = dict(noted.flags or {})

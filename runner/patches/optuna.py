@@ -1,7 +1,7 @@
-"""The number by which a storage knows a trial: Optuna 5 has it as `Trial._trial_id` alone.
+"""The id of a trial in its storage, which Optuna 5 has only as `Trial._trial_id`.
 
 `Trial.number` counts within the study; `optuna.trial.Trial(study, trial_id)`, which continues a trial of another
-process, takes the storage's number.
+process, takes the id in the storage.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""The attention of a model: transformers 5 sets it publicly (`set_attn_implementation`), and tells it privately.
+"""The attention of a model: transformers 5 has a public setter (`set_attn_implementation`), but no public getter.
 
-Whether an `Auto` class has a model for a config stands in its `_model_mapping` alone, in 5.18 to 5.24. `Auto` classes
-that load a model with code of its own are noted in `_auto_class` by `register_for_auto_class`.
+Only `_model_mapping` of an `Auto` class has the configs with a model, in 5.18 to 5.24. `register_for_auto_class` records
+the `Auto` class that loads a model with code of its own in `_auto_class`.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ def attention_of(config: object) -> Any:
 
 
 def takes_attention(model: Any) -> bool:
-    """Whether a model computes any attention that is registered, rather than one of its own."""
+    """Whether a model can use every registered attention; False if it has only an attention of its own."""
     return bool(model._can_set_attn_implementation())
 
 

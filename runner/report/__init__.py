@@ -1,6 +1,6 @@
-"""`report.html`: the curves and facts of a run, and pages that compare several.
+"""`report.html`: the curves and facts of a run, and pages that compare several runs.
 
-The pages are single files: no network, no libraries. Each holds one JSON of facts, which `page.js` draws in the browser.
+Each page is a single file that needs no network and no library. `page.js` draws its facts, one JSON, in the browser.
 
 - `single`: the page of a run; `comparison`: the page of several runs, with means over seeds.
 - `suite`: the table of a suite.

@@ -1,4 +1,4 @@
-"""Turns metrics into the charts of a page: their curves smoothed and thinned out."""
+"""Turns metrics into the charts of a page, with smoothed curves of fewer points."""
 
 import math
 import re
@@ -16,34 +16,34 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_POINTS = 1000
-"""Points of one curve on a page; of a longer curve the lowest and highest value of each stretch are drawn."""
+"""The maximum number of points of a curve. A longer curve is drawn by the lowest and highest value of each stretch."""
 
 BEYOND = 1e100
 """Values of this magnitude or more are drawn as gaps: no axis can show them together with others."""
 
 MAX_OTHER_CHARTS = 12
-"""Charts for other metrics, at most; the names of the rest are listed under the last chart."""
+"""The maximum number of charts for other metrics. The names of further metrics are listed under the last chart."""
 
 KNOWN: dict[str, tuple[str, str, bool]] = {
     "perf/tokens_per_second": ("Throughput", "real tokens per second", True),
     "optim/grad_norm": ("Gradient norm", "before clipping", False),
     "perf/fill": ("Fill", "real tokens per token place", False),
 }
-"""Metrics with a smoothed chart of their own: its title, its unit, and whether it begins at 0."""
+"""Metrics with a smoothed chart of their own: its title, its unit, and whether its axis begins at 0."""
 
 LOSS, SOURCES, RATES = "Loss", "Training loss", "Learning rate"
 UNITS = {LOSS: "", SOURCES: "by source", RATES: "per parameter group"}
 """The titles of charts of several metrics, in their order, with their units."""
 
 CONSTANTS = {"the most frequent label": "majority", "guessing": "chance", "one answer to all": "constant"}
-"""Levels that need no model, by the start of their names."""
+"""The names of levels that need no model, each with the start of the name of its metric."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart: `faint` behind its smoothed version, with `dots` at its points, of a `run` of a comparison.
+    """A line of a chart: `faint` behind its smoothed version, with `dots` at its points; `run` is its run's index.
 
-    A `band` around it has a least and a greatest value for each point. `loose` points have no line.
+    A `band` around it has a least and a greatest value for each point. If `loose`, only its points are drawn.
     """
 
     label: str
@@ -59,10 +59,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over the steps, or over another count, and levels to compare them with, by their names.
+    """Curves over the steps or over the count `across`, and `levels` by name, with which the curves are compared.
 
-    `spans` are named stretches (first, last] of the steps, drawn behind the curves. With `ticks`, values by position on
-    the horizontal axis, it is not zoomed.
+    `spans` are named stretches (first, last] of the steps, drawn behind the curves. `ticks` has values by position on the
+    horizontal axis; a chart with `ticks` cannot be zoomed.
     """
 
     title: str
@@ -80,7 +80,7 @@ class Chart:
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:
-    """Returns about `max_points` of the points [N], at most: both ends, extremes of each stretch, or one nan of a gap."""
+    """Thins out points [N] to about `max_points`: the ends, each stretch's lowest and highest point, a nan for a gap."""
     if len(steps) <= max_points:
         return steps, values
     kept = {0, len(steps) - 1}
@@ -110,7 +110,7 @@ def smooth(values: Floats) -> Floats:
 def curves_of(
     label: str, series: Series, colour: int, smoothed: bool = False, points: int = MAX_POINTS
 ) -> list[Curve]:
-    """Returns the curve of one metric; with `smoothed`, for many points, a smoothed curve over a faint one."""
+    """Returns the curve of a metric; if `smoothed` and it has over 100 points, faint, with a smoothed curve over it."""
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
     values = np.where(np.abs(values) < BEYOND, values, np.nan)
@@ -157,7 +157,7 @@ def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
 
 
 def _chart(title: str, names: dict[str, str], metrics: dict[str, Series], results: dict[str, float]) -> Chart:
-    """Returns the chart of these metrics, with the names of their curves; equal learning rates share a curve."""
+    """Returns the chart of the metrics in `names` (names of curves by key); equal learning rates share a curve."""
     shared: list[tuple[list[str], str]] = []
     for key, name in sorted(names.items(), key=lambda item: item[0] != "train/loss"):
         same = [own for own, other in shared if title == RATES and _are_equal(metrics[key], metrics[other])]
@@ -210,12 +210,12 @@ def levels_of(keys: Collection[str], results: dict[str, float]) -> dict[str, flo
 
 
 def dotted(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
-    """Returns the curve of values over their keys as powers of 2, for `over_powers`; `loose` points have no line."""
+    """Returns the curve of values over log2 of their keys, for `over_powers`; `loose` points have no line."""
     return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
 
 
 def over_powers(title: str, unit: str, across: str, curves: list[Curve], **how: Any) -> Chart:
-    """Returns a chart over powers of 2, with a tick at each point."""
+    """Returns a chart with a horizontal axis in powers of 2, and a tick at each point."""
     places = sorted({at for curve in curves for at in curve.steps.tolist()})
     ticks = {at: float(f"{2**at:.6g}") for at in places}
     return Chart(title, unit, curves, across=across, ticks=ticks, **how)

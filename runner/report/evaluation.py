@@ -1,6 +1,6 @@
 """Shows what a model gets right and wrong: metrics per class, confusions, predictions to browse, masked text.
 
-As sections of a run's page, and as `report.html` of `tiryns evaluate`: metrics of all files, then each file alone.
+Makes sections of a run's page, and `report.html` of `tiryns evaluate`: the metrics of all files, then a section per file.
 """
 
 import json
@@ -24,7 +24,7 @@ KNOWN = (
     *("kind", "examples", "metrics", "intervals", "labels", "confusion", "confusions", "per_class"),
     *("entities", "kinds", "shown"),
 )
-"""Entries that a section shows in their own way; rows under another name become a table."""
+"""Entries that a section shows in special ways; a list of rows under any other name becomes a table."""
 
 SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}
 QUESTIONS = {
@@ -40,7 +40,7 @@ CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "
 DATA_URI = "data:image/png;base64,"
 
 HINT = (
-    "Held-out text. The model guessed the marked tokens: green ones right; after a red one stands its guess."
+    "Held-out text. The model guessed the marked tokens: green is right; red is wrong, followed by the guess."
 )
 
 
@@ -51,7 +51,7 @@ def evaluated_sets(folder: Path) -> dict[str, Entry]:
 
 
 def evaluation_sections(folder: Path) -> list[Part]:
-    """Returns a section per evaluated set of a run folder, test sets first; if there are any, other sets are folded."""
+    """Returns a section per evaluated set of a run folder, test sets first; with a test set, other sets are folded."""
     sets = evaluated_sets(folder)
     ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
     tested = bool(ranked) and ranked[0].startswith("test/")

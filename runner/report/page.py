@@ -26,7 +26,7 @@ POLICY = (
     f"default-src 'none'; script-src 'sha256-{SCRIPT_HASH}'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-"""The content security policy of the pages: the browser runs their own script alone, and loads nothing."""
+"""The content security policy of the pages: the browser runs only the script of the page, and loads nothing."""
 
 IN_SIGHT = 10
 """Rows of a long list that are visible before it is unfolded."""
@@ -35,7 +35,7 @@ MAX_ROWS = 20
 """Rows of a table that are not folded away."""
 
 Part = dict[str, Any]
-"""A part of a page, which `page.js` draws by its `is`; empty parts are left out."""
+"""A part of a page. Its entry `is` tells `page.js` how to draw it; empty parts are left out."""
 
 Row = Sequence[object]
 """Cells of a table: text, a number, None, or a mapping with `text` and `href`, `colour`, `small`, `share` or `title`."""
@@ -60,7 +60,7 @@ def note(text: str) -> Part:
 
 
 def section(title: str, *parts: Part, is_folded: bool = False) -> Part:
-    """Returns a titled part; empty if all of `parts` are."""
+    """Returns a titled part; empty if all `parts` are empty."""
     shown = [each for each in parts if each]
     return {"is": "details" if is_folded else "section", "title": title, "parts": shown} if shown else {}
 
@@ -76,16 +76,16 @@ def command(text: str, title: str) -> Part:
 
 
 def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Part:
-    """Returns charts over the same steps; `names` of the colours are their shared legend."""
+    """Returns charts over the same steps; `names` has the text of each colour in their shared legend."""
     return {"is": "charts", "charts": shown, "names": names} if shown else {}
 
 
 def table(
     heads: Iterable[str], rows: Sequence[Row], marks: Sequence[Part] = (), sorts: bool = True, **more: object
 ) -> Part:
-    """Returns a table without empty columns, sorted by a click on a head if `sorts`; `marks` are class and data per row.
+    """Returns a table without empty columns; if `sorts`, a click on a head sorts it. `marks` has class and data per row.
 
-    With `fold`, the words that unfold it, only the rows at `first` are visible.
+    If `fold` is given (the text to click on), only the rows at the indices `first` are visible until that click.
     """
     named = list(heads)
     filled = [i for i in range(len(named)) if any(row[i] not in ("", None) for row in rows)]
@@ -102,7 +102,7 @@ def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, o
 
 
 def folded(what: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
-    """Returns the settings that fold a table of more than `most` rows, except its `first` rows."""
+    """Returns the options of `table` that fold all but the `first` rows; empty for a table of `most` rows or fewer."""
     return {"fold": f"All {count} {what}", "first": list(first)} if count > most else {}
 
 
@@ -156,7 +156,7 @@ def save(path: Path, text: str) -> Path:
 
 
 def _plain(value: object) -> object:
-    """Returns a value for JSON: points that are not finite become None, other such floats become words."""
+    """Returns a value for JSON: a float that is not finite becomes None in an array, and text elsewhere."""
     if isinstance(value, np.ndarray):
         points = value.tolist()
         return [x if isinstance(x, int) else float(f"{x:.5g}") if math.isfinite(x) else None for x in points]

@@ -18,11 +18,11 @@ NAMED = {
     "optimizer.weight_decay": "weight decay",
     "objective.mlm_probability": "masking rate",
 }
-"""Settings with a column in every table if the run has them, and its title; other settings have one if they change."""
+"""Titles of columns for settings that a table shows if the run has them. It shows other settings if a phase sets them."""
 
 
 class RunPhase(NamedTuple):
-    """A phase of a run: steps (first, last], and its own settings by dotted name."""
+    """A phase of a run: the steps (first, last], and the settings that it changes, by dotted name."""
 
     name: str
     first: int
@@ -51,7 +51,7 @@ def phases_of_run(run: Run) -> list[RunPhase]:
 
 
 def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Chart]:
-    """Returns the charts; those over the steps get the spans of the phases if there are several."""
+    """Returns the charts. If there are several phases, charts over the steps get their spans."""
     spans = tuple((phase.name, phase.first, phase.last) for phase in phases)
     return [replace(c, spans=spans) if c.across == "step" and len(spans) > 1 else c for c in charts]
 
@@ -88,7 +88,7 @@ def phases_table(run: Run) -> page.Part:
 
 
 def _value(run: Run, phase: RunPhase, name: str) -> object:
-    """Returns a setting of a phase: its own, else the run's, in which a mapping is stored as several settings."""
+    """Returns a setting of a phase, else of the run. A mapping of the run has no value, only its entries have values."""
     return phase.settings.get(name, run.settings.get(name))
 
 

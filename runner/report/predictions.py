@@ -1,4 +1,4 @@
-"""The predictions of an evaluated set as a table: the gravest mistakes or the farthest off first."""
+"""Makes a table of the predictions for a set: the gravest mistakes or, for numbers, the largest errors come first."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tiryns.runner.evaluation.squad import exact_match, normalized
 from tiryns.runner.report import page
 
 LISTED = 150
-"""Wrong predictions on the page, and as many right ones at most; all are in `predictions.jsonl`."""
+"""The page has at most this many wrong and this many right predictions; `predictions.jsonl` has all."""
 
 WORST = 8
 """Wrong predictions that are visible before the table is unfolded."""
@@ -37,7 +37,7 @@ class Judged(NamedTuple):
 
 
 def predictions_table(folder: Path, name: str) -> page.Part:
-    """Returns the gravest mistakes of the set `name` in `predictions.jsonl`, with its predictions folded away, if any."""
+    """Returns the table of predictions for the set `name`, folded except for the gravest mistakes; empty without any."""
     judged = list(_judged_rows(folder / PREDICTIONS, name))
     has_numbers = bool(judged) and all(j.wrong is None for j in judged)
     wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
@@ -73,7 +73,7 @@ def _judged_rows(path: Path, name: str) -> Iterator[Judged]:
 
 
 def _as_one(row: PredictionRow) -> PredictionRow:
-    """Returns a sentence with several columns of labels as one column, with the known labels side by side."""
+    """Joins the known columns of labels of a sentence to one column, in which a word has its labels side by side."""
     names = list(row["gold"])
     sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
     joined = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}

@@ -25,7 +25,7 @@ SEEN = 4
 """Charts of a run that are visible at once, in addition to the wide ones."""
 
 SHORT = 200
-"""Steps below which a loss above the unigram entropy is expected."""
+"""In a run of fewer steps a loss above the unigram entropy is expected."""
 
 FILES_BESIDE = (
     *(name for name in summary.FILES.values() if name != "report.html"),
@@ -37,7 +37,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     """Writes `report.html` into a run folder, or the page to another path; returns the path.
 
     `state`, if given, is the state the run is about to get. Raises FileNotFoundError for a missing folder, ValueError
-    for one that is no run, OSError if the page cannot be written.
+    for a folder without a run, OSError if the page cannot be written.
     """
     run = Run(load_run(Path(run_folder)).path, state)
     environment = read_json(run.path / "environment.json", {})
@@ -85,7 +85,7 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
 
 
 def _warning(run: Run) -> page.Part:
-    """Returns the warning of a loss not well below its unigram entropy, or of overfitting; a note in a very short run."""
+    """Returns the plateau warning of a run; in a very short run, or about a constant answer, it is only a note."""
     text = summary.noted_plateau(run) or ""
     is_note = run.step < SHORT or any(words in text for words in summary.CONSTANT.values())
     return page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", text))
@@ -161,7 +161,7 @@ def _single_points(single: list[Chart], tiles: list[Tile]) -> page.Part:
 
 
 def _final_figures(run: Run) -> list[Tile]:
-    """Returns the metric that the run is judged by: on each test set, then the best in validation."""
+    """Returns the values of the metric that the run is judged by: on each test set, then the best in validation."""
     monitored = (run.monitor or "loss").rpartition("/")[2]
     name, tests = in_words(monitored), f"/{monitored}"
     found = {k: v for k, v in run.results.items() if k.startswith("test/") and k.endswith(tests)}
@@ -187,7 +187,7 @@ def _changes(run: Run) -> list[page.Part]:
     if changes is None:
         return [page.part("facts", facts=run.override_values)]
     if not changes:
-        same = "that of the recipe" if recipe else "the default"
+        same = "as in the recipe" if recipe else "the default"
         return [page.part("text", text=f"Every setting is {same}.")]
     rows = [[name, written(value, ""), written(default, "")] for name, value, default in changes]
     named = " ".join(f"{name}={value}" for name, value in {RECIPE: recipe, SCALE: scale}.items() if value)

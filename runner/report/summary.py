@@ -31,19 +31,19 @@ WIDTH = 100
 """Width of a panel in columns, at most."""
 
 MARGIN = 0.02
-"""How far a loss must be below the unigram entropy to have left it, as a share of the entropy."""
+"""A loss is well below its unigram entropy if it is lower by more than this share of the entropy."""
 
 STOPPING = "callback.stop_after.steps"
-"""The setting that ends a run before its length."""
+"""The setting that ends a run before its full length."""
 
 STANDS_AT = "stands at its unigram entropy"
-"""Words of the warning of a loss that is within the margin of its unigram entropy."""
+"""Text in the warning about a loss that is within `MARGIN` of its unigram entropy."""
 
 CONSTANT = {
     "/majority_": "no better than always naming the largest class",
     "/constant_": "no better than one answer to all",
 }
-"""Words of the note on a model that knows only label frequencies, by the prefix of the level's name."""
+"""Text in the note on a model that is no better than a constant answer, by the prefix in the level's name."""
 
 OVERFITTING = "overfitting"
 
@@ -83,7 +83,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
 
 
 def resume_command(run: Run) -> str | None:
-    """Returns the command that resumes a run, with the flags of its start; finished runs get twice the length.
+    """Returns the command that resumes a run, with its original flags; a finished run gets twice the length.
 
     None for a finished run with phases: its phases fix its length, so only a branch with other phases can continue it.
     """
@@ -122,9 +122,9 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 
 
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
-    """Returns a warning if no loss is well below its unigram entropy, or no metric better than a constant answer's.
+    """Returns a warning if no loss is well below its unigram entropy, or no metric is better than a constant answer.
 
-    One good loss is enough: sets may hold other text than training. A `run`'s curves tell overfitting from too few steps.
+    One good loss is enough, as sets may differ from the training text. If `run` is given, its curves show overfitting.
     """
     if at_constant := _at_constant(results, run):
         return at_constant
@@ -147,7 +147,7 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
 
 
 def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
-    """Returns the note that no metric at any validation was better than a constant answer's; None if one was."""
+    """Returns a note if no metric of any validation was better than the same metric of a constant answer; else None."""
     levels = {
         key.replace(start, "/"): (value, start)
         for key, value in results.items()
@@ -227,7 +227,7 @@ def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str
 
 
 def bits_level(key: str, results: Mapping[str, float]) -> float | None:
-    """Returns the unigram entropy in the unit of a metric in bits, like `val/books/bits_per_byte`; None if unknown."""
+    """Returns the unigram entropy in the unit of a metric in bits, such as `val/books/bits_per_byte`; else None."""
     prefix, _, figure = key.rpartition("/")
     scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
     unigram = results.get(f"{prefix}/unigram_entropy")

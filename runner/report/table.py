@@ -17,7 +17,7 @@ Table = tuple[list[str], list[list[Any]], Collection[int]]
 """Heads, rows, and the numbers of the best rows."""
 
 SHORTEST = 12
-"""Letters that a cell keeps at least if its line is too long."""
+"""A cell of a line that is too long keeps at least this many characters."""
 
 
 def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
@@ -30,7 +30,7 @@ def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
 def compared_as(form: str, runs: list[Run], importance: Importance | None = None) -> str:
     """Returns tables of settings, runs and importance, and notes, as `md` or `tex`; `importance` comes from a search.
 
-    As `csv` only the runs, with values in full; missing values are empty cells.
+    The form `csv` has only the table of runs, with values in full; missing values are empty cells.
     """
     compared = Comparison(runs)
     if form == "csv":
@@ -62,7 +62,7 @@ def compared_text(compared: Comparison, with_runs: bool = True) -> str:
 
 
 def compared_content(runs: list[Run]) -> dict[str, Any]:
-    """Returns the comparison as values: the ranking metric, the settings from the best on, and the runs."""
+    """Returns the comparison as values: the ranking metric, the settings (the best first), and the runs."""
     compared = Comparison(runs)
     _, _, ranked = compared.setting_rows()
     columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
@@ -109,8 +109,8 @@ def as_text(
 ) -> str:
     """Returns rows as text in aligned columns; the best rows have a star.
 
-    In lines longer than `width` the longest cells are cut, except short cells and the first column. Lines that are still
-    too long are cut at their end.
+    If lines are longer than `width`, the longest cells are cut, but not below `SHORTEST` and not in the first column.
+    Lines that are still too long are cut at their end.
 
     Example:
         >>> print(as_text(["run", "overrides"], [["one", "optimizer=lion optimizer.lr=0.001"]], width=30), end="")
@@ -135,7 +135,7 @@ def _cut(text: str, most: int | None) -> str:
 
 
 def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
-    """Returns the tables of settings with several seeds, of runs, and of folds, each with its best rows, and notes."""
+    """Returns tables with their best rows (of settings if they have several seeds, of runs, of folds), and notes."""
     heads, rows, numbers = compared.setting_rows()
     joined = joined_folds(compared)
     tables: list[Table] = []

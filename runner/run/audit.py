@@ -31,17 +31,17 @@ def compare(first: Path, second: Path) -> Difference | None:
 
 
 def order_hash(high: float, low: float) -> str:
-    """Returns the hash of a global batch in a line, from the sums of the two halves of its documents' hashes."""
+    """Returns a global batch's hash, from the sums of the high halves and of the low halves of its documents' hashes."""
     return f"{int(high) % 2**24:06x}{int(low) % 2**24:06x}"
 
 
 def length(folder: Path) -> int:
-    """Steps in a run's order log."""
+    """Returns the number of steps in a run's order log."""
     return len(whole_lines(folder / FILE_NAME))
 
 
 def whole_lines(path: Path) -> list[str]:
-    """Returns the lines of an order log, without one cut off by a kill; none without a file. ValueError where damaged."""
+    """Returns the lines of an order log, except one that a kill cut off; empty without a file. ValueError if damaged."""
     lines = path.read_text(errors="replace").split("\n")[:-1] if path.exists() else []
     if lines and not lines[0].split(" ")[0].isdecimal():
         raise ValueError(f"{str(path)!r} is damaged: its first line has no step, {lines[0]!r:.60}")
@@ -49,7 +49,7 @@ def whole_lines(path: Path) -> list[str]:
 
 
 def open_at(path: Path, step: int) -> TextIO:
-    """Cuts a log, whose lines each begin with their step, after `step`, and opens it to append whole lines."""
+    """Removes lines after `step` from a log, whose lines begin with their step, and opens it to append whole lines."""
     numbered = ((line.partition(" ")[0], line) for line in whole_lines(path))
     kept = [f"{line}\n" for number, line in numbered if number.isdecimal() and int(number) <= step]
     with replacing(path) as temporary:

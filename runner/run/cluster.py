@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from tiryns.runner.run.environment import output_of
 
 AGREED_LAUNCH = "TIRYNS_LAUNCH"
-"""Environment variable with the name that ranks of torchrun have agreed on; their agents count restarts separately."""
+"""Environment variable with the launch name that torchrun's ranks agreed on: their agents count restarts separately."""
 
 SECONDS_TO_AGREE = 600.0
 """How long the other ranks wait for rank 0."""
 
 NOT_A_TASK = 0xFFFFFFF0
-"""SLURM step numbers from here on are shells and batch scripts, no tasks of srun."""
+"""SLURM steps with this number or a larger number are shells and batch scripts, not tasks of srun."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Member:
     world_size: int
     ranks_per_node: int
     launch: str
-    """Names this launch, alike on every rank: job, step and number of requeues."""
+    """The name of this launch, equal on every rank: under SLURM job, step and number of requeues."""
     slurm: bool
 
     @property
@@ -45,7 +45,7 @@ class Nodes(NamedTuple):
 
     @property
     def elastic(self) -> bool:
-        """Whether the run goes on with more or fewer nodes."""
+        """Whether the run may continue with more or fewer nodes."""
         return self.least < self.most
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ ANY_NODES = Nodes(1, 1024)
 """What `trainer.num_nodes=auto` stands for."""
 
 MOST = 65_536
-"""Nodes of a run, or processes of a node, at most: more of them are a slip of the hand."""
+"""The maximum number of nodes of a run, and of processes of a node; a larger number is taken for a typing error."""
 
 
 def nodes_of(trainer: Any) -> Nodes:
@@ -73,13 +73,13 @@ def nodes_of(trainer: Any) -> Nodes:
 
 
 def num_nodes(trainer: object) -> int:
-    """Returns, in a rank, the number of nodes there are; elsewhere the smallest number that the config allows."""
+    """Returns the number of nodes: in a rank the actual number, elsewhere the smallest number that the config allows."""
     here = member()
     return here.num_nodes if here is not None else nodes_of(trainer).least
 
 
 def member() -> Member | None:
-    """This process among several ranks, or None; raises ValueError where SLURM's nodes have unequal numbers of tasks."""
+    """Returns this process as one of several ranks, or None. ValueError if SLURM's nodes have unequal task counts."""
     env = os.environ
     if int(env.get("SLURM_NTASKS", 1)) > 1 and int(env.get("SLURM_STEP_ID", NOT_A_TASK)) < NOT_A_TASK:
         tasks, nodes = int(env["SLURM_NTASKS"]), int(env.get("SLURM_STEP_NUM_NODES", 1))
@@ -151,7 +151,7 @@ def cluster_environment() -> Any:
 
 
 def use_own_store(here: Member) -> None:
-    """Has the ranks' process group use a store of rank 0 instead of the agents', on which gloo cannot be set up twice.
+    """Makes the ranks' process group use a store of rank 0. On the store of the agents gloo cannot be set up twice.
 
     Example:
         torchrun restarts ranks with the same agents; their second process group fails on the store of the first.

@@ -14,7 +14,7 @@ PACKAGES = ("tiryns", "torch", "lightning", "transformers", "datasets", "hydra-c
 
 FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512_bf16", "avx512_fp16", "avx512_vnni", "amx_tile", "amx_bf16",
             "asimd", "asimdhp", "sve", "sve2", "bf16", "i8mm")  # fmt: skip
-"""Units of a processor by which kernels are chosen and sums are rounded."""
+"""Features of a processor that decide which kernels are chosen and how sums are rounded."""
 
 KERNEL_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_CBWR",
                     "CUBLAS_WORKSPACE_CONFIG", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
@@ -22,12 +22,12 @@ KERNEL_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_C
 """Environment variables that decide which kernels compute and how sums are cut."""
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-"""Where Linux tells the sizes of a processor's caches, by which libraries cut matrices."""
+"""The folder with the sizes of a processor's caches on Linux. Libraries split matrices by these sizes."""
 
 
 @cache
 def environment() -> dict[str, str | bool | None]:
-    """Versions, processor, GPUs, host and the program's git state, found once in a process, as of its start."""
+    """Returns versions, processor, GPUs, host and the program's git state, as of the first call in this process."""
     here = checkout()
     git = ("git", "-C", str(here))
     status = output_of(*git, "status", "--porcelain", "--untracked-files=no") if here else None
@@ -87,7 +87,7 @@ def output_of(*command: str, **variables: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """Returns Python, platform, processor with its features, GPUs, and the environment's limits on kernels."""
+    """Returns Python, platform, processor with its features, GPUs, and environment variables that change kernels."""
     facts = environment()
     kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
     flags = next(iter(_core_lines("flags", "features")), "").split()

@@ -24,10 +24,10 @@ _IN_WORKER = re.compile(r"in DataLoader worker process.*\n[\w.]+: (.*)\Z", re.DO
 """An error of a loader process as torch raises it again: with that process's traceback before the message."""
 
 _OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Unable to allocate", re.IGNORECASE)
-"""The words of torch (GPU, CPU) and numpy for memory that is not there."""
+"""Messages of torch (GPU, CPU) and numpy about memory that could not be allocated."""
 
 _SAMPLES = re.compile(r" \(samples [^()]*, \.\.\.\)")
-"""Samples in a message of a step."""
+"""The names of samples in a message about a step."""
 
 
 class TrainingFailure(RuntimeError):
@@ -41,7 +41,7 @@ class TrainingFailure(RuntimeError):
 
 
 class Diverged(TrainingFailure):
-    """The loss has diverged at a `step`; `since` is the first step that may have done it."""
+    """The loss has diverged at a `step`; `since` is the first step that may be the cause."""
 
     def __init__(self, message: str, step: int, since: int) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ def without_samples(message: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Returns the first line of an error's message; libraries raise some without one, of which the type tells.
+    """Returns the first line of an error's message, or the name of the error's type if the message is empty.
 
     Example:
         >>> reason_of(OSError("no such host\\nsee the log")), reason_of(KeyError())
@@ -122,7 +122,7 @@ def wants_traceback() -> bool:
 
 
 def error_of(done: "JobReturn") -> BaseException:
-    """Returns the error of a job that failed; the property of Hydra that raises it prints as well."""
+    """Returns the error of a job that failed, without the text that Hydra prints when it raises this error."""
     with redirect_stderr(StringIO()):
         try:
             _ = done.return_value
@@ -140,7 +140,7 @@ def is_of_hydra(error: BaseException) -> bool:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raises users' errors of the block with the message of `explain` alone, for programs of the user's own.
+    """Raises users' errors of the block again with only the message of `explain`, for users' Python programs.
 
     Raises:
         TrainingFailure: training cannot go on.

@@ -1,4 +1,4 @@
-"""Small files of a run: read where they can be, and written atomically."""
+"""Reads small files of a run, even if some are damaged, and writes files atomically."""
 
 import contextlib
 import errno
@@ -28,19 +28,19 @@ OF_STATUS = {
     "identities": list,
     "moved_in": list,
 }
-"""Types of the fields of a `status.json` that are computed with."""
+"""The types of fields of `status.json`; a value of another type is ignored."""
 
 JUDGE = "judge.json"
-"""In the folder that `tiryns judge` trains runs in: the overrides that all of them share."""
+"""The file in the folder of the runs of `tiryns judge` with the overrides that all these runs share."""
 
 SWEEP = "sweep.json"
-"""In the folder of a sweep: its overrides, and those of Hydra itself."""
+"""The file in the folder of a sweep with its overrides and its overrides of Hydra's own settings."""
 
 LADDER = "ladder.json"
-"""In the folder of a ladder of widths: the overrides that its runs share, and what it has predicted."""
+"""The file in the folder of a ladder of widths with the overrides that its runs share, and its predictions."""
 
 COORDINATES = "coordinates/"
-"""What names of figures begin with that tell how far activations have moved."""
+"""Prefix of the names of metrics that measure how far activations have moved."""
 
 OF_SWEEPS = (JUDGE, LADDER, SWEEP)
 """Any of these marks the folder of a sweep."""
@@ -92,7 +92,7 @@ def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool
 
 
 def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
-    """Returns `. Did you mean ...?` with the newest run or sweep under `outputs` whose name has this part, or nothing."""
+    """Returns `. Did you mean ...?` with the newest run or sweep under `outputs` whose path has this part; else empty."""
     folders = {file.parent for mark in ("status.json", "sweep.json") for file in outputs.glob(f"**/{mark}")}
     found = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
     # the newest first, and a sweep before its runs
@@ -102,7 +102,7 @@ def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
 
 @contextlib.contextmanager
 def naming(path: Path, what: str = "") -> Iterator[None]:
-    """Raises an OSError of the block with the name of the file, after `what`, such as `the report `."""
+    """Raises an OSError of the block again with a message that names `what`, such as `the report `, and the file."""
     try:
         with system_errors(path):
             yield
@@ -114,7 +114,7 @@ def naming(path: Path, what: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def system_errors(path: Path) -> Iterator[None]:
-    """Raises OSError where a library in Rust raises another exception of the block in its place."""
+    """Raises OSError if a library in Rust raises a system error in the block as another type of exception."""
     try:
         yield
     except Exception as error:
@@ -126,17 +126,17 @@ def system_errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replacing(path: Path, what: str = "") -> Iterator[Path]:
-    """Stages a file or folder; an OSError of the block names `path`."""
+    """Yields a temporary path, which replaces `path` after the block; an OSError of the block names `path`."""
     with naming(path, what), staging(path, over=True) as temporary:
         yield temporary
 
 
 @contextlib.contextmanager
 def staging(path: Path, over: bool = False) -> Iterator[Path]:
-    """Gives a temporary path for a file or folder, which is renamed after the block.
+    """Yields a temporary path for a file or folder, and renames it to `path` after the block.
 
-    A file replaces an existing file, never a folder; a folder replaces one that holds files only with `over`.
-    Temporary files are removed, and on failure what existed stays.
+    A file replaces a file, never a folder. A folder replaces a folder that holds files only if `over`.
+    If the block fails, `path` stays as it was. Temporary files are removed.
     """
     own = f"{get_native_id()}.{os.getpid()}.tmp"  # threads write too
     temporary, before = path.with_name(f".{path.name}.{own}"), path.with_name(f".{path.name}.old.{own}")
@@ -160,9 +160,9 @@ def staging(path: Path, over: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def replaceable(*files: Path | None) -> Iterator[None]:
-    """Records what the block writes to files that the user names; raises FileExistsError for one that no command wrote.
+    """Records that the block writes files that the user names. FileExistsError if a file exists that no command wrote.
 
-    A file that was changed since then belongs to the user.
+    A file that was changed after a command wrote it counts as written by the user.
     """
     named = [file for file in files if file]
     try:
@@ -190,7 +190,7 @@ def _state_of(file: Path) -> str:
 
 @contextlib.contextmanager
 def writing(path: Path | None) -> Iterator[TextIO]:
-    """Yields the screen, or a file that appears when all is written."""
+    """Yields standard output, or for a path a file that appears when all is written."""
     if path is None:
         yield sys.stdout
         return
@@ -206,9 +206,9 @@ os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 @contextlib.contextmanager
 def locked(file: Path, patience: float | None = None, busy: Exception | None = None) -> Iterator[None]:
-    """Holds a lock file within the block, waiting for it first.
+    """Waits for a lock file, and holds it within the block.
 
-    Raises `busy`, by default BlockingIOError, where another process holds it after `patience` seconds.
+    Raises `busy`, by default BlockingIOError, if another process holds it after `patience` seconds; None waits forever.
     """
     deadline = time.monotonic() + (patience or 0.0)
     with open(file, "w") as handle:
@@ -264,7 +264,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def named_path(name: str) -> Path:
-    """Returns the path in a name of data: without its split, and for a folder with a card, its configuration.
+    """Returns the path in a name of data, without the split, and without the configuration of a folder with a card.
 
     Example:
         >>> named_path("birds@train").name

@@ -1,4 +1,4 @@
-"""A run on disk: `Run` reads its folder, where whatever is missing or damaged is empty. Imports no torch."""
+"""A run on disk: `Run` reads its folder; a missing or damaged file gives an empty value. Imports no torch."""
 
 import math
 import re
@@ -107,9 +107,9 @@ class Run(Recording):
         return found is not None and _plain(found) == _plain(value)
 
     def metrics(self) -> "dict[str, NDArray[Any]]":
-        """Returns the logged figures as columns: `step`, `time` (seconds since 1970), and figures, NaN if missing.
+        """Returns columns by name: `step`, `time` (seconds since 1970), and the logged metrics, NaN if missing.
 
-        `pandas.DataFrame(run.metrics())` and `pyarrow.table(run.metrics())` make a table of it.
+        `pandas.DataFrame(run.metrics())` and `pyarrow.table(run.metrics())` make a table of the columns.
         """
         from tiryns.runner.run.metrics_file import read_table
 
@@ -123,7 +123,7 @@ class Run(Recording):
         return read_metrics(self.path / "metrics.csv")
 
     def checkpoints(self) -> list[Path]:
-        """Its checkpoints by step, the newest last, for `resume=` and `tiryns consolidate`."""
+        """Returns the run's checkpoints by step, the newest last, for `resume=` and `tiryns consolidate`."""
         return sorted(self.checkpoint_dir.glob("step-*.ckpt"))
 
     @property
@@ -135,7 +135,7 @@ class Run(Recording):
 
     @property
     def failure(self) -> str:
-        """Why the run failed, in one line; empty where it did not."""
+        """Why the run failed, in one line; empty if it did not fail."""
         message = without_samples(str(self.status.get("error") or "").strip())
         return message if self.state not in ("done", "running", "waiting") else ""
 
@@ -165,7 +165,7 @@ class Run(Recording):
 
     @property
     def larger_is_better(self) -> bool:
-        """Whether that figure is better when large."""
+        """Whether larger values of the monitored metric are better."""
         return (self.status.get("mode") or self.settings.get("checkpoint.mode")) == "max"
 
     def final(self, key: str) -> float | None:
@@ -192,7 +192,7 @@ def load_run(folder: Path) -> Run:
 
 
 def find_runs(folder: Path) -> list[Path]:
-    """Returns the run folders inside a folder of runs (a sweep's), in the order of their names; none for a run."""
+    """Returns the run folders inside a folder of runs, such as a sweep, in the order of their names; empty for a run."""
     if any((folder / mark).is_file() for mark in MARKS):
         return []
     found = {file.parent for mark in MARKS for file in folder.glob(f"*/{mark}")}
@@ -205,7 +205,7 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as YAML reads it; also `1e-3`, which YAML takes for text."""
+    """Returns a value as YAML reads it, numbers as floats: also `1e-3`, which YAML takes for text."""
     read = yaml.safe_load(value) if isinstance(value, str) else value
     try:
         return read if isinstance(read, bool) else float(read)

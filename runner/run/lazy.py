@@ -1,6 +1,6 @@
 """Imports modules on first use, and quickly.
 
-The names of our packages are imported on first use: those imported under `if TYPE_CHECKING:` in their `__init__.py`.
+A package of ours imports the names under `if TYPE_CHECKING:` in its `__init__.py` when they are first used.
 """
 
 import ast
@@ -21,7 +21,7 @@ from typing import Any
 def lazy_names(
     package: str, elsewhere: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns `__getattr__` and `__dir__` of a package; `elsewhere` has names of modules it may not import.
+    """Returns `__getattr__` and `__dir__` of a package; `elsewhere` has names from modules that it must not import.
 
     Example:
         In the `__init__.py` of a package::
@@ -34,7 +34,7 @@ def lazy_names(
 
     @cache
     def homes() -> dict[str, tuple[str, str]]:
-        """Each name with its module and its name there."""
+        """Returns the module of each name, and the name in that module."""
         found = {name: (module, name) for name, module in (elsewhere or {}).items()}
         for block in ast.parse(inspect.getsource(sys.modules[package])).body:
             if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
@@ -53,15 +53,15 @@ def lazy_names(
 
 
 LIBRARIES = ("torch", "lightning")
-"""Those that bring most objects into a process."""
+"""The libraries that create the most objects in a process."""
 
 
 @contextmanager
 def many_imports() -> Iterator[None]:
     """Disables garbage collection for imports in the block: their million new objects hold next to no garbage.
 
-    If the block imports one of `LIBRARIES`, all objects so far stay out of later collections too, until the process
-    ends, as libraries report objects that the last collection misses. Of torchmetrics it imports what Lightning needs.
+    If the block imports one of `LIBRARIES`, collections before the end of the process skip all objects so far. The last
+    collection must not: libraries report objects that it misses. Of torchmetrics only what Lightning needs is imported.
 
     Example:
         >>> with many_imports():
@@ -90,12 +90,12 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 """The modules of torchmetrics that Lightning needs, in an order in which they can be imported, with their public names.
 
-Lightning takes these names, for which Python would import all of it, with scipy where that is installed.
+Lightning uses only these names. For them Python would import all of torchmetrics, and scipy if it is installed.
 """
 
 
 class _InParts(ModuleType):
-    """A package that imports further modules one by one, and further names with the whole package."""
+    """A package that is imported in parts: other modules one by one, other names with the whole package."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":

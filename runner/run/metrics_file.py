@@ -1,4 +1,4 @@
-"""Reads `metrics.csv`: header `step,time,<keys...>`, a row per logged step, empty where a key was not."""
+"""Reads `metrics.csv`: header `step,time,<keys...>`, a row per logged step, an empty cell for a missing value."""
 
 import csv
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ FIXED_COLUMNS = ["step", "time"]
 """The first two columns: optimizer steps done, and seconds since 1970 when the row was written."""
 
 BLOCK = 1 << 20
-"""Characters that are text at one time: a cell of text takes ten times the memory of its number."""
+"""Characters that are parsed at a time: as text a cell takes ten times the memory of its number."""
 
 MOST_DIGITS = 15
 """Digits of the greatest step, which fp64 still holds exactly."""
@@ -89,13 +89,13 @@ def read_metrics(path: Path) -> dict[str, Series]:
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
-    """Returns the columns of the file by name: `step` of integers, others NaN for no number; empty without a file."""
+    """Returns the columns of the file by name: `step` as integers, others NaN for no number; empty without a file."""
     columns, numbers, _ = _numbers(path)
     return dict(zip(columns, numbers, strict=True))
 
 
 def _numbers(path: Path) -> tuple[list[str], list[NDArray[Any]], list[NDArray[np.bool_]]]:
-    """Returns the columns of a metrics file, their numbers, NaN where a cell has none, and whether a cell has one."""
+    """Returns the names of columns, their numbers (NaN for a cell without one), and whether each cell has a number."""
     blocks = _blocks(path)
     columns = next(blocks, FIXED_COLUMNS)
     parsed = [[_parsed([]) for _ in columns], *([_parsed(cells) for cells in block] for block in blocks)]

@@ -9,16 +9,16 @@ from tiryns.runner.run.files import OF_SWEEPS, read_sweep, read_text
 from tiryns.runner.run.folder import Run
 
 TASK = "task.json"
-"""In the model's folder: the task it was trained for, for `tiryns predict`."""
+"""The file in the model's folder with the task that it was trained for; `tiryns predict` reads it."""
 
 LEFT_EARLY = re.compile(r"\.lock|train\.log|\..+\.\d+\.\d+\.tmp")
-"""What a run leaves that is killed before it notes its overrides, the temporary files of `replacing` among it."""
+"""Files that a run may leave if it is killed before it records its overrides, such as temporary files of `replacing`."""
 
 PARTS_OF_A_RUN = 2
-"""How far below a run's folder its own parts lie, such as the evaluations of a checkpoint."""
+"""Parts of a run, such as evaluations of a checkpoint, lie up to this many levels below the run's folder."""
 
 WRITTEN = ("*", "*/*", "*/checkpoints/*")
-"""Where a run writes in its folder, and the runs of a sweep in theirs; what lies deeper has names of its own."""
+"""Patterns of the files that a run, or a sweep's runs, write in the folder; deeper files have names of their own."""
 
 KEPT_BY_OTHERS = ("wandb",)
 """Folders in which a logger links to its own files, and writes new ones."""
@@ -41,12 +41,12 @@ def is_ours(folder: Path) -> bool:
 
 
 def own_words(folder: Path) -> list[str]:
-    """Returns the overrides of a run or a sweep that this user has typed; empty for one of somebody else."""
+    """Returns the overrides of a run or a sweep that this user has typed; empty if somebody else began it."""
     return _sealed_words(folder) or []
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether this user has begun a run or a sweep, or has allowed what it reaches."""
+    """Whether this user began a run or a sweep, or has given it permission (see `runner.config.permissions`)."""
     return _sealed_words(folder) is not None
 
 
@@ -58,7 +58,7 @@ def _sealed_words(folder: Path) -> list[str] | None:
 
 
 def check_links(folder: Path) -> None:
-    """Raises ValueError for a folder of somebody else with a link that leads out of it and would be written through."""
+    """Raises ValueError if somebody else's folder has a link through which a run would write outside of the folder."""
     if is_sealed(folder):
         return
     here = Path(os.path.realpath(folder))  # which raises nothing for links in a circle

@@ -1,4 +1,4 @@
-"""What a run writes of itself and leaves, and who trains it now: status, config, command and lock of its folder."""
+"""Records a run in its folder: its status, config and command, and the lock of the process that trains it."""
 
 import contextlib
 import json
@@ -34,20 +34,20 @@ from tiryns.runner.run.files import (
 from tiryns.runner.run.redaction import without_secrets
 
 HASH_LINE = "# config_hash: "
-"""Start of the first line of `config.yaml`: the config's hash stands there too, should `status.json` be damaged."""
+"""Start of the first line of `config.yaml`, which repeats the config's hash in case `status.json` is damaged."""
 
 MARKS = ("status.json", "overrides.json", "command.txt", "config.yaml", "checkpoints")
-"""Any of these marks the folder of a run that can go on."""
+"""Any of these marks the folder of a run that can be resumed."""
 
 MEETING = ".rendezvous"
-"""In the run folder: what the agents of several nodes know of each other."""
+"""The folder in the run folder for the rendezvous of the agents of several nodes."""
 
 LEFTOVERS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
-"""What is being written and what is being deleted in a run folder and among its checkpoints, and what ranks leave."""
+"""Files in a run folder and among its checkpoints that are being written or deleted, or that ranks leave behind."""
 
 
 def config_hash(config: DictConfig) -> str:
-    """Returns sixteen hex digits, equal for configs of the same run; execution settings and modules do not count."""
+    """Returns a config's hash in sixteen hex digits; execution settings and modules of targets do not change it."""
     values: Any = OmegaConf.to_container(config, resolve=False)
     content: dict[str, Any] = {}
     counted = OF_PROBES if values.get("mode") == "probe" else ()
@@ -72,14 +72,14 @@ def _without_modules(value: object) -> Any:
 
 
 def new_name() -> Path:
-    """A new name, `<date>/<time>-<id>`."""
+    """Returns a new name for a run, `<date>/<time>-<id>`."""
     return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
 
 
 class Recording:
     """The part of a `Run` that its training processes write and agree on.
 
-    A given `state` is the state that the run is about to have.
+    A given `state`, which the run is about to have, replaces the recorded state.
     """
 
     def __init__(self, path: str | Path, state: str | None = None) -> None:
@@ -135,7 +135,7 @@ class Recording:
         return identity in (self.identity(), *self.status.get("identities", []))
 
     def overrides(self) -> list[str]:
-        """Returns the overrides the run was started with, by `overrides.json`, else `command.txt`; ValueError without."""
+        """Returns the run's original overrides, from `overrides.json` or `command.txt`; ValueError if both are lost."""
         if (noted := self.noted_overrides()) is not None:
             return noted
         if not (words := self.command_words()):
@@ -162,11 +162,11 @@ class Recording:
         self.update_status(state="waiting", config_hash=identity)
 
     def sealed_words(self) -> list[str] | None:
-        """Returns the user's own recorded overrides; None without a seal which proves that the user has begun the run."""
+        """Returns the recorded overrides that this user typed; None if no seal proves that this user began the run."""
         return sealed_words(self.status, self.noted_overrides() or [])
 
     def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
-        """Writes overrides with their seal, and the command: from these overrides, or as `typed` if no file has it."""
+        """Writes overrides with their seal, and a command: made from the overrides, or `typed` if no file has one yet."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "overrides.json", json.dumps(noted))
         self.update_status(**seal)
@@ -203,7 +203,7 @@ class Recording:
         )
 
     def add_to_config(self, name: str, values: dict[str, Any]) -> None:
-        """Writes values that are known once the run's parts are built at the end of `config.yaml`, under `name`."""
+        """Writes values under `name` at the end of `config.yaml`. They are known only after the run is built."""
         config, _, _ = (self.path / "config.yaml").read_text().partition(f"\n{name}:")
         write_atomically(self.path / "config.yaml", f"{config.rstrip()}\n{OmegaConf.to_yaml({name: values})}")
 
@@ -235,7 +235,7 @@ class Recording:
         self.update_status(seconds=round(seconds, 3), **values)
 
     def check_resumable(self, now: bool = True) -> None:
-        """Raises ValueError unless this is the folder of a run, in which no process is training `now`."""
+        """Raises ValueError if this is not the folder of a run, or, if `now`, if a process is training in it."""
         if not self.path.exists():
             raise coded("no_such_run", f"resume: there is no folder {str(self.path)!r}{meant_run(self.path)}")
         if not any((self.path / name).exists() for name in MARKS):
@@ -263,7 +263,7 @@ class Recording:
         return locked(self.path / ".lock", patience, busy)
 
     def clear_leftovers(self) -> None:
-        """Removes what no living process can be at work on; only for the process that holds the lock of the folder."""
+        """Removes files that no living process can be using. Only the process with the folder's lock may call this."""
         shutil.rmtree(self.path / MEETING, ignore_errors=True)
         folders = (self.path, self.checkpoint_dir)
         for path in [path for folder in folders for one in LEFTOVERS for path in folder.glob(one)]:
@@ -273,7 +273,7 @@ class Recording:
 
 
 def _is_of_living(path: Path) -> bool:
-    """Whether the process that a name such as `.status.json.123.tmp` tells is alive on this machine."""
+    """Whether the process whose id is in a name such as `.status.json.123.tmp` is alive on this machine."""
     found = re.search(r"\.(\d+)\.tmp$", path.name)
     if found is None:
         return False

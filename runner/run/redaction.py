@@ -24,10 +24,10 @@ SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials
 """A setting or an environment variable whose name ends in one of these words holds a secret."""
 
 SHORTEST = 6
-"""Characters; shorter values are ordinary words."""
+"""The fewest characters of a secret; shorter values are ordinary words."""
 
 SHORTEST_NUMBER = 9
-"""Digits; shorter numbers are steps and sizes."""
+"""The fewest digits of a secret number; shorter numbers are steps and sizes."""
 
 OUR_OWN = "TIRYNS_"
 """Start of the names of the program's own variables, which hold no secrets."""
@@ -51,7 +51,7 @@ _of_environment: dict[str, str] = {}
 """Values that configs have looked up in the environment, with the names of their variables."""
 
 looked_up: list[str] = []
-"""The variables of the environment that configs have looked up, one for each time."""
+"""The names of the environment variables that configs have looked up, once for each look-up."""
 
 
 def watch_environment() -> None:
@@ -91,7 +91,7 @@ def resolve_public(config: Node) -> None:
 
 
 def _passwords(text: str) -> list[str]:
-    """Returns the passwords of the addresses in a text, with and without names: a library may quote a part."""
+    """Returns each password in the addresses of a text, with its name and alone, as a library may quote either."""
     found = _IN_ADDRESS.findall(text) if "://" in text else []
     return [*found, *(both.partition(":")[2] for both in found)]
 
@@ -142,7 +142,7 @@ class Redaction(logging.Filter):
 
 
 def redact_logs() -> None:
-    """Adds the filter to the handlers of the root logger that have none."""
+    """Adds the filter to each handler of the root logger that lacks the filter."""
     for handler in logging.getLogger().handlers:
         if not any(isinstance(f, Redaction) for f in handler.filters):
             handler.addFilter(Redaction())
@@ -159,7 +159,7 @@ def _is_telling(value: str) -> bool:
 
 @cache
 def _common_words() -> frozenset[str]:
-    """Names of groups, options and fields, and the words that settings accept."""
+    """Returns the names of groups, options and fields, and the words that settings accept."""
     words = set(OPTIONS).union(*OPTIONS.values())
     for option in chain.from_iterable(options.values() for options in OPTIONS.values()):
         for name, rules in rules_of(option).items():

@@ -64,7 +64,7 @@ def shield_processes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def handlers_kept(*numbers: int) -> Iterator[dict[int, Any]]:
-    """Yields this process's handlers of signals, by default all that stop, and puts them back after the block."""
+    """Yields this process's handlers of signals, by default of `STOPPING`, and restores them after the block."""
     kept = {number: signal.getsignal(number) for number in numbers or STOPPING}
     try:
         yield kept
@@ -78,7 +78,7 @@ def handlers_kept(*numbers: int) -> Iterator[dict[int, Any]]:
 def _handle_signals(
     handler: Callable[[int, FrameType | None], None], *numbers: int
 ) -> Iterator[dict[int, Any]]:
-    """Gives signals a handler inside the block, and yields those before; ignored signals (`nohup`) stay ignored."""
+    """Sets a signal handler for the block, and yields the earlier handlers; ignored signals (`nohup`) stay ignored."""
     with handlers_kept(*numbers) as before:
         for number, earlier in before.items():
             if earlier not in (signal.SIG_IGN, None):
@@ -104,7 +104,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def forwarding() -> Iterator[None]:
-    """Passes stopping signals of the command on to its workers (joblib's); without workers it ends at once."""
+    """Passes SIGTERM and SIGHUP of the command on to its workers (joblib's); without workers the command ends at once."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none on other systems
@@ -167,7 +167,7 @@ def noted() -> int | None:
 
 
 def defer(deferred: bool) -> None:
-    """Defers signals from now on, or no longer; raises Stopped if one came while they were deferred."""
+    """Starts or ends the deferral of signals; at its end raises Stopped if a signal came meanwhile."""
     global _deferred
     _deferred = deferred
     if not deferred and _noted is not None:
@@ -175,7 +175,7 @@ def defer(deferred: bool) -> None:
 
 
 def handler_before(number: int) -> Any:
-    """Returns the handler of a signal before this module's, such as submitit's."""
+    """Returns the handler that a signal had before `stoppable`, such as submitit's."""
     return _before.get(number)
 
 

@@ -20,19 +20,19 @@ from tiryns.conf.values import Settings
 from tiryns.runner.patches.hydra.composition import reading, shared_store
 
 DEEPEST = 64
-"""Levels of the deepest file."""
+"""The maximum depth of a file, in levels."""
 
 MOST_VALUES = 100_000
-"""Values of the largest file, those that its anchors repeat included."""
+"""The maximum number of values in a file, including values that its anchors repeat."""
 
 MOST_DIGITS = 1000
-"""Digits of the longest number: Python reads no more than 4,300."""
+"""The maximum number of digits of a number; Python reads at most 4,300."""
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 parsed = lru_cache(4)(partial(yaml.load, Loader=LOADER))
-"""Gives the values in the text of a `config.yaml`, not to be changed; a run reads what it has written several times."""
+"""Returns the values in the text of a `config.yaml`. Do not change them: they are cached for later reads."""
 
 
 def read_config(file: Path) -> DictConfig:
@@ -101,7 +101,7 @@ def checked_files() -> Iterator[None]:
 
 @contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Errors of reading YAML with the file, the line and the column, in one line."""
+    """Raises an error of reading YAML in the block as ValueError with the file, the line and the column, in one line."""
     try:
         yield
     except yaml.MarkedYAMLError as error:

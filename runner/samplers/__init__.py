@@ -1,13 +1,13 @@
 """Samplers: which samples make global batch k, a function of the settings, the seed and k alone.
 
-- `base`: how a sample of an epoch is named; the base classes, which iterate, resume and check that a saved state is of
-  the same order.
+- `base`: `EpochIndex`, which names a sample of an epoch; the base classes, which iterate, resume and check that a saved
+  state has the same order.
 - `shuffled`: `Shuffled`, every epoch in an order of its own, the default; `Growing`, the same in batches that grow at the
   beginning; `Sequential`, the dataset's order; `LengthGrouped`, batches of similar lengths, in shuffled order.
 - `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` finds the examples of
   one modality and makes the batches.
-- `mixed`: `Mixed`, several sources in exact shares; `OneSet`, several sets with batches of one each; `Remaining`, what is
-  left of another sampler's batches without those of `skip_batches`.
+- `mixed`: `Mixed`, several sources in exact shares; `OneSet`, several sets, where each batch has samples of one set;
+  `Remaining`, the batches of another sampler without `skip_batches`.
 - `phased`: `Phased`, the phases of a run one after the other.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.

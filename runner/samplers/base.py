@@ -36,12 +36,12 @@ class SizedSequences(Protocol):
     def __len__(self) -> int: ...
 
     def lengths(self, indices: NDArray[np.int64], /) -> NDArray[np.int32]:
-        """Tokens per sample, int32 [D], of int64 indices [D]."""
+        """Returns the tokens of each sample, int32 [D], given indices int64 [D]."""
         ...
 
 
 PROVISIONAL = 1 << 40
-"""Steps of an order that is asked before its length is known, and the most that a budget comes to."""
+"""Number of steps of an order whose length is not known yet; also the maximum that a budget is converted to."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -90,7 +90,7 @@ class ResumableSampler(ABC, Generic[T_co]):
             yield item
 
     def start_at(self, position: int) -> None:
-        """Makes the next iterator, and no later one, begin at `position`; at the end it starts over."""
+        """Makes only the next iterator begin at `position`; if `position` is the end, this iterator begins at 0."""
         self.position = self._start = position
 
     def fingerprint(self) -> Fingerprint:
@@ -114,8 +114,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
     """Global batch k as a function of the settings and k alone: the `batch_sampler` of a `DataLoader`.
 
     Exactly one of `num_epochs` (may be a fraction) and `num_batches` (epochs without end) is given. A pass is the whole
-    run; after `set_epoch(n)` it follows n earlier passes: a subclass counts its epochs from `first_epoch`. Raises
-    ValueError for an empty dataset, a batch larger than the dataset, and counts below 1. B sequences make a global batch.
+    run. After `set_epoch(n)` a pass follows n earlier passes, and its epochs count from `first_epoch`. Raises ValueError
+    for an empty dataset, a batch larger than the dataset, and counts of 0 or less. B sequences make a global batch.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -150,10 +150,10 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
 
     @abstractmethod
     def global_batch(self, step: int) -> NDArray[np.int64]:
-        """Global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
+        """Returns global batch `step` as rows (epoch, index), int64 [B, 2]. Raises IndexError outside [0, len)."""
 
     def epochs_of_pass(self) -> int:
-        """Epochs of a pass, rounded up."""
+        """Returns the number of epochs in a pass, rounded up."""
         return 1
 
     @property
@@ -162,7 +162,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return self.epoch * self.epochs_of_pass()
 
     def samples_before(self, step: int) -> int:
-        """Samples of all global batches before that of a step, counted from 0."""
+        """Returns the number of samples in all global batches before the batch of `step`, counted from 0."""
         return step * self.global_batch_size
 
     def batch_number(self, step: int) -> int:
@@ -170,11 +170,11 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return step
 
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns which samples [B, 2] of a global batch have a weight, bool [B]; the others only fill their places."""
+        """Returns for each sample [B, 2] of a global batch whether it is trained on, bool [B]; else it has weight 0."""
         return np.ones(len(samples), dtype=bool)
 
     def settled(self) -> dict[str, object]:
-        """Settings that follow from the run's length, for a sampler of another length with the same first batches."""
+        """Returns settings derived from the run's length, for a run of another length with the same first batches."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -226,7 +226,7 @@ class SeamlessSampler(GlobalBatchSampler):
         return self.samples(first, first + self.num_samples_at(step))
 
     def samples(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Samples [start, stop) of the epochs one after the other, as rows (epoch, index), int64 [stop - start, 2]."""
+        """Returns samples [start, stop) of the concatenated epochs, as rows (epoch, index), int64 [stop - start, 2]."""
         length, place = len(self.dataset), start
         batch = np.empty((stop - start, 2), dtype=np.int64)
         while place < stop:
@@ -243,22 +243,22 @@ class SeamlessSampler(GlobalBatchSampler):
         return whole + (self.samples_before(whole) < samples)
 
     def num_samples_at(self, step: int) -> int:
-        """Samples of a global batch of the run, counted from 0."""
+        """Returns the number of samples in the run's global batch `step`, counted from 0."""
         return min(self.size_at(step), self.num_samples() - self.samples_before(step))
 
     def size_at(self, step: int) -> int:
-        """Samples of a whole global batch, counted from 0; the last one of the run may have fewer."""
+        """Returns the size of global batch `step`, counted from 0; the last batch of the run may have fewer samples."""
         return self.global_batch_size
 
     def steps_within(self, samples: int) -> int:
-        """Returns the most global batches that have no more samples together."""
+        """Returns the largest number of first global batches that together have at most `samples` samples."""
         return samples // self.global_batch_size
 
     def epochs_of_pass(self) -> int:
         return -(-self.num_samples() // len(self.dataset))
 
     def num_samples(self) -> int:
-        """Samples of the whole run."""
+        """Returns the number of samples in the whole run."""
         if self.num_batches is not None:
             return self.samples_before(self.num_batches)
         assert self.num_epochs is not None
@@ -276,7 +276,7 @@ def check_sizes(global_batch_size: int, length: int) -> None:
 def check_fingerprint(saved: Fingerprint, present: Fingerprint) -> None:
     """Raises ValueError naming each entry in which two fingerprints differ."""
     if changes := differences(saved, present):
-        raise ValueError(f"The saved place belongs to another sample order: {changes}. Set them back.")
+        raise ValueError(f"The saved position belongs to another sample order: {changes}. Set them back.")
 
 
 def differences(saved: Fingerprint, present: Fingerprint) -> str:

@@ -27,7 +27,7 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
     """
 
     leaves_out = False
-    """Whether something of the order of `sampler` is left out."""
+    """Whether this sampler leaves out samples or batches of `sampler`."""
 
     def __init__(self, sampler: Inner) -> None:
         super(GlobalBatchSampler, self).__init__()
@@ -57,9 +57,9 @@ class _InTurn(DerivedSampler[Inner]):
         self.starts = np.cumsum(self.sizes) - self.sizes
 
     def in_turn(self, sources: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the next sample of the set of each of `sources` [B], as rows (epoch, index), int64 [B, 2].
+        """Returns for each entry of `sources` [B] the next sample of that set, as rows (epoch, index), int64 [B, 2].
 
-        `counts` [S] are the earlier draws of each set.
+        `counts` [S] has the number of earlier draws from each set.
         """
         drawn = np.empty((len(sources), 2), dtype=np.int64)
         for source in np.unique(sources).tolist():
@@ -70,10 +70,10 @@ class _InTurn(DerivedSampler[Inner]):
 
 
 class _Shared(_InTurn[SeamlessSampler]):
-    """The same of `sets` in exact shares, each in the order of `sampler` under a seed of its name."""
+    """Draws from several `sets` in exact shares. Each set has the order of `sampler`, seeded by the set's name."""
 
     entry: str
-    """The entry of the fingerprint with each set's draws of how many."""
+    """Name of the fingerprint's entry that has the share of each set, such as `3/4`."""
 
     def __init__(self, sampler: SeamlessSampler, sets: Mapping[str, Any], parts: Sequence[int]) -> None:
         super().__init__(sampler, [order_of(sampler, one, name) for name, one in sets.items()])
@@ -108,24 +108,24 @@ class Mixed(_Shared):
         return self.in_turn(sources, self.draws.counts(first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
-        """Returns how many samples of each source are drawn before a step [S]."""
+        """Returns the number of samples drawn from each source before `step`, int64 [S]."""
         return self.draws.counts(min(self.samples_before(step), self.num_samples()))
 
     def parts_at(self, step: int) -> NDArray[np.int64]:
-        """Draws of each source in a period [S]."""
+        """Returns the number of draws from each source in a period, int64 [S]."""
         return self.draws.parts
 
     def num_samples(self) -> int:
-        """Samples of a pass."""
+        """Returns the number of samples in a pass."""
         return self.sampler.num_samples()
 
     def steps_within(self, samples: int) -> int:
-        """Returns the most global batches that have no more samples together."""
+        """Returns the largest number of first global batches that together have at most `samples` samples."""
         return self.sampler.steps_within(samples)
 
 
 def order_of(sampler: SeamlessSampler, source: SizedSequences, name: str) -> SeamlessSampler:
-    """Returns the order of one of several sets of samples: that of `sampler`, seeded by its seed and the set's name."""
+    """Returns a copy of `sampler` for one set of samples, with a seed derived from its seed and the set's `name`."""
     order = copy(sampler)
     order.dataset, order.seed = source, derive_seed(sampler.seed, zlib.crc32(name.encode()))
     return order
@@ -154,7 +154,7 @@ class OneSet(_Shared):
                 f"{self.global_batch_size}, which is of one set: lower sampler.global_batch_size, or join sets"
             )
         if sampler.size_at(0) != self.global_batch_size:
-            problem = "global batches of one set each do not grow: choose sampler=shuffled or sequential"
+            problem = "with several training sets batches cannot grow: choose sampler=shuffled or sequential"
             raise ValueError(problem)
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
@@ -165,11 +165,11 @@ class OneSet(_Shared):
 
 
 SKIPPED = "skip_batches"
-"""Entry of a fingerprint with the global batches that are left out; a sampler that leaves none out has none."""
+"""Entry of a fingerprint with the left-out global batches; the entry is missing if none is left out."""
 
 
 def whole_order(sampler: GlobalBatchSampler) -> GlobalBatchSampler:
-    """Returns the order that nothing is left out of."""
+    """Returns the sampler with the complete order: removes all wrappers that leave something out."""
     while isinstance(sampler, DerivedSampler) and sampler.leaves_out:
         sampler = sampler.sampler
     return sampler

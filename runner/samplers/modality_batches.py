@@ -13,7 +13,7 @@ from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.permutation import permute, permute_many
 
 Look = Callable[[NDArray[np.int64]], NDArray[np.generic]]
-"""What is known of examples, given their indices int64 [D]."""
+"""A function from the indices of examples, int64 [D], to a property of each example, such as its length."""
 
 INDEX = (1 << 32) - 1
 """The bits of the index in a word."""
@@ -28,7 +28,7 @@ _SET = np.argsort(1 - _BITS, axis=1, kind="stable")
 
 
 def words_of(indices: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Packs each example into a word, (longest possible - length) above, index below: sorting puts the longest first."""
+    """Packs each example into a word: high bits (longest possible - length), low bits index; longest sorts first."""
     return (_LONGEST - lengths) << 32 | indices
 
 
@@ -49,7 +49,7 @@ class Modality(NamedTuple):
     bits: NDArray[np.uint8]
     """A bit per example of the dataset, uint8 [lines, bytes], shared with the other modality."""
     inverted: int
-    """255 where the modality's bits are the zeros, else 0."""
+    """255 if zeros in `bits` mark the modality's members, 0 if ones do."""
     before: NDArray[np.uint32]
     """Members before each line, uint32 [lines]."""
     size: int
@@ -57,7 +57,7 @@ class Modality(NamedTuple):
     """Words and numbers of the longest members, longest first."""
 
     def members(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the indices of the members of some numbers, int64 [D] both."""
+        """Returns the dataset indices of the members with these `numbers`, int64 [D] for int64 [D]."""
         lines = np.searchsorted(self.before, numbers.astype(np.uint32), side="right") - 1
         bits, rest = self.bits[lines] ^ np.uint8(self.inverted), numbers - self.before[lines]
         counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.uint8)
@@ -69,7 +69,7 @@ class Modality(NamedTuple):
 
 
 def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[Modality]:
-    """Returns the examples with images and those without, with the `keep` longest of each; looks at each example once.
+    """Returns the modality with images and the one without, each with its `keep` longest; reads each example once.
 
     Example:
         >>> images, texts = scan(lambda i: i % 3 == 0, lambda i: 10 * i, num_examples=9, keep=1)
@@ -155,9 +155,9 @@ class ModalityBatches:
             )
 
     def some(self, numbers: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the batches with some `numbers`, int64 [M], in the order of one epoch's seed.
+        """Returns the batches with the given `numbers`, int64 [M], in the order of the epoch with this `seed`.
 
-        These are indices int64 [M, B], and how many in each row are not repeats, int64 [M].
+        Returns indices int64 [M, B], and for each row how many of its indices are not repeats, int64 [M].
         """
         if self._first[0] != seed:
             self._first = seed, self._find_first(seed)
@@ -195,7 +195,7 @@ class ModalityBatches:
     def dealt(
         self, indices: NDArray[np.int64], num_ranks: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the examples of batches [M, B], longest first in each, and each one's rank, int64 [M, B]."""
+        """Returns the examples of batches [M, B], longest first in each batch, and their ranks, both int64 [M, B]."""
         lengths = self.lengths(indices.ravel()).astype(np.int64).reshape(indices.shape)
         words = np.sort(words_of(indices, lengths), axis=1)
         return words & INDEX, deal_evenly(lengths_of(words), num_ranks).T

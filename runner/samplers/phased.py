@@ -13,7 +13,7 @@ from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed, _InTurn
 
 PHASES = "phases"
-"""Entry of a fingerprint with what each phase has otherwise than the run."""
+"""Entry of a fingerprint with the differences of each phase from the run."""
 
 
 class Draws(NamedTuple):
@@ -28,14 +28,14 @@ class Draws(NamedTuple):
     sources: tuple[int, ...]
     """The sets of samples, as indices into the sets of the run."""
     parts: tuple[int, ...]
-    """Draws of each of them in a period; see `runner.order.mixture`."""
+    """Number of draws from each of the `sources` in a period; see `runner.order.mixture`."""
     own: dict[str, str] | None = None
-    """The draws as the fingerprint names them; None if they are the run's."""
+    """The shares for the fingerprint; None if the phase draws like the run."""
     sampler: SeamlessSampler | None = None
-    """The batch sizes of the phase, counted from its first batch; None: the run's."""
+    """Gives the batch sizes of the phase, counted from its first batch; None: batch sizes of the run."""
 
     def fingerprint(self) -> Fingerprint:
-        """Returns what differs in the phase from the run, and its steps."""
+        """Returns the steps of the phase, and the settings in which it differs from the run."""
         known = self.sampler.fingerprint() if self.sampler else {}
         told = ("global_batch_size", "batch_warmup")
         sizes = {name: known[name] for name in told if name in known}
@@ -43,7 +43,7 @@ class Draws(NamedTuple):
 
 
 class Phased(_InTurn[SeamlessSampler | Mixed]):
-    """Each step draws by its phase; each set of samples continues where the phase before has left it.
+    """Each step draws by its phase; each set of samples continues where the previous phase stopped.
 
     `whole` is the order of the run without phases: it gives the length, and the batch sizes of phases without
     their own. `orders` are the orders of the sets of samples, which are numbered one after the other. Successive phases
@@ -66,9 +66,9 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         self.timeline = Timeline([""] * len(self.phases), [phase.steps for phase in self.phases])
         self._draws = [MixedDraws(phase.parts) for phase in self.phases]
         self._samples = [0]
-        """Samples before each phase, and in all."""
+        """Number of samples before each phase, and in the whole run."""
         self._before: list[tuple[int, NDArray[np.int64]]] = []
-        """For each phase its draws so far where it goes on with those before it, and those of each set before them."""
+        """For each phase: the draws of the phases that it continues, and the draws from each set before those phases."""
         drawn, counts = 0, np.zeros(len(orders), np.int64)
         for place, phase in enumerate(self.phases):
             if place and phase[1:3] != self.phases[place - 1][1:3]:
@@ -87,12 +87,12 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return self.in_turn(sources, self._counts(place, first))
 
     def counts(self, step: int) -> NDArray[np.int64]:
-        """Returns how many samples of each set are drawn before a step [S]."""
+        """Returns the number of samples drawn from each set before `step`, int64 [S]."""
         place = self.timeline.at(step)
         return self._counts(place, self._before[place][0] + self._within(place, self.timeline.inside(step)))
 
     def parts_at(self, step: int) -> NDArray[np.int64]:
-        """Draws of each set in a period of the phase of a step [S]."""
+        """Returns the number of draws from each set in a period of the phase of `step`, int64 [S]."""
         phase, parts = self.phases[self.timeline.at(step)], np.zeros(len(self.orders), np.int64)
         parts[list(phase.sources)] = phase.parts
         return parts
@@ -102,7 +102,7 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return self._samples[place] + self._within(place, self.timeline.inside(step))
 
     def steps_within(self, samples: int) -> int:
-        """Returns the most global batches that have no more samples together."""
+        """Returns the largest number of first global batches that together have at most `samples` samples."""
         place = min(bisect_right(self._samples, samples), len(self.phases)) - 1
         start, rest = self.timeline.starts[place], samples - self._samples[place]
         own = self.phases[place].sampler
@@ -135,14 +135,14 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return {**self.sampler.fingerprint(), **named}
 
     def _within(self, place: int, inside: int) -> int:
-        """Samples of the first `inside` batches of a phase."""
+        """Returns the number of samples in the first `inside` batches of phase number `place`."""
         own, start = self.phases[place].sampler, self.timeline.starts[place]
         if own is not None:
             return own.samples_before(inside)
         return self.sampler.samples_before(start + inside) - self.sampler.samples_before(start)
 
     def _counts(self, place: int, drawn: int) -> NDArray[np.int64]:
-        """Returns the samples of each set before draw `drawn` of a phase [S]; `drawn` counts over joined phases."""
+        """Returns the samples of each set, int64 [S], before draw `drawn` of a phase, counted over joined phases."""
         counts = self._before[place][1].copy()
         counts[list(self.phases[place].sources)] += self._draws[place].counts(drawn)
         return counts

@@ -50,9 +50,9 @@ _BLOCK = 1 << 20
 class Growing(Shuffled):
     """The order of `Shuffled` in batches that grow from `warmup_from` samples to `global_batch_size`.
 
-    The warm-up takes a number of steps or, below 1, a share of the run; or `warmup_tokens`, which the mean length of
-    all samples turns into steps. Sizes are `warmup_by` apart and take equally many steps, give or take one, as in
-    ModernBERT (arXiv 2412.13663, appendix A).
+    The warm-up takes `warmup_steps` steps, or a share of the run if below 1. If `warmup_tokens` is given, it replaces the
+    steps: the mean length of all samples converts tokens to steps. Sizes are `warmup_by` apart and take equally many
+    steps, give or take one, as in ModernBERT (arXiv 2412.13663, appendix A).
 
     Example:
         >>> warmup = dict(warmup_from=1, warmup_steps=3, warmup_tokens=None, warmup_by=1)
@@ -99,7 +99,7 @@ class Growing(Shuffled):
 
     @cached_property
     def _growth(self) -> tuple[list[int], list[int], list[int]]:
-        """Every size, and the steps and samples before its first batch."""
+        """Returns the batch sizes, and for each size the number of steps and of samples before its first batch."""
         sizes, steps = range(self.warmup_from, self.global_batch_size, self.warmup_by), self._steps
         sizes = sizes if steps else range(0)
         first_steps = [0, *(-(-place * steps // len(sizes)) for place in range(1, len(sizes) + 1))]
@@ -125,16 +125,16 @@ class Growing(Shuffled):
 
 
 _KEPT = 1 << 22
-"""Samples of sorted pools that are kept: of a small dataset each pool is sorted once."""
+"""Maximum number of samples in cached sorted pools; with a small dataset each pool is sorted only once."""
 
 
 @dataclass(eq=False, repr=False)
 class LengthGrouped(SeamlessSampler):
-    """Every epoch each sample once, in batches of similar lengths, which are shuffled.
+    """Serves each sample once per epoch, in shuffled batches of similar lengths.
 
     The shuffled epoch is cut into pools of `pool_batches` batches; each pool is sorted by length and cut into batches,
-    and the batches of all pools are shuffled. The batch between two epochs holds samples of any length. Only the pools
-    that batches come from are made: no table of the epoch, so memory and time do not grow with the dataset.
+    and the batches of all pools are shuffled. The batch between two epochs holds samples of any length. A pool is built
+    only when a batch of it is requested, so memory and time do not grow with the dataset.
 
     Example:
         >>> class Texts(list):
@@ -159,7 +159,7 @@ class LengthGrouped(SeamlessSampler):
     def epoch_order(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
         """Returns the samples at positions [start, stop) of an epoch, int64 [stop - start].
 
-        An epoch has the samples that complete the batch before, then whole batches, then the rest.
+        An epoch has first the samples that complete the previous epoch's last batch, then whole batches, then the rest.
         """
         size = self.global_batch_size
         head = self._head(epoch)
@@ -174,14 +174,14 @@ class LengthGrouped(SeamlessSampler):
         return np.concatenate([*parts, self._shuffled_places(epoch, max(start, end), stop)])
 
     def _head(self, epoch: int) -> int:
-        """Samples that complete the batch that began in the epoch before."""
+        """Returns the number of samples that complete the batch that began in the previous epoch."""
         return -(epoch - self.first_epoch) * len(self.dataset) % self.global_batch_size
 
     def _num_whole(self, epoch: int) -> int:
         return max(0, len(self.dataset) - self._head(epoch)) // self.global_batch_size
 
     def _shuffled_places(self, epoch: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Returns places [start, stop) of the shuffled epoch before sorting; empty if stop is below start."""
+        """Returns samples [start, stop) of the shuffled epoch before sorting; empty if stop is below start."""
         return permute_block(start, max(start, stop), len(self.dataset), epoch_seed(self.seed, epoch))
 
     def _batch(self, epoch: int, number: int) -> NDArray[np.int64]:

@@ -21,13 +21,13 @@ class ModalitySequences(SizedSequences, Protocol):
     """
 
     def modalities(self, indices: NDArray[np.int64], /) -> NDArray[np.bool_]:
-        """Whether each sample has images, bool [D], of int64 indices [D]."""
+        """Returns whether each sample has images, bool [D], given indices int64 [D]."""
         ...
 
 
 @dataclass(eq=False, repr=False)
 class SplitModality(GlobalBatchSampler):
-    """The sampler of the config group: each epoch the batches of `ModalityBatches`, nothing repeated.
+    """The option `sampler=split_modality`: serves the batches of `ModalityBatches` in each epoch, without repeats.
 
     An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`. The last batch
     of a modality is smaller, or left out with `drop_last`; epochs do not share batches. B examples make a global batch.

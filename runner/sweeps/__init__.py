@@ -1,8 +1,8 @@
 """Many runs.
 
 - `sweeper`: grids of runs in one folder; `job_configs`: the configs of their jobs; `sweep_page`: their lines and page.
-- `words`: words of commands that stand for sweeps, such as `seeds=5` and `suite=NAME model=A,B`, and words of jobs.
-- `optuna`: search with Optuna; `study`: its storage, which sweepers share, and which settings mattered; `pruning`:
+- `words`: expands command-line words such as `seeds=5` and `suite=NAME model=A,B`; compares overrides of jobs.
+- `optuna`: search with Optuna; `study`: the storage that sweepers share, and the importance of settings; `pruning`:
   stops hopeless trials.
 - `suite`: models on a list of tasks, with one table.
 - `slurm`: jobs as SLURM arrays; `ray`: jobs as tasks of a Ray cluster.

@@ -1,7 +1,7 @@
 """The configs of a sweep's jobs, which are checked before anything is launched. Imports no torch.
 
-Composing takes Hydra a quarter of a second. So the options of groups that jobs share are composed once, and each job is
-a copy of that with its own values.
+Hydra needs a quarter of a second to compose a config. So jobs that choose the same options share one composed config,
+and each job applies its own values to a copy.
 """
 
 import copy
@@ -60,14 +60,14 @@ class JobConfigs:
         return config
 
     def _is_value(self, override: Override) -> bool:
-        """Whether an override changes fields instead of choosing an option; Hydra reads its folders to know a group."""
+        """Whether an override sets a field, not a group's option; cached, as Hydra searches its folders for groups."""
         name = override.key_or_group
         if name not in self._groups:
             self._groups[name] = bool(self.loader.get_group_options(name))
         return not (self._groups[name] or override.package or override.is_hydra_override())
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
-        """Returns the same as Hydra's method; the last override must give the job's folder."""
+        """Returns the config of a job, as Hydra's method does; the last override must be `hydra.sweep.subdir=...`."""
         *own, subdir = sweep_overrides
         config = self.compose(master_config, own)
         with flag_override(config, ["struct", "readonly"], [False, False]):

@@ -1,7 +1,7 @@
 """Search with Optuna (`hydra/sweeper=optuna`): each trial is a run in the sweep's folder, under the trial's number.
 
 The state is only in the study's journal and in the run folders, so a killed search can be continued: trials resume from
-their checkpoints, and suggestions depend on (seed, number, results). Optuna is imported when a search begins.
+their checkpoints, and suggestions depend only on seed, trial number and results. Optuna is imported when a search begins.
 """
 
 import json
@@ -67,7 +67,7 @@ class Search(JobSweeper):
         return self._say_best()
 
     def _open_study(self) -> Any:
-        """Returns the study in the storage, created if new; ValueError if it searches another space or direction."""
+        """Opens or creates the study in the storage; raises ValueError if its search space or direction differs."""
         optuna = study.import_optuna()
         self.storage = study.storage_of(self.settings.storage, self.folder)
         study.repair(self.storage)
@@ -76,15 +76,15 @@ class Search(JobSweeper):
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         searched = opened.user_attrs.get("space", space)
         if searched != space or opened.direction.name != self.direction.upper():
-            how = f"{', '.join(searched)} ({opened.direction.name.lower()}) in other bounds or another direction"
+            how = f"{', '.join(searched)} ({opened.direction.name.lower()}), with other bounds or direction"
             raise ValueError(
-                f"the search in {self.storage!r} is over {how}; begin a new one in its own folder"
+                f"the search in {self.storage!r} is over {how}; start the new search in another folder"
             )
         opened.set_user_attr("space", space)
         return opened
 
     def _next_trials(self) -> list[Any]:
-        """Returns the trials to run now: first those that a killed search has left, then new ones; empty at the end."""
+        """Returns the trials to run now: first trials left by a killed search, then new trials; empty if none is left."""
         optuna = study.import_optuna()
         batch: list[Any] = []
         with self.claims.turn():
@@ -104,7 +104,7 @@ class Search(JobSweeper):
         return batch[: self.settings.n_jobs]
 
     def _claim(self, trial_id: int, number: int) -> Any:
-        """Returns a trial with values, claimed by this sweeper; values that the trial has already stay."""
+        """Claims a trial for this sweeper, and returns it with a value for each setting; keeps values that it has."""
         self.study.sampler = self._sampler(number)
         trial = study.import_optuna().trial.Trial(self.study, trial_id)
         self.claims.claim(trial)
@@ -239,7 +239,7 @@ def first_value(distribution: Any) -> Any:
 
 
 def suggested(trial: Any, name: str, distribution: Any) -> Any:
-    """Returns the value of a setting in a trial, chosen by the sampler of its study unless the trial has one."""
+    """Returns the value of a setting in a trial; if it has no value yet, the study's sampler chooses one."""
     if hasattr(distribution, "choices"):
         return trial.suggest_categorical(name, distribution.choices)
     whole = isinstance(distribution.low, int)

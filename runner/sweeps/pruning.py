@@ -19,14 +19,14 @@ def pruning_of(folder: Run, saver: Checkpoint) -> "list[Pruning]":
 
 
 class Pruning(Callback):
-    """Reports the best value so far; all ranks stop together. `told`: the trial, as `runner.sweeps.optuna` writes it."""
+    """Reports the best value so far; stops all ranks together. `told` is the trial's record from its `trial.json`."""
 
     def __init__(self, told: dict[str, Any], saver: Checkpoint) -> None:
         self.told, self.saver = told, saver
         self.pruned = False
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Reports, and stops the run if the pruner says so and this is not its last step."""
+        """Reports the best value; stops the run if the pruner asks for it before the last step."""
         if trainer.state.fn != "fit" or trainer.global_step >= trainer.max_steps:
             return
         hopeless = trainer.is_global_zero and self._is_hopeless(trainer.global_step)

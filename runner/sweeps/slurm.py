@@ -44,7 +44,7 @@ MAX_PAUSE = 10.0
 
 FOR_ALL = ("name", "timeout_min", "mem_gb")
 FOR_SLURM = ("partition", "account", "qos", "constraint", "array_parallelism")
-"""Settings with these names in submitit, and those with `slurm_` before them."""
+"""Settings that submitit has under the same name, and settings that it has with the prefix `slurm_`."""
 
 
 class Layout(NamedTuple):
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
 
 
 class Launcher(BaseSubmititLauncher):
-    """Submits jobs grouped by layout; submitit calls it on every task of a job."""
+    """Submits jobs grouped by `Layout`; on every task of a job, submitit calls the launcher to run the job."""
 
     _EXECUTOR = "slurm"
 
@@ -114,7 +114,7 @@ class Launcher(BaseSubmititLauncher):
         return []
 
     def layout(self, trainer: DictConfig) -> Layout:
-        """Returns what a run asks SLURM for; ValueError if the launcher's nodes or tasks do not fit the trainer's."""
+        """Returns the resources to request for a run; ValueError if nodes or tasks of launcher and trainer do not fit."""
         given, devices, asked = self.settings, self._devices(trainer), nodes_of(trainer)
         if given.nodes is None and asked == ANY_NODES:
             raise ValueError("trainer.num_nodes=auto: say how many with hydra.launcher.nodes")

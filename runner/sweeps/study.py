@@ -1,6 +1,6 @@
 """The study of a search: its storage, which several sweepers may share, the owners of trials, and the importances.
 
-A storage is a journal file, or `grpc://HOST:PORT` of Optuna's proxy for one. Optuna is imported when a search begins.
+A storage is a journal file, or `grpc://HOST:PORT` of Optuna's gRPC proxy. Optuna is imported when a search begins.
 """
 
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 JOURNAL, STUDY = "study.journal", "search"
 
 SWEEPERS, SWEEPER = ".sweepers", "sweeper"
-"""Folder in the sweep's folder with a lock for each searching process; the trial attribute with that process's name."""
+"""Folder in the sweep's folder with a lock for each sweeper; attribute of a trial with the token of its sweeper."""
 
 TRIAL = "trial.json"
 """File in a run's folder with its trial and the storage of the study."""
@@ -30,7 +30,7 @@ PROXY = "grpc://"
 SECONDS_TO_ANSWER = 20.0
 
 FEWEST_TRIALS, ENOUGH_TRIALS = 20, 50
-"""Complete trials below which no importance is computed, and from which the best tenth has 5, as Optuna advises."""
+"""Complete trials needed for rough importances, and for good ones: the best tenth then has 5, as Optuna advises."""
 
 
 def import_optuna() -> Any:
@@ -57,7 +57,7 @@ def relative_storage(storage: str, folder: Path) -> str:
 
 
 def noted_storage(noted: str, folder: Path) -> str:
-    """Returns the storage that is recorded in a run folder."""
+    """Returns the storage that a run folder records as `noted`: a proxy's address, or a path relative to the folder."""
     return noted if noted.startswith(PROXY) else str(folder / noted)
 
 
@@ -112,7 +112,7 @@ class Claims:
             yield
 
     def turn(self) -> Any:
-        """Lets no other sweeper choose trials in the block, except sweepers in other folders that share a proxy."""
+        """Keeps other sweepers from choosing trials in the block, except sweepers of other folders on the same proxy."""
         place = self.sweep / JOURNAL if self.storage.startswith(PROXY) else Path(self.storage)
         return locked(place.with_name(f".{place.name}.turn"))
 
@@ -135,7 +135,7 @@ class Claims:
 def study_importance(sweep: Path) -> "Importance | None":
     """Returns the importance of each setting of a search for reaching the best tenth of its trials, by PED-ANOVA.
 
-    None without a local journal or without Optuna, and for fewer than two settings or `FEWEST_TRIALS` trials.
+    Returns None if the local journal or Optuna is missing, or for fewer than 2 settings or `FEWEST_TRIALS` trials.
     Source: Watanabe, Bansal and Hutter 2023 (arXiv 2304.10255).
     """
     noted = ((file, read_json(file, {}).get("journal")) for file in sorted(sweep.glob(f"*/{TRIAL}")))

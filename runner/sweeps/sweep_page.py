@@ -36,7 +36,7 @@ class SweepPage(Callback):
     _lines: "JobLines | None" = None
 
     def on_multirun_start(self, config: DictConfig, **_: object) -> None:
-        """Fixes the sweep's folder, for jobs that are composed in another process."""
+        """Writes the sweep's folder into the config, so that jobs composed in other processes get the same folder."""
         # in the process that the user looks at
         run_here = config.hydra.mode == RunMode.MULTIRUN and runs_one_by_one(config)
         self._has_lines = run_here and writes_to(sys.stdout, 1)

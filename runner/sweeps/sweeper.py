@@ -65,7 +65,7 @@ def runs_one_by_one(config: DictConfig) -> bool:
 
 
 def sweep_folder(*, _root_: DictConfig) -> str:
-    """Returns the folder of the sweep that a composed config asks for: the resolver `${sweep_folder:}`."""
+    """Returns the folder for the sweep of a composed config; implements the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
         raise ValueError(
             f"mode={_root_.mode} is for one config: leave out -m, and give each setting one value"
@@ -88,12 +88,12 @@ def identity(config: DictConfig) -> dict[str, Any]:
 
 
 def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
-    """Returns the newest sweep under `outputs` of this identity."""
+    """Returns the newest sweep under `outputs` whose `sweep.json` has all entries of `wanted`; None if there is none."""
     return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
-    """Returns the overrides of each job of a grid; the later of two for one setting counts; ValueError for intervals."""
+    """Returns the overrides of each job of a grid; the last override of a setting wins. ValueError for intervals."""
     values: dict[str, list[str]] = {}
     for override in overrides:
         key = override.get_key_element()
@@ -116,7 +116,7 @@ class Job(NamedTuple):
 
 
 class JobSweeper(Sweeper):
-    """Base of the sweepers: a folder for the sweep and for each job, and jobs that may fail."""
+    """Base class of the sweepers: makes a folder for the sweep and one per job; failed jobs do not end the sweep."""
 
     config: DictConfig
     params: dict[str, str]
@@ -142,7 +142,7 @@ class JobSweeper(Sweeper):
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def public(self, word: str) -> str:
-        """Returns a word for Hydra as it is recorded; a sweeper with overrides in words leaves out those with secrets."""
+        """Returns an override of Hydra's own settings as `sweep.json` records it; a subclass may leave out secrets."""
         return word
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
@@ -163,7 +163,7 @@ class JobSweeper(Sweeper):
 
 
 class Grid(JobSweeper):
-    """Every combination of the values given, each a run in the folder of its number."""
+    """Runs every combination of the given values, each in a folder named by its number."""
 
     def __init__(self, max_batch_size: int | None, params: dict[str, str] | None) -> None:
         if max_batch_size is not None and max_batch_size < 1:
@@ -196,7 +196,7 @@ class Grid(JobSweeper):
         return results
 
     def _check_job(self, words: list[str], apart: str) -> str:
-        """Returns the hash of a job's config; the ValueError of a wrong config names the overrides `apart` of the job."""
+        """Returns the hash of a job's config; ValueError for a wrong config, with `apart`, the job's own overrides."""
         try:
             return self.configs.check(self.config, words)
         except Exception as error:
@@ -206,7 +206,7 @@ class Grid(JobSweeper):
 
 
 def same_failure(failed: Sequence[Run]) -> str | None:
-    """Returns the message with which all of these jobs failed before their first step; None unless all failed alike."""
+    """Returns the error message if all these jobs failed before their first step with the same message, else None."""
     messages = set()
     for status in (run.status for run in failed):
         at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
@@ -233,7 +233,7 @@ def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
 
 
 def waiting_of(jobs: Sequence[Job]) -> list[Job]:
-    """Returns the jobs that are neither done nor trained by another process now; logs how many are."""
+    """Returns the jobs that are neither done nor now trained by another process; logs how many jobs it leaves out."""
     undone = [job for job in jobs if job.folder.status.get("state") not in ENDED]
     if len(undone) < len(jobs):
         log.info("%d of %d jobs are done already", len(jobs) - len(undone), len(jobs))
@@ -244,7 +244,7 @@ def waiting_of(jobs: Sequence[Job]) -> list[Job]:
 
 
 def problem_of(run: Run) -> str | None:
-    """Returns in one line why a job is not done; None if it is done or still may be."""
+    """Returns in one line why a job is not done; None if the job is done or may still finish."""
     status = run.status
     state = str(status.get("state"))
     if state in (*ENDED, "preempted") or run.is_locked():

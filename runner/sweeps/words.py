@@ -1,4 +1,4 @@
-"""Words that stand for a sweep, such as `seeds=5` and `suite=NAME model=A,B`, and words of its jobs. Imports no torch."""
+"""Expands words such as `seeds=5` and `suite=NAME model=A,B` to sweeps; compares overrides of jobs. Imports no torch."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from tiryns.runner.run.command.words import literal, quoted
 from tiryns.runner.run.model_folder import model_folder
 
 REPLICATES = {"seeds": (1, "seed={each}"), "folds": (2, "data.folds={count} data.fold={each}")}
-"""Words that count up to a number: the least number, and the overrides that each word stands for."""
+"""Words `NAME=N` that stand for a sweep over 1 to N: the least N, and the overrides that the word stands for."""
 
 SWEEPER = "hydra/sweeper=suite"
 
@@ -30,9 +30,9 @@ _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 def with_replicates(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command, `seeds=N` as `-m seed=1,...,N`, `folds=N` as `-m data.folds=N data.fold=1,...,N`.
+    """Replaces `seeds=N` in a command by `-m seed=1,...,N`, and `folds=N` by `-m data.folds=N data.fold=1,...,N`.
 
-    Raises ValueError if N is too small or no number, the same settings are given too, or a search chooses the values.
+    Raises ValueError if N is too small or not a number, if the same settings are given too, or for an Optuna search.
 
     Example:
         >>> with_replicates(["optimizer=lion", "seeds=3"])
@@ -65,10 +65,10 @@ def with_replicates(words: Sequence[str]) -> list[str]:
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command; for a suite flags first, `-m` among them, and its words as settings of its sweeper.
+    """Returns the words of a command; words of a suite become flags such as `-m` and settings of the suite's sweeper.
 
-    `suite=NAME` chooses the sweeper, `model=A,B` names its models, `suite.X=...` are its other settings. Other overrides
-    go to its jobs and need not fit the default config. The words of other commands stay unchanged.
+    `suite=NAME` chooses the sweeper, `model=A,B` its models, `suite.X=...` its other settings. Other overrides go to the
+    suite's jobs and need not fit the default config. Commands without a suite stay unchanged.
 
     Example:
         >>> as_sweep(["suite=small", "model=bert_tiny,outputs/run", "seed=1"])[:3]
@@ -110,7 +110,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
 
 
 def last_of_each(words: Iterable[str]) -> list[str]:
-    """Returns the words with only the last one for each setting.
+    """Returns the overrides, of which only the last override of each setting is kept.
 
     Example:
         >>> last_of_each(["a=1", "b=2", "a=3"])
@@ -142,13 +142,13 @@ def models_of(names: Sequence[str] | None, loader: ConfigLoader) -> dict[str, li
     """Returns the overrides that choose each model; raises ValueError or FileNotFoundError for an unknown name."""
     given = list(names or [default_options()["model"]])
     if twice := [name for name in given if given.count(name) > 1]:
-        raise ValueError(f"model: {twice[0]} is named twice; one row for each model")
+        raise ValueError(f"model: {twice[0]} is named twice; name each model once")
     options = loader.get_group_options("model")
     return {name: _words(name, options) for name in given}
 
 
 def pretrained(name_or_path: str) -> list[str]:
-    """Returns the overrides of a model with its weights."""
+    """Returns the overrides that choose a pretrained model by its name or path."""
     return ["model=pretrained", f"model.name_or_path={quoted(name_or_path)}"]
 
 

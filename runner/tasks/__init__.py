@@ -1,11 +1,11 @@
-"""Finetuning tasks: one object each, which names the parts of the task.
+"""Finetuning tasks: each task is one object, which names the parts of the task.
 
 - `base`: the base classes, and tasks by name.
-- One task each: `classification`, `token_classification` (of words, by one label or several), `question_answering`,
-  `vision_language`, `contrastive`; with all of their own parts, `sparse` and `late_interaction`, and as folders
-  `ranking` and `multiple_choice`, which is a case of ranking.
+- Tasks: `classification`, `token_classification` (one label for each word, or several), `question_answering`,
+  `vision_language`, `contrastive`.
+- Tasks with their own objective and model: `sparse`, `late_interaction`, `ranking`, `multiple_choice` (based on ranking).
 
-`register_task` adds a task of your own, `register_metric` a metric to any of them.
+`register_task` adds a task of your own, `register_metric` adds a metric to a task.
 """
 
 from tiryns.conf.registry import register_metric, register_task

@@ -51,7 +51,7 @@ class Task:
     """Collects predictions: metrics, rows of `predictions.jsonl`, tables of the report."""
 
     second: ClassVar[str | None] = None
-    """The setting of the column for a second text, such as `pair_column`, that `predict --second` gives."""
+    """The setting that names the column of a second text, such as `pair_column`; `predict --second` gives this text."""
 
     @property
     def head(self) -> str | None:

@@ -24,7 +24,7 @@ from tiryns.runner.tasks.base import Evaluated, TrainerTask
 
 
 class Classification(TrainerTask):
-    """A label, labels or a number for each text; the kind of problem follows from the labels."""
+    """Predicts a label, several labels or a number for each text; the labels of the data decide which."""
 
     name = "classification"
     reader = ClassificationReader

@@ -16,13 +16,13 @@ from tiryns.runner.tasks.base import Task
 
 
 class Contrastive(Task):
-    """Queries find their passages among all passages of their set; for scored pairs, cosines correlate with scores."""
+    """Vectors of texts, measured by ranks of passages in their set, or by correlation of cosines with scores."""
 
     name = "contrastive"
     reader = PairsReader
     objective = ContrastiveCollator
     single: ClassVar[bool] = True
-    """Whether a text has one vector, made as its folder defines; other vectors are `shown` by the task."""
+    """Whether a text has one dense vector, made as its folder defines; `shown` converts other vectors for predictions."""
 
     def load(self, path: str) -> PreTrainedModel:
         """Returns the encoder of a folder; its pooler, which vectors do not use, may be missing."""

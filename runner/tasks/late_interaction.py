@@ -65,9 +65,9 @@ class LateInteractionModel(PairsModel):
     options: Options
 
     def __init__(self, pretrained: PreTrainedModel, *parts: Any, skipped: Mapping[str, int]) -> None:
-        """As `PairsModel`, with the projection of the folder that the encoder comes from, else a new one.
+        """As `PairsModel`; also loads the projection from the encoder's folder, or makes a new one if there is none.
 
-        `skipped` are tokens that are left out of passages. Raises ValueError for a folder with another width.
+        `skipped` are the tokens to leave out of passages. Raises ValueError for a folder with another width.
         """
         super().__init__(pretrained, *parts)
         leave_out_pooler(pretrained.base_model)
@@ -99,7 +99,7 @@ class LateInteractionModel(PairsModel):
         return functional.pad(vectors, (0, 0, 0, longest - vectors.shape[1]))
 
     def export_beside(self, folder: Path) -> list[Path]:
-        """Turns the folder into one of sentence-transformers' MultiVectorEncoder."""
+        """Adds the files with which MultiVectorEncoder of sentence-transformers loads the folder."""
         tokens = {"module_input_name": "token_embeddings", "module_output_name": "token_embeddings"}
         weight = self.projection.weight.detach().cpu().contiguous()
         dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": False}
@@ -211,7 +211,7 @@ class LateInteractionCollator(PairsCollator):
         return {**tokenized, "input_ids": ids, "text_lengths": longer}
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
-        """As `PairsCollator.micro_batch`, with expanded queries."""
+        """Returns the micro-batch of `PairsCollator`, with expanded queries if `query_expansion` is set."""
         return super().micro_batch(self.expanded(tokenized) if self.options.query_expansion else tokenized)
 
     @property
@@ -226,7 +226,7 @@ class LateInteractionCollator(PairsCollator):
 
 
 class LateInteraction(Contrastive):
-    """Queries find their passages among all passages of their set, by the MaxSim of token vectors."""
+    """Vectors of tokens, measured by the ranks of each query's passages among all passages of a set, by MaxSim."""
 
     name = "late_interaction"
     objective = LateInteractionCollator

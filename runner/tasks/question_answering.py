@@ -69,7 +69,7 @@ class QuestionAnswering(TrainerTask):
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """Yields the texts of windows, each by itself."""
+        """Yields the predicted and the correct answer of each window, without joining the windows of a question."""
         micro_batch, output, _, decode = batch
         if decode is None:
             return

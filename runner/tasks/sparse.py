@@ -3,7 +3,7 @@
 The model makes vectors from a masked language model's logits; its FLOPS regulariser has a scale, which the collator
 increases over the first steps. An evaluated set has metrics of ranks by dot product, and of the vectors' sparsity.
 
-Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, N tokens, T of a row, H hidden, V vocabulary.
+Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, N tokens, T tokens per row, H hidden, V vocabulary.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,12 +95,12 @@ class SparseModel(PairsModel):
         return widened(highest).relu().log1p()
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
-        """As `PairsModel.rows_of`, for the loss of a step with its scale of the regulariser."""
+        """Returns the rows of `PairsModel.rows_of`; also keeps the step's `penalty_scale` for the loss."""
         self.penalty_scale = micro_batches[0]["penalty_scale"]
         return super().rows_of(vectors, micro_batches, whole_batch)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the sum of the losses of the rows, in training with the regulariser once for each row that counts."""
+        """Returns the sum of the losses of the rows; training adds the regulariser once for each row that has a loss."""
         found = super().loss(pairs, temperature)
         if not self.training:
             return found
@@ -118,7 +118,7 @@ class SparseModel(PairsModel):
         return micro_batch["input_ids"].numel()
 
     def export_beside(self, folder: Path) -> list[Path]:
-        """Makes the folder also one of sentence-transformers' SparseEncoder."""
+        """Adds the files with which SparseEncoder of sentence-transformers loads the folder."""
         width = self.pretrained.config.get_text_config().vocab_size
         pooling = {"pooling_strategy": "max", "activation_function": "relu"}
         modules: dict[str, Mapping[str, object]] = {
@@ -167,7 +167,7 @@ class SparseCollator(PairsCollator):
         return min(progress / warmup, 1.0) ** 2 if warmup else 1.0
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """Also the `penalty_scale` of the step."""
+        """Returns the fields of `PairsCollator`, and the `penalty_scale` of the step."""
         scale = self.penalty_scale(labelled.get("progress", 0.0))
         return {**super().extra_fields(labelled, places, shape), "penalty_scale": scale}
 
@@ -180,7 +180,7 @@ SPARSITY = ("query_active_dims", "passage_active_dims", "retrieval_flops")
 
 
 class Sparse(Contrastive):
-    """Queries find their passages among all passages of their set, by the dot product of sparse vectors."""
+    """Sparse vectors, measured by the ranks of each query's passages among all passages of a set, by dot product."""
 
     name = "sparse"
     objective = SparseCollator
@@ -203,11 +203,11 @@ class Sparse(Contrastive):
 
 
 class SparseRetrieved(Retrieved):
-    """Ranks by dot product, and the sparsity of the vectors of distinct texts.
+    """Metrics of ranks by dot product, and of the sparsity of the vectors of distinct texts.
 
     `query_active_dims` and `passage_active_dims` are mean numbers of entries above 0; `retrieval_flops` is the mean
-    number of products to score a query with a passage: the sum over the vocabulary of the shares of queries and of
-    passages with an entry there (arXiv 2004.05665, section 3).
+    number of products to score a query with a passage: the sum over the vocabulary of the share of queries with an
+    entry times the share of passages with an entry (arXiv 2004.05665, section 3).
     """
 
     def measured_names(self) -> list[str]:

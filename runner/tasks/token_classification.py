@@ -52,7 +52,7 @@ class TokenClassification(TrainerTask):
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        """Yields parts of the targets' accuracy, and of entity F1 if labels are tags, else of the mean F1 over labels."""
+        """Yields predictions and targets for the accuracy, and for entity F1 if labels are tags, else for macro F1."""
         micro_batch, names = batch.micro_batch, batch.names
         predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
         yield Compared(self.name, predicted, targets, only=["accuracy"])

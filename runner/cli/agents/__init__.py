@@ -1,5 +1,5 @@
 """Software agents as users of the program.
 
-- `tools`: the table of commands as JSON, with types of arguments, what writes and what is printed; the words of a call.
+- `tools`: the commands as JSON (argument types, whether they write, what they print), and the command line of a call.
 - `server`: `tiryns mcp`, which serves the same table by the Model Context Protocol.
 """

@@ -1,7 +1,7 @@
 """Serves the commands to software agents by the Model Context Protocol, on standard input and output.
 
-Each command that has --json is a tool; without --write only those that write nothing, and settings that reach outside
-of a run are refused. A call runs the command in a process of its own, in the folder where the server was started.
+Each command that has --json is a tool. Without --write, only commands that write nothing are tools, and settings that
+reach outside of a run are refused. A call runs the command in its own process, in the folder of the server.
 It needs the SDK: pip install 'tiryns[mcp]'.
 """
 
@@ -68,7 +68,7 @@ async def serve(write: bool) -> None:
 
 
 def tools_of(write: bool) -> dict[str, Schema]:
-    """Returns the tools by name, with underscores between words; without writing tools unless `write`."""
+    """Returns the tools by name, with underscores for spaces; tools that write are included only if `write`."""
     known = (name for name in COMMANDS if write or name in READERS)
     tools = [_tool(name, () if write else READERS[name]) for name in known if has_document(name)]
     return {tool["name"]: tool for tool in tools}
@@ -109,7 +109,7 @@ def _writes(name: str, given: Mapping[str, object]) -> str:
 
 
 async def run(words: list[str]) -> tuple[object, bool]:
-    """Returns the document of a command and False, or its failure and True; a cancelled call ends the process."""
+    """Runs a command, and returns its JSON document and False, or its failure and True; cancelling ends its process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *same_modules(), "-m", "tiryns", *words, "--json",
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

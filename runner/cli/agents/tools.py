@@ -49,17 +49,17 @@ DOCUMENTS = {
     "evaluate": "model precision layout micro_batch_tokens micro_batch_size interval sets",
     "judge": "metric direction against error note clear folder page comparisons",
 }
-"""The top-level keys of the JSON documents, by command and what it is asked for; `docs/commands.md` has all of them."""
+"""Top-level keys of each JSON document, by command and its arguments; `docs/commands.md` lists the nested keys too."""
 
 LISTS = ("runs", "order --steps")
-"""Documents that are lists of objects with these keys."""
+"""Entries of `DOCUMENTS` that are lists; each object in the list has these keys."""
 
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("plan", "info", "runs", "audit", "schedule", "doctor", "schema", "version"), ()),
     **{"report": ("out",), "order": ("out",), "verify": ("sign",)},
     **dict.fromkeys(("predict", "evaluate"), ("out", "import")),
 }
-"""Commands that write no file, but by these arguments or by code of the user's own. Caches are not counted."""
+"""Read-only commands (they may write caches), each with its arguments that write a file or run the user's code."""
 
 TYPES: dict[object, str] = {int: "integer", float: "number"}
 
@@ -70,13 +70,13 @@ SETTINGS = {
         "description": "GROUP=OPTION chooses an option, FIELD=VALUE sets a field; `info` lists both",
     }
 }
-"""The arguments of the commands whose words Hydra reads."""
+"""The arguments of `train` and `plan`, which Hydra parses."""
 
 OF_HYDRA = ("train", "plan")
 
 
 def commands_schema() -> Schema:
-    """Every command, and what the end of one means.
+    """Returns the schemas of all commands but `mcp`, and the meanings of exit statuses and failure codes.
 
     Example:
         >>> next(one for one in commands_schema()["commands"] if one["command"] == "audit")["arguments"]["required"]
@@ -89,7 +89,7 @@ def commands_schema() -> Schema:
 
 
 def command_schema(name: str) -> Schema:
-    """Returns a command's arguments, whether it writes, and the top-level keys of its document, by what is asked for."""
+    """Returns a command's arguments, whether it writes, and the top-level keys of each JSON document that it prints."""
     actions = [] if name in OF_HYDRA else _arguments(name)
     properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in actions}
     writing = READERS.get(name, ())
@@ -113,7 +113,7 @@ def command_schema(name: str) -> Schema:
 
 
 def words_of(name: str, given: Mapping[str, object]) -> list[str]:
-    """Returns the words of a command with these arguments; raises ValueError for an argument that it lacks.
+    """Returns the command line of a command with the `given` arguments; raises ValueError for an unknown argument.
 
     Example:
         >>> words_of("runs", {"what": "show", "runs": ["outputs/a"], "state": "done"})
@@ -136,12 +136,12 @@ def words_of(name: str, given: Mapping[str, object]) -> list[str]:
 
 
 def argument(action: Action) -> str:
-    """Returns the name of an argument: of a flag without its dashes, as `label_column`."""
+    """Returns the name of an argument; the name of the flag `--label-column` is `label_column`."""
     return action.option_strings[-1].lstrip("-").replace("-", "_") if action.option_strings else action.dest
 
 
 def has_document(name: str) -> bool:
-    """Whether a command has `--json`."""
+    """Returns whether a command has `--json`."""
     return name == "plan" or any(a.dest == "json" for a in actions_of(parser_of(name)))
 
 
@@ -167,7 +167,7 @@ def _property(action: Action) -> Schema:
 
 
 def _is_repeated(action: Action) -> bool:
-    """Whether a flag may be given several times; argparse has no public name for this."""
+    """Returns whether a flag may be repeated; argparse has no public attribute for this."""
     return bool(action.option_strings) and action.default == [] and action.nargs != 0
 
 
@@ -182,7 +182,7 @@ def _flag(action: Action, value: object) -> list[str]:
 
 
 def _plain_words(value: object) -> list[str]:
-    """Returns the words of an argument without a flag; raises ValueError for one that would be read as a flag."""
+    """Returns the value of an argument as words; raises ValueError for a word that begins with a dash, as a flag does."""
     words = [str(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
     if wrong := next((word for word in words if word.startswith("-")), None):
         raise coded("bad_arguments", f"{wrong!r} begins with a dash: give each flag by its own name")

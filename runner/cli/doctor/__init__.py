@@ -1,4 +1,4 @@
 """`tiryns doctor`: what this machine can do, and what a run of some settings would choose here, with the reasons.
 
-- `command`: the subcommand, its screen, and the choices; `machine`: what the machine has, and the packages.
+- `command`: the subcommand, its output, and a run's choices; `machine`: the machine's hardware and packages.
 """

@@ -1,8 +1,8 @@
 """`tiryns doctor [SETTINGS]`: what this machine can do, and what a run of the settings would choose here.
 
-It shows processor, memory, GPUs, disk, SLURM, packages and extras; what `auto` comes to for the settings, as in
-`resolved` of a run's `status.json`; and what to install or set. It reads no data, builds no model and asks no network.
-The exit status is 0 where a run of the settings can begin, and 4 where this machine lacks something that it needs.
+It shows processor, memory, GPUs, disk, SLURM, packages and extras, the value that each `auto` gets (as in `resolved` of
+a run's `status.json`), and what to install or set. It reads no data, builds no model and uses no network.
+The exit status is 0 if a run of the settings can begin, and 4 if this machine lacks something that the run needs.
 """
 
 import os
@@ -28,7 +28,7 @@ from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import own_cache
 
 CHOSEN = ("accelerator", "precision", "attention", "processes", "threads")
-"""What is chosen, by the names that `status.json` of a run has for it."""
+"""Names of the values that a run chooses, as in its `status.json`."""
 
 ATTENTION = {
     "documents": "one document after the other",
@@ -38,10 +38,10 @@ ATTENTION = {
 }
 
 FULL_DISK = 5 * GIB
-"""Free space below which a run that keeps its checkpoints may not come to its end."""
+"""Bytes of free disk space; with less, a run that keeps its checkpoints may fail before its end."""
 
 SHOWN_FEATURES = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd", "sve", "sve2", "bf16")
-"""Units of a processor by which matrices are multiplied, for the screen."""
+"""Processor features that speed up matrix products; `screen` shows only these."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints what was found; raises ValueError for settings that are wrong on any machine."""
+    """Prints the findings and choices, ends with status 4 if there are problems; raises ValueError for wrong settings."""
     with initialized(), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
         check_config(config)
@@ -65,7 +65,7 @@ def main(arguments: Namespace) -> None:
 
 
 def findings(outputs: Path) -> Facts:
-    """Returns what this machine has, as values."""
+    """Returns the hardware, versions and extras of this machine by name, and the free disk space for `outputs`."""
     try:
         gpus = machine.gpus_of_torch()
     except Exception:  # torch is missing or broken, which `choose` tells
@@ -131,7 +131,7 @@ def _by_number(lines: list[str]) -> dict[str, str]:
 
 
 def choose(config: DictConfig, found: Facts) -> Facts:
-    """Returns what a new run of this config would resolve, as in its status, with reasons, problems and hints."""
+    """Returns the values that a new run of this config would choose, the reasons for them, problems, and hints."""
     chosen: dict[str, tuple[object, str]] = dict.fromkeys(CHOSEN, (None, ""))
     problems = []
     for package in machine.packages():
@@ -195,7 +195,7 @@ def _given(asked: DictConfig, name: str) -> str:
 
 
 def _why_precision(accelerator: str, narrow: bool) -> str:
-    """Returns why `auto` is bf16 or fp32; `narrow` models are slower in bf16."""
+    """Returns why `auto` chooses bf16 or fp32; `narrow` says that the model is so narrow that bf16 is slower."""
     from tiryns.runner.models.autocast import NARROW, has_bf16
 
     device = "GPU" if accelerator == "gpu" else "processor"
@@ -203,7 +203,7 @@ def _why_precision(accelerator: str, narrow: bool) -> str:
         return f"this {device} has no bf16 units"
     timed = ", unless a run's timed step is clearly faster in the other precision" * (device == "processor")
     if narrow:
-        return f"this {device} multiplies in bf16, and is slower so for a model narrower than {NARROW}{timed}"
+        return f"this {device} has bf16 units, but bf16 is slower for a model narrower than {NARROW}{timed}"
     return f"this {device} multiplies in bf16; a model that cannot is computed in 32-true{timed}"
 
 
@@ -213,8 +213,8 @@ def _hints(config: DictConfig, found: Facts) -> Iterator[str]:
     usable, shown = len(found["gpus"]), len(found["driver"]["gpus"])
     if shown and not built:
         yield (
-            f"nvidia-smi lists {shown} GPUs, but this torch is built without CUDA: install another as "
-            "https://pytorch.org/get-started/locally/ says"
+            f"nvidia-smi lists {shown} GPUs, but this torch is built without CUDA: install another build, "
+            "see https://pytorch.org/get-started/locally/"
         )
     elif shown > usable:
         yield (

@@ -1,4 +1,4 @@
-"""Finds hardware and packages of a machine; torch only finds the GPUs. Unknown values are None."""
+"""Finds the hardware and packages of this machine. Only `gpus_of_torch` uses torch. Unknown values are None."""
 
 import contextlib
 import os
@@ -13,12 +13,12 @@ from tiryns.runner.run.cluster import slurm_job
 from tiryns.runner.run.environment import machine, output_of, version_of
 
 Facts = dict[str, Any]
-"""What is found of a part of the machine, by name."""
+"""Values of one part of the machine, such as a disk, by name."""
 
 GIB = 2**30
 
 CGROUPS = Path("/sys/fs/cgroup")
-"""Where Linux tells what a container or a job may use: version 2 of control groups at its top, version 1 below."""
+"""Folder with the limits of a container or job under Linux: cgroup version 2 at its top, version 1 in its subfolders."""
 
 COMPILERS = ("g++", "clang++", "c++")
 
@@ -42,9 +42,9 @@ EXTRAS = {
 
 
 def processor() -> Facts:
-    """Returns name, architecture, units that kernels depend on, and cores: all cores, and those this process may use.
+    """Returns name, architecture, features that kernels depend on, and the numbers of all cores and of usable cores.
 
-    `quota` is the number of cores that a container may use at once, if it is below the number of cores it sees.
+    `quota` is the number of cores that a container may use at once, such as 1.5; None if it is not limited.
     """
     facts, share = machine(), None
     with contextlib.suppress(OSError, ValueError):  # "max" is no quota
@@ -61,7 +61,7 @@ def processor() -> Facts:
 
 
 def memory() -> dict[str, int | None]:
-    """Bytes of this machine, or of the container or job where that has less; and those that are free."""
+    """Returns total and available bytes of memory: of this machine, or of the container or job if its limit is lower."""
     total, free, limit = None, None, None
     with contextlib.suppress(OSError, ValueError, AttributeError):
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -79,7 +79,7 @@ def memory() -> dict[str, int | None]:
 
 
 def disk(folder: Path) -> Facts:
-    """Returns the free bytes of the disk of a folder that exists or would be made, and whether it can be written."""
+    """Returns the free bytes of a folder's disk, and whether the folder is writable or, if it is missing, can be made."""
     whole = folder.expanduser().absolute()
     there = next((path for path in (whole, *whole.parents) if path.exists()), whole)
     free = None
@@ -126,7 +126,7 @@ def gpus_of_torch() -> list[Facts]:
 
 
 class Package(NamedTuple):
-    """A requirement, such as `torch<3,>=2.10`, the installed version, and the extra that needs it, if one does."""
+    """A requirement (`torch<3,>=2.10`), the installed version, whether it fits, and the extra that needs it, if any."""
 
     requirement: str
     version: str | None
@@ -136,7 +136,7 @@ class Package(NamedTuple):
 
 @cache
 def packages() -> tuple[Package, ...]:
-    """Returns what this program and its extras require by its metadata; empty unless it is installed as a package."""
+    """Returns the packages that the metadata of tiryns requires, with its extras; empty if tiryns is not installed."""
     from packaging.requirements import Requirement
 
     try:

@@ -1,4 +1,4 @@
-"""What the pairs say: numbers with stable names, and a sentence."""
+"""The answer that the pairs give, as numbers with stable names and as a sentence."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class Compared(NamedTuple):
 
 
 def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float) -> Numbers:
-    """Returns the answer as `--json` prints it, without page and folder; corrected for all comparisons together."""
+    """Returns the answer as `--json` prints it, without page and folder, corrected for the number of comparisons."""
     asked = [(each, measure) for measure in measures for each in compared]
     differences = [each.differences(measure.key) for each, measure in asked]
     levels = paired.clear_among(differences, error)
@@ -129,7 +129,7 @@ def _stands_at_budget(
 
 
 def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
-    """Returns the answer in words, p corrected for `many` (such as `3 settings`); if clear, also on equal budgets."""
+    """Returns the answer in words, with p corrected for `many` (such as `3 settings`), and at equal budgets if clear."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
     pairs = f"{count_of(count, 'pair')} of equal seeds{folds}"

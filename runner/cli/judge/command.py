@@ -2,10 +2,10 @@
 
   tiryns judge RUN_A RUN_B                                 two finished runs, or two folders of runs or sweeps
   tiryns judge SWEEP --change KEY=B --against KEY=A        two settings of one sweep; --seeds N trains what it lacks
-  tiryns judge --change KEY=B --against KEY=A KEY=VALUE... trains the pairs, as few as make it clear
+  tiryns judge --change KEY=B --against KEY=A KEY=VALUE... trains pairs until the answer is clear
 
 Quote several overrides of one setting: --change 'optimizer=muon optimizer.lr=0.02'. Each --change is compared with
---against, or if that is unset with the other overrides alone, and corrected for the number of changes.
+--against (default: the other overrides alone). p is corrected for the number of changes.
 Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command resumes).
 """
 
@@ -98,7 +98,7 @@ def main(arguments: Namespace) -> None:
 def trained(
     folder: Path, common: Sequence[str], settings: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
-    """Trains pairs of seeds 1, 2, ... in a folder until each change is clear or `--seeds` are trained; returns them."""
+    """Trains and returns pairs of seeds 1, 2, ... in a folder, until each change is clear or `--seeds` are trained."""
     folders = [Path(word) for word in arguments.words if Path(word).is_dir()]
     own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
     own += [*arguments.words, *(word for setting in settings for word in setting.words)]

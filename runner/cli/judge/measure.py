@@ -71,7 +71,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
 
 
 def check_figure(run: Run, key: str) -> None:
-    """Raises ValueError, with similar names, for a run without this metric."""
+    """Raises ValueError that suggests similar names if the run lacks a metric."""
     if run.final(key) is None:
         there = sorted({*run.results, *run.series})
         known = ", ".join(there) + suggest(key, there)
@@ -92,7 +92,7 @@ def _logged(runs: Sequence[Run], measure: comparable.Goal) -> comparable.Goal:
     for run in runs:
         check_figure(run, measure.key)
         if not math.isfinite(run.final(measure.key) or 0.0):
-            raise ValueError(f"{str(run.path)!r}: its {measure.key} is not a number, which has no difference")
+            raise ValueError(f"{str(run.path)!r}: its {measure.key} is not finite, so it has no difference")
     return measure
 
 
@@ -129,7 +129,7 @@ def _initial(run: Run) -> object:
 
 
 class AtEqual(NamedTuple):
-    """The pairs' differences at an equal budget, or why they are unknown; `same` if all whole runs used this budget."""
+    """The pairs' differences at an equal budget, or `why` they are unknown; `same` if each pair's totals are equal."""
 
     differences: list[float] | None
     same: bool = False
@@ -137,7 +137,7 @@ class AtEqual(NamedTuple):
 
 
 def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
-    """Returns the differences, each at the smaller budget of the pair's runs; at the end if all budgets are equal."""
+    """Returns each pair's difference at the smaller budget of its two runs; at their ends if all budgets are equal."""
     used = [(_used(pair.against, key, budget), _used(pair.change, key, budget)) for pair in pairs]
     known = [(against, change) for against, change in used if against and change]
     if len(known) < len(pairs):
@@ -152,13 +152,13 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
         before = _reached(pair.against, key, *against, least)
         after = _reached(pair.change, key, *change, least)
         if before is None or after is None:
-            return AtEqual(None, why="a run logged no figure before it: set a smaller trainer.validate_every")
+            return AtEqual(None, why="a run logged no value so early: set a smaller trainer.validate_every")
         found.append(after - before)
     return AtEqual(found)
 
 
 def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
-    """Returns the budget used at each point of a curve [N] (tokens, FLOPs equal per step) and in all; None if unknown."""
+    """Returns the budget used at each point of a curve [N] (equal tokens, FLOPs per step) and in all; None if unknown."""
     manifest, curve = read_manifest(run.path), _curve(run, key)
     if budget == "seconds":
         sessions, ends = manifest.get("sessions") or [], [each.times.max() for each in run.series.values()]

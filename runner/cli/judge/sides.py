@@ -31,7 +31,7 @@ log = logging.getLogger("tiryns")
 AS_IT_IS = "the config as it is"
 
 BY_SOURCE = "data.without=by:source"
-"""The override that stands for one change per source of a mixture, each without that source."""
+"""Override that makes a change for each source of a mixture: the mixture without that source."""
 
 
 class Setting(NamedTuple):
@@ -72,7 +72,7 @@ def setting_of(given: str) -> Setting:
 
 
 def canonical(words: Iterable[str]) -> list[str]:
-    """Returns overrides as a sweep records them, the last per key; ValueError for several values, seeds or a resume."""
+    """Returns the last override of each key, as a sweep records it; ValueError for several values, seeds or a resume."""
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
@@ -100,7 +100,7 @@ def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
-    """Returns the finished runs of a setting by seed and fold; ValueError for none, equal seeds or other differences."""
+    """Returns a setting's finished runs by seed and fold; ValueError for no run, equal seeds or other differences."""
     found: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
@@ -138,12 +138,12 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
 
 
 def differing(runs: Sequence[Run]) -> list[str]:
-    """Returns the settings in which runs differ, except for seeds, folds and execution settings."""
+    """Returns up to five settings in which runs differ, except for seeds, folds and execution settings."""
     return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]
 
 
 def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
-    """Returns the newest comparison folder with these common overrides, by the file that marks it, else a new one."""
+    """Returns the newest folder whose file `marked` has these common overrides; makes a new folder if there is none."""
     words = sorted(public_overrides(canonical(common)))
     outputs = Path(next((word.partition("=")[2] for word in words if word.startswith("outputs=")), "outputs"))
     found = newest(outputs, marked, lambda _, noted: [*map(as_typed, noted.get("common", []))] == words)
@@ -163,7 +163,7 @@ def new_folder(outputs: Path, marked: str = JUDGE) -> Path:
 def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequence[str]) -> None:
     """Raises ValueError for the first setting whose config is wrong, before anything is trained.
 
-    Settings that only the user may set count if they are in the user's `own` words; `common` may come from others' runs.
+    A setting that only the user may set must be in `own`, the user's words, as `common` may come from others' runs.
     """
     with initialized(), on_command_line(own):
         for setting in settings:
@@ -173,7 +173,7 @@ def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequ
 
 
 def each_source(change: str, words: Sequence[str]) -> list[str]:
-    """Returns a change with `data.without=by:source` once per source of the mixture in `words`; others unchanged."""
+    """Returns a change per source of the mixture in `words` if `change` has `data.without=by:source`, else `[change]`."""
     if BY_SOURCE not in change:
         return [change]
     with initialized(), on_command_line(words):

@@ -2,12 +2,12 @@
 
   tiryns ladder KEY=VALUE... --widths 64,128,256 --rates 1e-3,2e-3,4e-3,8e-3   one sweep of widths, rates and seeds
   tiryns ladder ... --next 512          predicts that width, trains it at the rate to expect, and compares
-  tiryns ladder ... --coordinates 10    how far activations move in the first steps, width by width
-  tiryns ladder FOLDER                  what its runs say, without training
+  tiryns ladder ... --coordinates 10    the change of activations in the first steps, by width
+  tiryns ladder FOLDER                  the results of its runs, without training
 
-Heads keep their size, and feed-forward layers their proportion. The same command goes on where it was stopped.
-`optimizer.parametrization` says how rates and initial weights go with the width.
-Exit status: 0, 3 where a width has no optimum among the rates, 1 an error, 130 or 75 interrupted.
+Heads keep their size, and feed-forward layers their proportion. If a ladder was stopped, the same command resumes it.
+`optimizer.parametrization` sets how learning rates and initial weights scale with the width.
+Exit status: 0, 3 if a width has no optimum among the rates, 1 an error, 130 or 75 interrupted.
 """
 
 import json
@@ -30,7 +30,7 @@ from tiryns.runner.run.command.words import numbers
 from tiryns.runner.run.files import LADDER, read_json, write_atomically
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-"""The rates of a ladder, in those of the recipe, where none are given."""
+"""Factors on the learning rate of the recipe; they give the rates of a ladder if `--rates` is unset."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,13 +45,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--next", type=int, metavar="N", help="a width to predict and then to train")
     add("--of", choices=SIZES, default=SIZES[0], help="what the loss is a law of (parameters)")
     add("--metric", metavar="KEY", help="the loss (the one that chooses the best checkpoint)")
-    about = "compares activations after so many steps instead, with one seed at the recipe's rate"
+    about = "compares activations after STEPS steps instead, with one seed at the recipe's rate"
     add("--coordinates", type=int, metavar="STEPS", help=about)
     add("--out", type=Path, metavar="FILE", help="the page (ladder.html in the folder of the runs)")
 
 
 def main(given: Namespace) -> None:
-    """Trains what is missing and prints what the runs say; ends with status 3 where a width has no optimum."""
+    """Trains missing runs, writes the page and prints the results; ends with status 3 if a width has no best rate."""
     folder = next((Path(word) for word in given.words if Path(word).is_dir()), None)
     if folder is None:
         folder = _train(given)

@@ -1,4 +1,4 @@
-"""What the runs of a ladder say: best rates, the law of the loss and predictions, as numbers, in lines and on a page."""
+"""The results of a ladder's runs: best rates, law of the loss and predictions, as numbers, as lines and as a page."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -20,18 +20,18 @@ from tiryns.runner.run.folder import Run, find_runs
 SIZES = ("parameters", "flops")
 
 Found = dict[str, Any]
-"""What the runs of a ladder say, or those of one width."""
+"""The results of a ladder, or of one of its widths, by name."""
 
 
 def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     """Returns what `tiryns ladder --json` prints, except for the page; raises ValueError for runs that form no ladder."""
     done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and _width(run))
     if not (runs := sorted(done, key=_width)):
-        raise ValueError(f"{str(folder)!r} has no finished run that tells model.hidden_size")
+        raise ValueError(f"{str(folder)!r} has no finished run with model.hidden_size in its config")
     key = metric or runs[0].monitor or ""
     check_figure(runs[0], key)
     if runs[0].larger_is_better and key == runs[0].monitor:
-        raise ValueError(f"{key} is better when large, and a law is of a loss: choose one with --metric")
+        raise ValueError(f"{key} is better if larger, but the law is of a loss: choose a loss with --metric")
     rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, _width)]
     noted = [*read_json(folder / LADDER, {}).get("predictions", {}).values()]
     untried = [one["width"] for one in noted]
@@ -59,10 +59,10 @@ def _columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
 
 
 def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
-    """Returns a width's size, its runs, and over the seeds the best rate with its loss, or why there is no best rate."""
+    """Returns a width's size, its runs, and its best rate over all seeds with the loss, or the `problem` without one."""
     size = (read_manifest(runs[0].path).get("totals") or {}).get(of)
     if not size:
-        raise ValueError(f"{str(runs[0].path)!r} does not tell its {of}")
+        raise ValueError(f"{str(runs[0].path)!r}: its manifest has no {of}")
     rows: list[Found] = [
         {"seed": seed_of(run), "rate": float(run.settings["optimizer.lr"]), "loss": loss}
         for run in runs
@@ -81,7 +81,7 @@ def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
 
 
 def _coordinates(runs: Sequence[Run]) -> Found:
-    """Returns how far each part has `moved`, by width and step, and the `power` of the width; empty if not measured."""
+    """Returns the change of activations by part, width and step, and its power of the width; empty if not measured."""
     found = {}
     for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
         moved = {_width(run): run.series[name].values.tolist() for run in runs if name in run.series}
@@ -93,7 +93,7 @@ def _coordinates(runs: Sequence[Run]) -> Found:
 
 
 def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Found:
-    """Predicts a width from narrower widths; raises ValueError if they allow no prediction."""
+    """Predicts rate and loss of `width` from the runs of `widths`; raises ValueError if one of these has no best rate."""
     rungs = [rung for rung in found["widths"] if rung["width"] in widths]
     if problems := [f"width {rung['width']}: {rung['problem']}" for rung in rungs if rung["problem"]]:
         raise ValueError(f"width {width} cannot be predicted, as {problems[0]}: change --rates")
@@ -105,7 +105,7 @@ def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Fo
 
 
 def lines(found: Found) -> Iterator[str]:
-    """What the runs say, a sentence a line."""
+    """Yields the results as lines, one sentence each."""
     if found["coordinates"]:
         for name, each in found["coordinates"].items():
             yield f"{name} move with the width to the power {each['power']:+.2f}"
@@ -116,7 +116,7 @@ def lines(found: Found) -> Iterator[str]:
         yield f"width {each['width']} ({each['size']:{form}} {found['of']}): {each['problem'] or best}"
     if found["transfer"]:
         power, ratio = found["transfer"]["power"], found["transfer"]["ratio"]
-        yield f"the best rate goes with the width to the power {power:+.2f}, and differs by a factor of {ratio:.2f}"
+        yield f"the best rate scales with the width to the power {power:+.2f}, and differs by a factor of {ratio:.2f}"
     if found["law"]:
         yield f"{found['figure']} = {_equation(found)}"
     for one in found["predictions"]:
@@ -143,7 +143,7 @@ def write_page(path: Path, found: Found) -> Path:
 
 
 def _moves(coordinates: Found) -> Iterator[Chart]:
-    """A chart for each part: how far it has moved over the width, a curve for a few of the steps."""
+    """Yields a chart per part of the model: the change of its activations over the width, with curves for three steps."""
     for name, each in coordinates.items():
         count = len(next(iter(each["moved"].values())))
         curves = []

@@ -3,9 +3,9 @@
 RUN is a run folder (the model that it has exported, else its newest checkpoint), the folder of a sweep (all its runs), a
 folder of a model, or a checkpoint (`<run>/checkpoints/step-<n>.ckpt`). `RUN@300,600` takes the checkpoints of these
 steps, `RUN@best` the best one, and `--last 5` the last five of each run. The mean is in at least fp32; `--weights 2,1`
-weighs models. `--ties BASE` merges them by their differences from a base. `--soup greedy` measures the finetuned models
+weighs models. `--ties BASE` merges the differences of models from a base. `--soup greedy` measures the finetuned models
 of runs, their soups and their ensemble on the validation and test sets of the runs, prints a table and writes the greedy
-soup, `--soup uniform` the mean of all. FOLDER gets config and tokenizer of the first model.
+soup; `--soup uniform` writes the mean of all models. FOLDER gets the config and tokenizer of the first model.
 """
 
 import json
@@ -95,10 +95,10 @@ def average(
     soup: str | None = None,
     allow: Sequence[str] = (),
 ) -> Path:
-    """Writes the mean or the merge of several models, as transformers loads it, and a record of its sources.
+    """Writes the mean or merge of several models to the folder `out`, as transformers loads it, with a record of sources.
 
-    With a `soup`, `uniform` or `greedy`, measures models of runs, and writes that mean; `allow` repeats settings
-    of others' runs that let code run. Raises ValueError for invalid sources or numbers, OSError if
+    If `soup` is `uniform` or `greedy`, measures models of runs and writes that soup. `allow` repeats settings of
+    others' runs that let code run. Raises ValueError for invalid sources or numbers, OSError if
     `out` cannot be written.
     """
     if out.exists():
@@ -204,7 +204,7 @@ def _read(path: Path, ema: bool) -> "Source":
 
 
 def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
-    """Writes the folder of config and tokenizer: the export, or a checkpoint's if there is none or phases change it."""
+    """Copies the exported model for config and tokenizer; exports a checkpoint if it is missing or phases change it."""
     shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
     run = path.parent.parent

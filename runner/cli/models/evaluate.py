@@ -42,15 +42,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--batch-size", type=int, metavar="N", help="most samples of a micro-batch (the run's)")
     add("--tokens", type=int, metavar="N", help="tokens of a micro-batch (the run's, else 8192)")
     add("--precision", help="32-true or bf16-mixed (the run's, else 32-true)")
-    add("--resamples", type=int, default=1000, metavar="N", help="of each interval (1000); 0 for none")
-    add("--seed", type=int, default=0, metavar="N", help="of resamples, and of the choice of documents (0)")
-    about = "a validation file that a temperature and sets of labels are fitted on, and calibration is measured with"
+    add("--resamples", type=int, default=1000, metavar="N", help="resamples per interval (1000; 0: none)")
+    add("--seed", type=int, default=0, metavar="N", help="seed of resamples and choice of documents (0)")
+    about = "a validation file, to fit a temperature and sets of labels on before calibration is measured"
     add("--calibration", metavar="FILE", help=about)
     about = "a module of yours that registers the model's task, or metrics"
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
-    about = "questions of each file that an answer is written for, or all (the run's, else 500)"
+    about = "number of questions in each file to answer, or all (the run's, else 500)"
     seeing.add_argument("--answers", metavar="N|all", help=about)
     seeing.add_argument(
         "--max-new-tokens", type=int, metavar="N", help="tokens of an answer (the run's, else 32)"

@@ -32,12 +32,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="FILE", help="csv, tsv, jsonl or parquet to write")
     add("--negatives", type=int, default=3, metavar="N", help="negatives of each row (3)")
     add("--skip", type=int, metavar="N", help="passages to pass over before the first negative (0)")
-    add("--range", metavar="A:B", help="passes over A passages, and looks at no rank below B")
+    add("--range", metavar="A:B", help="skips A passages, and uses no rank beyond B")
     add("--max-score", type=float, metavar="S", help="the highest cosine of a negative")
-    add("--margin", type=float, metavar="M", help="least distance of its cosine to the own passage's")
-    about = "the same as a share of the own passage's cosine, such as 0.05"
+    add("--margin", type=float, metavar="M", help="least distance from the own passage's cosine")
+    about = "--margin as a share of the own passage's cosine, such as 0.05"
     add("--relative-margin", type=float, metavar="R", help=about)
-    add("--random", action="store_true", help="takes any of the range in the place of the first")
+    add("--random", action="store_true", help="draws from the range instead of taking the first")
     add("--seed", type=int, default=0, metavar="N", help="seed of --random (0)")
     add("--scores", action="store_true", help="adds the cosines: of the own passage, then of the negatives")
 

@@ -34,9 +34,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--replace", action="store_true", help="replaces an existing folder")
     add("--public", action="store_true", help="makes a new repository of the hub public")
     add("--format", choices=("onnx",), help="adds the model in this format, measured beside torch")
-    add("--int8", action="store_true", help="of onnx: adds a graph with int8 weights")
-    add("--most", type=float, metavar="COST", help=f"what int8 may cost of the main figure ({MOST})")
-    about = "of onnx: settings of the run that let code of others run, such as allowed_targets=[mine]"
+    add("--int8", action="store_true", help="for onnx: adds a graph with int8 weights")
+    add("--most", type=float, metavar="COST", help=f"allowed cost of int8 in the main metric ({MOST})")
+    about = "for onnx: settings of the run that let code of others run, such as allowed_targets=[mine]"
     add("allowed", nargs="*", metavar="SETTING=VALUE", help=about)
 
 
@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def conversion(arguments: Namespace) -> Convert | None:
-    """Returns the conversion of the copied model, if any. Raises ValueError for an option that needs another."""
+    """Returns the function that adds an ONNX graph, or None without `--format`; ValueError for options that need it."""
     if arguments.most is not None and not arguments.int8:
         raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
     if arguments.format is None:
@@ -82,7 +82,7 @@ def exported(run: str) -> Path:
 
 
 def is_hub_name(target: str) -> bool:
-    """Whether a target is `owner/name`, does not begin like a path, and `owner` is no folder here."""
+    """Returns whether a target is `owner/name`, does not begin like a path, and `owner` is no folder here."""
     owner, *names = target.split("/")
     is_name = len(names) == 1 and owner and names[0] and not target.startswith((".", "~"))
     return bool(is_name) and not Path(owner).is_dir()

@@ -69,7 +69,7 @@ def reading_flags() -> list[str]:
 
 
 def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settings, list[str]]:
-    """Returns the settings of data from flags and words, and the other words; ValueError for repeated settings."""
+    """Returns the settings of data from flags and words, and the other words; ValueError if both give one setting."""
     typed, settings = [word for word in words if is_setting(word)], Settings()
     for word in typed:
         name, _, value = word.removeprefix("data.").partition("=")
@@ -102,16 +102,16 @@ def names_of(given: str) -> list[str]:
 
 
 def is_setting(word: str, group: str = "data") -> bool:
-    """Whether a word has the form of a setting of a group and is not the name of a file."""
+    """Returns whether a word has the form of a setting of a group and is not the name of a file."""
     return re.match(rf"{group}\.\w+=", word) is not None and not os.path.exists(word)
 
 
 def row_of(
     values: Mapping[str, object], prediction: PredictionRow, replaced: dict[str, None], kind: str = "jsonl"
 ) -> PredictionRow:
-    """Returns the columns of a row with the prediction's, whose names join `replaced` if they change a value of the row.
+    """Returns the columns of a row and its prediction; adds to `replaced` the columns whose value the prediction changes.
 
-    Any `kind` but jsonl leaves out parts of the prediction that repeat the input; parquet lists the weights of tokens.
+    If `kind` is not jsonl, drops fields of the prediction that repeat the input. In parquet token weights are a list.
 
     Example:
         >>> row_of({"text": "herons", "predicted": "stones"}, {"text": "herons", "predicted": "birds"}, lost := {})
@@ -196,7 +196,7 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
         vectors: list[Any] = [prediction["embedding"] for prediction in kept.predictions]
         if any(isinstance(vector, Mapping) or isinstance(vector[0], list) for vector in vectors):
             raise ValueError(
-                "an array holds one vector for each text, and this model makes others: write jsonl"
+                "an array holds one vector for each text, but this model gives several, or weights of tokens: write jsonl"
             )
         parts += [np.asarray(vectors, dtype=np.float32)] if vectors else []
     with replaceable(out), replacing(out) as temporary, temporary.open("wb") as file:
@@ -204,7 +204,7 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
 
 
 def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
-    """Yields the batches; counts their rows in a bar on stderr, if that is a terminal to which no output goes."""
+    """Yields the batches; counts their rows in a bar on stderr if it is a terminal and the output goes elsewhere."""
     if not sys.stderr.isatty() or not (to_file or not sys.stdout.isatty()):
         yield from batches
         return
@@ -220,7 +220,7 @@ def bar(batches: Iterable["Kept"], to_file: bool) -> Iterator["Kept"]:
 
 
 def as_typed(text: str) -> str:
-    """Returns a message without the folder of `spool_file`, whose file stands for standard input."""
+    """Returns a message without the temporary folder of `spool_file`, which the user has not typed."""
     return re.sub(rf"[^\s'(]*/{_SPOOLED}\w+/", "", text)
 
 

@@ -1,7 +1,7 @@
 """Averages of finetuned models, measured on the validation and test sets of their runs (arXiv 2203.05482).
 
 The *uniform* soup is the mean of all models. The *greedy* soup begins with the best model by the metric that chooses
-checkpoints and adds the others from the best on, each unless the metric on validation falls by it.
+checkpoints. It tries the others, the best first, and adds each that does not make the metric worse on validation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,9 +36,9 @@ def measured(
 ) -> dict[str, object]:
     """Returns the metrics of models and their soups, and the indices of the `members` of the soup to write.
 
-    Figures are the metrics of each run, by its folder, and of `uniform`, `greedy` and `ensemble`, the mean of all models'
-    logits. Raises ValueError for runs that were not trained and validated on the same labelled data, as one run may have
-    trained on what another held out.
+    `figures` has the metrics of each run, by its folder, of `uniform` and `greedy`, and of `ensemble`, the mean of all
+    models' logits. Raises ValueError for runs that were not trained and validated on the same labelled data, as one run
+    may have trained on examples that another held out.
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
@@ -83,7 +83,7 @@ class _Measuring:
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
         self.settings: dict[str, dict[str, Any]] = {}
-        """By name of a soup, its settings of the task, such as thresholds."""
+        """Settings of the task, such as thresholds, by the name of the soup."""
 
     def measure(self) -> tuple[dict[str, Figures], list[int]]:
         """Returns the metrics of members and soups, and the indices of the greedy soup's members."""
@@ -105,11 +105,11 @@ class _Measuring:
         return measured, sorted(chosen)
 
     def score(self, figures: Figures) -> float:
-        """Returns the metric that chooses, negated if smaller is better."""
+        """Returns the metric that chooses checkpoints, negated if smaller is better."""
         if self.monitor not in figures:
             known = ", ".join(figures)
             raise ValueError(
-                f"the runs chose by {self.monitor!r}, which is not measured here; there are: {known}"
+                f"the runs chose checkpoints by {self.monitor!r}, which is not measured here; there are: {known}"
             )
         return self.sign * figures[self.monitor]
 

@@ -1,7 +1,7 @@
 """`tiryns new NAME`: makes a project of your own, in a folder of that name.
 
-It has an objective, a data source, a metric, an option and a recipe, which `tiryns` knows once the project is installed,
-and tests that run in seconds. NAME may be a path; its last part names the project and, with `_` for `-`, its package.
+The project has an objective, a data source, a metric, an option and a recipe, which `tiryns` finds once it is installed.
+Its tests run in seconds. NAME may be a path; its last part names the project and, with `_` for `-`, its package.
 """
 
 import json
@@ -20,10 +20,10 @@ TEMPLATE = Path(__file__).parent / "project"
 """The files of a project called `my-project`, whose package is `my_project`."""
 
 OURS = "tiryns @ file:///checkout"
-"""The requirement in the template that `own_requirement` replaces."""
+"""Placeholder in the template for the requirement that `own_requirement` returns."""
 
 HIDDEN = {"gitignore": ".gitignore"}
-"""Files whose names begin with a dot in a project alone, or they would count in this one."""
+"""Names of template files in a project; with a leading dot in the template, they would apply to this repository."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -45,11 +45,11 @@ def main(arguments: Namespace) -> None:
 
 
 def package_of(folder: Path) -> str:
-    """Returns the name of a project's package; raises ValueError for a name that none can have, or that another has."""
+    """Returns the name of a project's package; raises ValueError if it is invalid, or the name of a module."""
     name = folder.name
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*", name) or iskeyword(package):
-        rule = "a project's name has letters, digits, - and _, begins with a letter, and is no word of Python"
+        rule = "a project's name has letters, digits, - and _, begins with a letter, and is no Python keyword"
         raise ValueError(f"tiryns new {name}: {rule}")
     if package in sys.stdlib_module_names or find_spec(package):
         raise ValueError(f"tiryns new {name}: there is a module {package} already; choose another name")
@@ -77,7 +77,7 @@ def make_project(folder: Path) -> list[str]:
 
 
 def own_requirement() -> str:
-    """Returns how a project names this program: a released version, else the wheel, folder or commit it came from."""
+    """Returns a project's requirement of tiryns: a released version, else the wheel, folder or commit of this program."""
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "pyproject.toml").is_file():
         return f"tiryns @ {checkout.as_uri()}"

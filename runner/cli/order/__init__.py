@@ -1,5 +1,5 @@
 """`tiryns order`: which samples a run trains on, at which steps, without training.
 
-- `command`: the command and its formats; `opened`: a run's data and sampler, its check against `order.txt`, what became
-  of the documents or rows that hold a text, and two runs.
+- `command`: the command and its formats; `opened`: the samples of a run by step, their check against
+  `order.txt`, the search for documents or rows that hold a text, and the comparison of two runs.
 """

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tiryns.runner.data.origin.holders import Holder
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
-"""Columns of the samples: `row` is a document or row of `file`, `part` which sequence of it, from 1. A run with phases
-has `phase` too."""
+"""Columns of the samples: `row` is a document or row of `file`, `part` the number of the sequence in `row`, from 1. A run
+with phases has `phase` too."""
 
 FORMATS = ("csv", "parquet")
 SHOWN = 10  # documents, or steps of one, in a line for people
@@ -40,12 +40,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     asked = parser.add_mutually_exclusive_group()
     asked.add_argument("--steps", metavar="A:B", help="steps from 1, both included: 5, 1:10, 90: or :10")
     asked.add_argument("--find", metavar="TEXT|FILE", help="a text, or a file of documents")
-    parser.add_argument("--format", choices=FORMATS, help="of --steps, for programs")
+    parser.add_argument("--format", choices=FORMATS, help="format of --steps, for programs")
     parser.add_argument("--out", type=Path, metavar="FILE", help="file to write")
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the answer; ends with status 4 if the data has changed since the run was trained."""
+    """Prints samples, uses of a text or differences; ends with status 4 if the data has changed since the training."""
     words = [word for word in arguments.runs if "=" in word and not Path(word).exists()]
     folders = [Path(word) for word in arguments.runs if word not in words]
     asked = arguments.steps is not None or arguments.find is not None
@@ -77,7 +77,7 @@ def main(arguments: Namespace) -> None:
 
 
 def steps_of(given: str, num_steps: int) -> list[int]:
-    """Returns the steps that `A:B` names, both included; raises ValueError for none or for steps that the run has not."""
+    """Returns the steps of `A:B`, A and B included; raises ValueError for other text or steps outside the run."""
     found = re.fullmatch(r"(\d*)(:?)(\d*)", given)
     if not found or not given.strip(":"):
         raise ValueError(f"--steps {given}: expected a step or a range, such as 5, 1:10, 90: or :10")
@@ -111,7 +111,7 @@ def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> 
 
 
 def show_found(order: "SampleOrder", arguments: Namespace) -> None:
-    """Writes what became of each document that holds the text."""
+    """Writes for each document that holds the text the steps that trained on it."""
     found = order.find(arguments.find)
     if arguments.json:
         content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]
@@ -163,7 +163,7 @@ def show_differences(orders: list["SampleOrder"], arguments: Namespace) -> None:
 
 
 def _check(order: "SampleOrder", steps: list[int], tell: bool) -> None:
-    """Compares with `order.txt`, where it has the steps; ends with status 4 if the data has changed."""
+    """Compares the steps that `order.txt` has with the data; ends with status 4 if the data has changed."""
     known = [step for step in steps if step in order.noted]
     if changed := list(order.changed(known)):
         print(
@@ -174,7 +174,7 @@ def _check(order: "SampleOrder", steps: list[int], tell: bool) -> None:
         sys.exit(DIFFERENT)
     if tell:
         rest = _count(len(steps) - len(known), "step was", "steps were")
-        missing = f"; {rest} not trained, or not noted" if len(known) < len(steps) else ""
+        missing = f"; {rest} not trained, or not recorded" if len(known) < len(steps) else ""
         print(f"{_count(len(known), 'step agrees', 'steps agree')} with order.txt{missing}", file=sys.stderr)
 
 

@@ -26,7 +26,7 @@ from tiryns.runner.run.model_folder import own_words
 class SampleOrder:
     """The global batches of a run by step, counted from 1 as in `order.txt`; its model is not built.
 
-    `words` allow code of the user's own. Raises ValueError for a folder that is no run, and for streams.
+    `words` are overrides that allow the user's own code. Raises ValueError if the folder is no run, or reads a stream.
     """
 
     def __init__(self, path: Path, words: Sequence[str] = ()) -> None:
@@ -56,18 +56,18 @@ class SampleOrder:
         return self.in_places(step)[1]
 
     def in_places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the places of these samples in the global batch, from 1 [B], and the samples."""
+        """Returns the positions of a global batch's trained samples, from 1, int64 [B], and the samples [B, 2]."""
         samples = self.data.sampler.global_batch(step - 1)
         places = np.flatnonzero(self.data.sampler.is_trained(samples))
         return places + 1, samples[places]
 
     def phase_at(self, step: int) -> str | None:
-        """Returns the name of the phase that the global batch of a step is of; None for a run without phases."""
+        """Returns the name of the phase of a step's global batch; None for a run without phases."""
         place = self.data.sampler.batch_number(step - 1)
         return self._timeline.names[self._timeline.at(place)] if len(self._timeline) else None
 
     def changed(self, steps: Iterable[int]) -> Iterator[int]:
-        """Yields those of the steps whose samples, collated again, have another hash than in `order.txt`."""
+        """Yields the steps whose samples, collated again, have a hash that differs from `order.txt`."""
         for step in steps:
             if step in self.noted:
                 share = self._batches[step - 1]
@@ -75,7 +75,7 @@ class SampleOrder:
                     yield step
 
     def occurrences(self, indices: NDArray[np.int64]) -> list[dict[str, int]]:
-        """Returns the places of some samples in the run: `step`, `place` in the global batch from 1, `epoch`, `index`."""
+        """Returns each use of the samples `indices`: `step`, `place` in the global batch from 1, `epoch`, `index`."""
         found = []
         for step in range(1, self.num_steps + 1) if len(indices) else ():
             places, samples = self.in_places(step)
@@ -85,7 +85,7 @@ class SampleOrder:
         return found
 
     def find(self, text: str) -> list[tuple[str, list[Holder]]]:
-        """Returns the holders of each document of a file or text, with places in the run; one pass over the data."""
+        """Returns the holders of each document of a file or text, with their uses in the run; reads the data once."""
         found = holders_of(self.data, text, "--find")
         holders = [one for _, of_text in found for one in of_text]
         indices = np.unique([index for one in holders for index in one.sequences])
@@ -103,7 +103,7 @@ class SampleOrder:
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
-    """Returns the steps whose samples differ, and how many are shared, by index, or by tokens if the data differs."""
+    """Returns the steps whose samples differ, and counts of shared samples; compares indices, or tokens of other data."""
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []
@@ -132,7 +132,7 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
 
 
 def _keys(order: SampleOrder, by_index: bool) -> Callable[[int], NDArray[np.integer]]:
-    """Returns a function from a step to its samples' identities, in their order [B]: indices, or hashes of tokens."""
+    """Returns a function from a step to its samples' keys in order [B]: indices if `by_index`, else hashes of tokens."""
 
     @cache
     def token_hash(index: int) -> int:

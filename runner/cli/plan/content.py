@@ -28,7 +28,7 @@ ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size
 COLLATED = 8  # global batches that tell the tokens of a step
 
 OWN = ("model", "optimizer", "scheduler")
-"""Groups of which the plan shows a phase's own settings."""
+"""Groups whose settings the plan shows if a phase changes them."""
 
 Facts = dict[str, Any]
 
@@ -88,7 +88,7 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
 
 
 def _phase_draws(data: RunData, phase: Phase, start: int, end: int) -> Facts:
-    """Returns the tokens of a phase, the share of each source of a mixture in them, and the sizes of its batches."""
+    """Returns a phase's tokens, sequence length, first and last batch size, and the share of tokens from each source."""
     order, stores = data.phased_order, data.stores
     if order is None:
         return {"tokens": None, "max_length": None, "batch": None, "shares": {}}
@@ -155,7 +155,7 @@ def _lengths(data: RunData) -> Facts:
 
 
 def _fill(shares: Sequence[Share], batches: Any) -> Facts:
-    """Returns the share of tokens that are not padding, and the number of micro-batches of a rank and step."""
+    """Returns the share of tokens that are not padding, whether rows are packed, and micro-batches per rank and step."""
     tokens, places = (sum(share[name] for share in shares) for name in ("tokens", "padded_tokens"))
     micro = sum(len(share["micro_batches"]) for share in shares) / len(shares)
     return {"fill": tokens / places, "packed": batches.packed, "micro_batches": micro}
@@ -166,7 +166,7 @@ NO_COSTS = {"memory": None, "time": None}
 
 
 def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Iterator[Part]:
-    """Yields memory of a rank in bytes, FLOPs and time of the run, from one trial step; other steps have other tokens."""
+    """Yields a rank's memory in bytes, and FLOPs and seconds of the run, from a trial step scaled to the mean step."""
     import torch
 
     from tiryns.runner.loop.resolved import choose_hardware

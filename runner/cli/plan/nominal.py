@@ -42,20 +42,20 @@ POINTS = 20
 """Number of steps for which the plan shows learning rate, batch size and so on."""
 
 EARLY = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05)
-"""Shares of the first phase at which some of these steps lie, as warm-ups are short."""
+"""Early steps that are shown, as shares of the first phase, because warm-ups are short."""
 
 WITHOUT_WEIGHTS = {"init": "default", "tiled_from": None, "text_from": None, "vision_from": None}
-"""Values of the settings that affect only the weights of a model."""
+"""Settings that affect only the weights of a model, with values that load no weights."""
 
 TOKENIZER = {"pad_token_id": 0, "mask_token_id": 1, "vocab_size": 2}
-"""Arguments of an objective in place of those of a missing tokenizer."""
+"""Placeholders for the arguments that an objective takes from its tokenizer."""
 
 HOURS = "# Hours: "
 """Prefix of the line in a recipe's header that states the hours of the published run."""
 
 
 class NominalSequences:
-    """`PROVISIONAL` sequences of one length, without tokens.
+    """A data set of `PROVISIONAL` sequences, which all have one length and no tokens.
 
     Example:
         >>> sequences = NominalSequences(1024)
@@ -102,7 +102,7 @@ class NominalPhase:
         return self.sampler.steps_within(int(tokens / self.length + 1e-9))
 
     def tokens_before(self, step: int) -> int:
-        """Returns the tokens of the steps of the phase before `step`."""
+        """Returns the number of tokens in the phase's steps before `step`, counted from 0."""
         return self.sampler.samples_before(step) * self.length
 
 
@@ -149,13 +149,13 @@ class NominalRun:
         return found
 
     def steps_within(self, tokens: float) -> int:
-        """Returns the most steps that train on no more than `tokens`, but never all of the run."""
+        """Returns the most steps that train on no more than `tokens`, at most one less than the run has."""
         place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
         inside = self.phases[place].steps_within(tokens - self._tokens[place])
         return min(self.timeline.starts[place] + inside, self.steps - 1)
 
     def at(self, step: int) -> dict[str, Any]:
-        """Returns what a step, counted from 0, trains with: learning rate, batch size, length, masking rate and so on."""
+        """Returns the values of a step, counted from 0: learning rate, batch size, length, masking rate and so on."""
         place, inside = self.timeline.at(step), self.timeline.inside(step)
         phase, optimizer = self.phases[place], self.phases[place].settings["optimizer"]
         objective: Any
@@ -199,7 +199,7 @@ def _phases(config: DictConfig) -> list[Phase]:
 
 
 def nominal_plan(config: DictConfig) -> Facts:
-    """Returns sizes, phases, FLOPs, hours and `POINTS` of a run; raises ValueError if these depend on the data."""
+    """Returns sizes, phases, FLOPs, hours and values at `POINTS` steps; raises ValueError if these depend on the data."""
     with many_imports():
         model = meta_model(config)
         run = NominalRun(config)
@@ -238,7 +238,7 @@ def points_of(run: NominalRun) -> list[int]:
 
 
 def published_hours() -> str | None:
-    """Returns the hours of the published run that the chosen recipe states; None without them."""
+    """Returns the hours of the published run, as the chosen recipe's header states them; None if it states none."""
     hydra = GlobalHydra.instance()
     if not (hydra.is_initialized() and HydraConfig.initialized()):
         return None
@@ -262,7 +262,7 @@ class _Tokens(SimpleNamespace):
 
 
 def meta_model(config: DictConfig) -> Any:
-    """Returns the network of a config, a model of transformers without memory for its weights."""
+    """Returns the transformers model of a config on the meta device, without memory for its weights."""
     import torch
 
     from tiryns.runner.loop.plain import make_model_of
@@ -274,7 +274,7 @@ def meta_model(config: DictConfig) -> Any:
     size = fields.get("vocab_size") or (None if config.data.tokenizer else config.data.vocab_size)
     if size is None:
         tokenizer = f"data.tokenizer={config.data.tokenizer}"
-        raise ValueError(f"the number of tokens of {tokenizer} is unknown: give model.config.vocab_size")
+        raise ValueError(f"the vocabulary size of {tokenizer} is unknown: give model.config.vocab_size")
     tokens: Any = _Tokens(size=size)
     with torch.device("meta"):
         return make_model_of(node, tokens, **nominal_objective(config.objective).model_arguments())

@@ -1,4 +1,4 @@
-"""A plan for people, each part as soon as it is known, or as one JSON document."""
+"""Prints a plan for people, each part as soon as it is known, or as one JSON document."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +56,7 @@ def _show_nominal(plan: Facts) -> None:
     widths = [max(len(row[column]) for row in [names, *rows]) for column in range(len(names))]
     for row in [[name.replace("_", " ") for name in names], *rows]:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    print("data is not given; with it the plan is exact (data.source, or data.mixture)", flush=True)
+    print("no data is given; with data.source or data.mixture the plan is exact", flush=True)
 
 
 def _phase(phase: Facts) -> str:

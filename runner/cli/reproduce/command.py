@@ -3,14 +3,14 @@
   tiryns reproduce RUN                trains the run anew in a new folder, and compares what it computes
   tiryns reproduce manifest.json      the same from its manifest alone
   tiryns reproduce RUN --steps 200    the first 200 steps
-  tiryns reproduce RUN --code         by the commit and patch of the program that the run was trained with
-  tiryns reproduce RUN --with RUN     compares two runs that are there, and trains nothing
+  tiryns reproduce RUN --code         uses the program's commit and patch that the run was trained with
+  tiryns reproduce RUN --with RUN     compares two existing runs, and trains nothing
 
-Code, packages and data are compared first: where they differ, each difference has a line, and --anyway goes on. KEY=VALUE
-changes a setting, such as trainer.devices=2, names where data lies now, or allows code of your own that the run names.
+Code, packages and data are compared first. Each difference is printed; --anyway trains in spite of differences. KEY=VALUE
+changes a setting, such as trainer.devices=2, gives a new path of the data, or allows code of yours that the run names.
 
-The exit status is 0 for a run that is identical, 3 for one that is equal to rounding, 4 for one that is different, 2 for
-one that would be made otherwise and so was not trained, and 1 for an error.
+The exit status is 0 if the runs are identical, 3 if they are equal to rounding, 4 if they are different, 2 if nothing was
+trained because code, packages or data differ, and 1 for an error.
 """
 
 import os
@@ -29,7 +29,7 @@ from tiryns.runner.run.command.status import DIFFERENT, DONE, NOT_BEGUN, NOT_CLE
 from tiryns.runner.run.files import write_atomically
 
 REPORT = "reproduction.json"
-"""In the folder of the rebuilt run: how it compares with the recorded one."""
+"""File in the rebuilt run's folder with its comparison to the recorded run."""
 
 STATUS = {"identical": DONE, "equal to rounding": NOT_CLEAR, "different": DIFFERENT}
 
@@ -45,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Rebuilds and compares; the exit status tells how the run came out."""
+    """Trains a run again and compares it with the recorded run; the verdict is the exit status."""
     original = rebuilding.recorded(arguments.run)
     if arguments.other is not None and (arguments.code or arguments.steps is not None or arguments.settings):
         raise ValueError("--with trains nothing, so it takes neither --code nor --steps nor settings")
@@ -71,7 +71,7 @@ def main(arguments: Namespace) -> None:
 
 
 def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
-    """Trains the run in a new folder, which it returns; ends with status 2 if that would be a different run."""
+    """Trains the run, returns its folder; ends with status 2 if code, packages or data differ (not with --anyway)."""
     from tiryns.runner.cli.compose import compose, initialized
     from tiryns.runner.manifest.differences import MADE, differences
     from tiryns.runner.run.command.lifetime import same_modules
@@ -100,7 +100,7 @@ def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
 
 
 def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> Manifest:
-    """Returns code, packages and inputs of a run of this config, as in a manifest; reads data as the run that `began`."""
+    """Returns code, packages and inputs of a run of this config, as in a manifest; `began` has recorded `auto` values."""
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.config.permissions import on_command_line
@@ -122,7 +122,7 @@ def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> 
 
 
 def steps_to_train(original: rebuilding.Recorded, asked: int | None) -> int | None:
-    """Returns the steps after which the rebuilt run ends; None for all of a finished run."""
+    """Returns the step after which the rebuilt run stops, at most the last recorded one; None if it trains to its end."""
     first, last = original.steps[0].step, original.steps[-1].step
     if asked is None:
         return None if original.manifest.get("complete") else last

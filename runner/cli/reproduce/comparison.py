@@ -15,10 +15,10 @@ from tiryns.runner.run.audit import compare as compare_orders
 IDENTICAL, TO_ROUNDING, DIFFERENT = "identical", "equal to rounding", "different"
 
 ROUNDING = {"32-true": 1e-3, "64-true": 1e-6}
-"""Largest relative difference of a loss that sums in another order make, by precision."""
+"""Largest relative difference of a loss that another order of summation can cause, by precision."""
 
 ROUNDING_OF_HALF = 3e-2
-"""That of precisions of 16 bits."""
+"""The same limit for 16-bit precisions."""
 
 HOLD_TIMES = ("model/README.md",)
 """Files of a model that differ between equal runs: they hold times or paths."""
@@ -26,14 +26,14 @@ HOLD_TIMES = ("model/README.md",)
 MODEL = "model/model.safetensors"
 
 UNKNOWN = (
-    "nothing that manifests tell: code that draws from a generator, operations without one order, hardware"
+    "nothing that manifests record: code that draws from a generator, nondeterministic operations, hardware"
 )
 
 COMPUTED = ("computed", "packages", "machine")
-"""Parts of which a difference is another way to compute the same."""
+"""Parts of a manifest that change how the results are computed, but not which results are computed."""
 
 Report = dict[str, Any]
-"""A verdict with what it rests on."""
+"""A verdict and its evidence, by name."""
 
 
 def compare(then: Recorded, now: Recorded) -> Report:
@@ -42,7 +42,7 @@ def compare(then: Recorded, now: Recorded) -> Report:
     ours = {step.step: step for step in found}
     pairs = [(step, ours[step.step]) for step in noted if step.step in ours]
     if not pairs:
-        raise ValueError("no step was noted by both runs: give the same callback.manifest.every")
+        raise ValueError("no step was recorded by both runs: give the same callback.manifest.every")
     first = _first_difference(pairs, old, new)
     loss = _largest_loss_difference(pairs)
     whole = noted[-1].step == found[-1].step
@@ -93,7 +93,7 @@ def described(report: Report) -> list[str]:
 def _first_difference(
     pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None
 ) -> Report | None:
-    """Returns the first step at which two runs differ, and the last recorded step before it, 0 without one."""
+    """Returns the first different step, what differs in it, and the last equal step (0: none); None if all are equal."""
     after = 0
     for then, now in pairs:
         if then != now:
@@ -131,7 +131,7 @@ def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
 
 
 def _weights(old: Path | None, new: Path | None) -> float | None:
-    """Returns the largest difference of a weight of two exported models, where both are there."""
+    """Returns the largest absolute difference of a weight between two exported models; None if one is missing."""
     files = [folder / MODEL for folder in (old, new) if folder is not None]
     if len(files) < 2 or not all(file.is_file() for file in files):
         return None
@@ -143,7 +143,7 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
 
 
 def _reasons(first: Report | None, before: Manifest, after: Manifest) -> list[Difference]:
-    """Returns possible causes of the difference, the likeliest first, those without effect on computation last."""
+    """Returns possible causes of the difference, the likeliest first, and packages that compute nothing last."""
     found = differences(before, after, LEVELS)
     if first is not None and first["what"] == "order":
         # Sums cannot change it, nor ranks but for that of a stream

@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(path: Path) -> Recorded:
-    """Returns the run of a folder, an exported model, or a `manifest.json` alone; ValueError if none can be rebuilt."""
+    """Reads the run of a folder, an exported model or a `manifest.json`; raises ValueError if it cannot be rebuilt."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         known = (
@@ -69,10 +69,10 @@ def recorded(path: Path) -> Recorded:
 def words_of(
     manifest: Manifest, given: Sequence[str], stop_after: int | None, folder: Path | None = None
 ) -> list[str]:
-    """Returns the overrides of `tiryns train` that compose a recorded run, ending with those `given` to change it.
+    """Returns the overrides of `tiryns train` that train a recorded run again; the `given` overrides come last.
 
-    Raises ValueError for settings that let code of others run and are not among those given, for secrets that were left
-    out, and for a missing checkpoint of a branch.
+    Raises ValueError if a setting lets code of others run and the user has not given it, if a secret was not recorded and
+    is not given, and if the checkpoint that the run branched from is missing.
     """
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
@@ -99,7 +99,7 @@ def words_of(
 
 
 def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
-    """Returns the recorded variables that choose kernels, and the number of threads unless `given` sets the ranks."""
+    """Returns recorded environment variables: those for kernels, and OMP_NUM_THREADS unless `given` sets the ranks."""
     machine = manifest["machine"]
     found = {name: str(machine[name]) for name in KERNEL_VARIABLES if machine.get(name)}
     ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
@@ -111,7 +111,7 @@ def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
 
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
-    """Sets every `auto`, and a budget, to its resolved value; ranks of several nodes are put on this one."""
+    """Sets every `auto` and a budget to the resolved value, and puts the ranks of several nodes on this node."""
     from tiryns.runner.loop.phases import take_over  # with torch
     from tiryns.runner.loop.resolved import kernel_of
 
@@ -131,7 +131,7 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
 
 
 def _hidden(value: object, name: str) -> list[str]:
-    """Returns the settings whose values were secrets, and so are not in the manifest."""
+    """Returns the names of settings whose secret values were not recorded; `name` is the setting that has `value`."""
     if isinstance(value, dict):
         return [found for key in value for found in _hidden(value[key], f"{name}.{key}".lstrip("."))]
     if isinstance(value, list):
@@ -155,7 +155,7 @@ def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[s
 
 
 def worktree_of(code: Manifest, folder: Path | None) -> Path:
-    """Returns the recorded code in the cache: a worktree of the commit, with the patch; made unless it exists."""
+    """Returns the cached worktree of the recorded commit and patch, made if missing; raises ValueError if that fails."""
     commit, here = code.get("commit"), checkout()
     if not commit:
         raise ValueError("--code: the run was trained by an installed program, which has no commit")
@@ -187,7 +187,7 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
 
 
 def _git(folder: Path, *words: str, content: bytes = b"") -> str:
-    """Returns the message of a git command that fails; empty where it does not."""
+    """Runs a git command in a folder, and returns its error message; empty if it succeeds."""
     done = subprocess.run(["git", "-C", str(folder), *words], input=content, capture_output=True, check=False)
     lines = done.stderr.decode(errors="replace").strip().splitlines()
     return (lines or ["git failed"])[-1] if done.returncode else ""

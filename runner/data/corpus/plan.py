@@ -20,10 +20,10 @@ from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.data.store.remote import Folder, is_local
 
 VERSION = 1
-"""Raised when the same inputs would give other sequences."""
+"""The version of plans, which increases when the same inputs would give other sequences."""
 
 _MARKS = ("ETag", "etag", "blob_id", "mtime", "LastModified", "last_modified", "created")
-"""Fields by which file systems tell that a file was replaced by another of its size."""
+"""Fields of file systems that change if a file is replaced by another file of the same size."""
 
 
 class InputFile(NamedTuple):
@@ -35,7 +35,7 @@ class InputFile(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A part of datatrove by its name, with settings."""
+    """A filter, deduplication or executor of datatrove by name, with its settings."""
 
     name: str
     settings: dict[str, object]
@@ -59,9 +59,9 @@ class CorpusPlan:
     version: int = VERSION
 
     def files_of(self, task: int) -> list[int]:
-        """Numbers of the files of a task: neighbours, so that the shards in their order hold the files in theirs.
+        """Returns the numbers of a task's files. They are consecutive, so that the shards keep the order of the files.
 
-        Tasks get about equally many bytes; where files are few or large, some get none.
+        Tasks get about equally many bytes; if files are few or large, some tasks get no file.
         """
         sizes = [file.size for file in self.files]
         ends, total = list(accumulate(sizes)), sum(sizes)
@@ -70,7 +70,7 @@ class CorpusPlan:
         return [number for number, owner in enumerate(owners) if owner == task]
 
     def texts(self, number: int) -> Iterator[str]:
-        """Yields the documents of a file; raises ValueError for one that is tokenised already, or cannot be read."""
+        """Yields the documents of a file; raises ValueError if the file is tokenised already, or cannot be read."""
         file = self.files[number]
         with _nearby(file.path) as path:
             try:
@@ -84,7 +84,7 @@ class CorpusPlan:
                 raise ValueError(str(error).replace(str(path), file.path)) from error
 
     def keep(self, folder: Folder) -> None:
-        """Writes the plan into the folder of the store; raises ValueError unless it is empty or has this plan."""
+        """Writes the plan into the store's folder; raises ValueError if the folder has another plan or other files."""
         ours = json.loads(json.dumps(asdict(self)))
         if folder.exists("plan.json"):
             theirs = json.loads(folder.read("plan.json"))
@@ -93,7 +93,7 @@ class CorpusPlan:
                     f"{name} was {theirs.get(name)!r:.200} and is {ours[name]!r:.200}" for name in changed
                 )
                 raise ValueError(
-                    f"{folder} was begun with other inputs ({', '.join(told)}): give the same ones to go on, or another "
+                    f"{folder} was begun with other inputs ({', '.join(told)}): give the same inputs, or another "
                     "folder"
                 )
         elif not folder.is_empty():
@@ -106,8 +106,8 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
     """Returns the files of a path, a folder, a glob or a URL (`s3://`, `hf://`, ...), in the order of their names.
 
     Raises:
-        FileNotFoundError: nothing is there.
-        ValueError: an unknown format, an empty file that is not left out, or a data set of the hub without `hf://`.
+        FileNotFoundError: nothing is there, or a data set of the hub is named without `hf://`.
+        ValueError: an unknown format, an empty file other than txt and md, or only empty files.
     """
     import fsspec
 

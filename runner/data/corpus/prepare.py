@@ -1,4 +1,4 @@
-"""From the files of a source to a sharded store: plans, runs the stages, and makes the index of the shards."""
+"""Makes a sharded store from the files of a source: plans, runs the stages, and writes the index of the shards."""
 
 import contextlib
 import io
@@ -34,7 +34,7 @@ from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerpr
 from tiryns.runner.patches.datatrove import run_task
 
 _MOST_BROKEN = 3
-"""Pools of processes in a row that may lose one before any task completes."""
+"""The number of broken process pools in a row, without a completed task, at which an error is raised."""
 
 
 class Local(LocalPipelineExecutor):
@@ -63,7 +63,7 @@ class Local(LocalPipelineExecutor):
 
 
 def _run(rank: int, executor: bytes | None = None) -> None:
-    """Runs a task, by default of this worker's executor, with its own copy of the steps, as steps keep counts."""
+    """Runs a task of an executor, by default the worker's, on a new copy of the steps, because steps keep counts."""
     with contextlib.redirect_stderr(io.StringIO()):
         run_task(dill.loads(executor or pool.given()), rank)
 
@@ -73,7 +73,7 @@ EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineE
 
 
 def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: int) -> list[PipelineExecutor]:
-    """Returns the executors of the stages; on SLURM each waits for that of the stage before.
+    """Returns the executors of the stages; on SLURM each executor waits for the previous stage.
 
     Raises ValueError for an unknown executor, or a setting that datatrove's executor does not take.
     """
@@ -110,7 +110,7 @@ def run(executors: list[PipelineExecutor]) -> bool:
             logs = executor.logging_dir.resolve_paths("logs")
             raise ChildProcessError(
                 f"{len(failed)} of {executor.world_size} tasks did not complete, such as {failed[0]}; their logs are in "
-                f"{logs}. The same command goes on with them"
+                f"{logs}. The same command runs them again"
             )
     return True
 

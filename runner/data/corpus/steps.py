@@ -28,7 +28,7 @@ from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN, held_out_by_content
 
 FILE = "tiryns_file"
-"""In a document's metadata: the number of its file."""
+"""The key of the file's number in a document's metadata."""
 
 _BATCH = 1024  # documents that are tokenised at once
 
@@ -72,8 +72,8 @@ class ForEachFile(PipelineStep):
 class WriteShard(PipelineStep):
     """Tokenises and cuts the documents into the task's shard of each set; content decides which documents are held out.
 
-    The shard's `record.json` has the counts and, for each file, a hash of its sequences, of which `WriteIndex` makes the
-    fingerprint. On this machine a shard appears whole or not at all; one that a kill cuts off elsewhere is written again.
+    The shard's `record.json` has the counts, and for each file a hash of its sequences, from which `WriteIndex` makes the
+    fingerprint. In a local folder a shard appears whole or not at all; elsewhere, an incomplete shard is written again.
     """
 
     type, name = "WRITER", "tiryns"
@@ -171,7 +171,7 @@ FILTERS = (
     "C4BadWordsFilter", "C4ParagraphFilter", "C4QualityFilter", "FastTextClassifierFilter", "FineWebQualityFilter",
     "GopherQualityFilter", "GopherRepetitionFilter", "LanguageFilter", "RegexFilter", "UnigramLogProbFilter", "URLFilter",
 )  # fmt: skip
-"""Filters of `datatrove.pipeline.filters` that judge each document by itself, so that tasks make no difference."""
+"""Filters of `datatrove.pipeline.filters` that judge each document alone, so the number of tasks has no effect."""
 
 
 class Stage(NamedTuple):
@@ -183,7 +183,7 @@ class Stage(NamedTuple):
 
 
 def make(option: str, target: Callable[..., T], settings: Mapping[str, object], **ours: object) -> T:
-    """Returns `target(**settings)`; raises ValueError for an unknown, missing or refused setting."""
+    """Returns `target(**settings, **ours)`; raises ValueError for an unknown, missing or refused setting."""
     takes = inspect.signature(target)
     if unknown := next((name for name in settings if name not in takes.parameters or name in ours), None):
         known = [name for name in takes.parameters if name not in ours]

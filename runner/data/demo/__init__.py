@@ -1,4 +1,4 @@
-"""Data that is made here, for tests and first steps: nothing to download.
+"""Data that this machine generates without a download, for tests and first steps.
 
 - `stdlib_text`: the documentation of the standard library, and its functions, as documents.
 - `stdlib_tasks`: labelled examples from its sources, for each finetuning task.

@@ -1,6 +1,6 @@
 """Drawn scenes of up to four coloured shapes with captions and questions: a vision-language data set without a download.
 
-A third of the rows is text alone, which describes a scene in words. A row depends on the part and its number alone.
+A third of the rows have no image and describe a scene in words. Only the part and the row number decide a row.
 """
 
 import json
@@ -23,24 +23,24 @@ SHAPES = ("circle", "square", "triangle", "cross")
 PLACES = ("top left", "top right", "bottom left", "bottom right")
 
 IMAGE_SIZE = 32
-"""Pixels of a drawing, squared."""
+"""Width and height of a drawing in pixels."""
 
 KINDS = ("colour", "shape", "text", "count", "position", "text", "yes/no", "caption", "text")
 """The types of nine successive rows; every third has no image."""
 
 ASKED = ("colour", "shape", "count", "position", "yes/no")
-"""Types of questions that a text may ask as well."""
+"""Types of questions that a row without an image may ask."""
 
 
 class Thing(NamedTuple):
-    """A coloured shape in one of the quarters."""
+    """A coloured shape in a quarter of a scene; `place` is the index of the quarter in `PLACES`."""
 
     colour: str
     shape: str
     place: int
 
     def words(self) -> str:
-        """Its colour and shape."""
+        """Returns colour and shape, as in `red circle`."""
         return f"{self.colour} {self.shape}"
 
 
@@ -53,7 +53,7 @@ class Scenes:
     """
 
     def __init__(self, part: str, size: int) -> None:
-        """Raises ValueError for an unknown part, and for no rows."""
+        """Raises ValueError for an unknown `part`, or a `size` below 1."""
         if part not in PARTS:
             raise ValueError(f"the scenes have no part {part!r}; there are: {', '.join(PARTS)}")
         if size < 1:
@@ -69,10 +69,10 @@ class Scenes:
         return f"drawn scenes with captions and questions, {self.part}"
 
     def read(self, reference: str, where: str) -> Image.Image:
-        """Returns the drawing of a reference. Raises FileNotFoundError for one that no row of this part has."""
+        """Returns the drawing of a reference. Raises FileNotFoundError if no row of this part has the reference."""
         part, _, number = reference.removesuffix(".png").rpartition("-")
         if part != self.part or not number.isdecimal() or int(number) >= self.size:
-            raise FileNotFoundError(f"{where}: there is no scene {reference!r} among those of {self.part}")
+            raise FileNotFoundError(f"{where}: there is no scene {reference!r} in the part {self.part}")
         return draw(self._scene(int(number))[0])
 
     def check(self, reference: str, where: str) -> None:
@@ -83,7 +83,7 @@ class Scenes:
         return (IMAGE_SIZE, IMAGE_SIZE)
 
     def export(self, folder: Path) -> Path:
-        """Writes `<part>.jsonl` and `images/` into a folder; returns the path of the former."""
+        """Writes `<part>.jsonl` and `images/` into a folder; returns the path of `<part>.jsonl`."""
         (folder / "images").mkdir(parents=True, exist_ok=True)
         rows = list(self.rows())
         for row in rows:
@@ -94,7 +94,7 @@ class Scenes:
         return path
 
     def _scene(self, number: int) -> tuple[list[Thing], Values]:
-        """Returns the shapes in the scene of a row, and the columns of what is asked or said about it."""
+        """Returns the shapes in the scene of a row, and the row's columns: a caption, a question or a conversation."""
         draws = random.Random(f"{self.part} {number}")
         kind = KINDS[number % len(KINDS)]
         asked = draws.choice(ASKED) if kind == "text" else kind
@@ -130,7 +130,7 @@ def described(things: list[Thing]) -> str:
 
 
 def draw(things: list[Thing]) -> Image.Image:
-    """A scene as an image in RGB, on white; circles are rings, crosses thin, so that every shape has its own ink."""
+    """Returns a scene as an RGB image on white. Circles are rings and crosses thin, so shapes differ in pixel counts."""
     image = Image.new("RGB", (IMAGE_SIZE, IMAGE_SIZE), "white")
     pen = ImageDraw.Draw(image)
     quarter = IMAGE_SIZE // 2

@@ -14,16 +14,16 @@ from tiryns.runner.data.demo.stdlib_tasks import (
 from tiryns.runner.data.read.rows import Values
 
 FEWEST, MOST = 3, 5
-"""Choices of a docstring."""
+"""The fewest and the most choices for a docstring."""
 
 RANKED, SIBLINGS = 8, 3
-"""Modules that are ranked for a docstring, and draws of them among those of its package."""
+"""Number of modules to rank for a docstring, and number of draws from the docstring's own package."""
 
 
 class StdlibChoices(StdlibTask):
-    """Multiple choice: `text`, a docstring, `choices`, three to five packages, and `label`, the number of its own.
+    """Multiple choice: `text` is a docstring, `choices` are three to five packages, `label` is the right one's index.
 
-    The other packages are those of other docstrings, so that a package is as often a wrong choice as it is frequent.
+    Wrong choices are the packages of other docstrings, so that a frequent package is more often a wrong choice.
 
     Example:
         >>> sorted(StdlibChoices("test").rows()[0])
@@ -33,7 +33,7 @@ class StdlibChoices(StdlibTask):
     what = "docstrings"
 
     def examples(self) -> Iterator[Values]:
-        """Docstrings by file and line."""
+        """Yields the rows, ordered by file and line."""
         every = labelled_docstrings()
         names = [name for _, name in every]
         for text, own in every:
@@ -49,10 +49,10 @@ class StdlibChoices(StdlibTask):
 
 
 class StdlibRanking(StdlibTask):
-    """Ranking: `query`, a docstring, `passage`, the names of eight modules, and `label`, their grades.
+    """Ranking: `query` is a docstring, `passage` has the names of eight modules, `label` has the modules' grades.
 
-    2 for the docstring's own module, 1 for others of its package, else 0. As many draws as `SIBLINGS` are among the
-    modules of the package, the others among all, so that a module is as often a candidate as it is frequent.
+    The grade is 2 for the docstring's own module, 1 for other modules of its package, else 0. `SIBLINGS` draws are from
+    the package, the other draws from the modules of all docstrings, so that frequent modules occur more often.
 
     Example:
         >>> row = StdlibRanking("test").rows()[0]
@@ -63,7 +63,7 @@ class StdlibRanking(StdlibTask):
     what = "docstrings"
 
     def examples(self) -> Iterator[Values]:
-        """Docstrings by file and line."""
+        """Yields the rows, ordered by file and line."""
         packages, modules = dict(labelled_docstrings()), dict[str, str]()
         for module, _, text in documentation():
             if text in packages:

@@ -19,11 +19,11 @@ COMMENT = re.compile(r"(?:^[ \t]*#[ \t]?.*\n)+", re.MULTILINE)
 SENTENCE = re.compile(r"[A-Z][A-Za-z]*(?:,? [A-Za-z]+){4,24}\.(?=\s|$)")
 
 MOST = 500
-"""Pairs of a phenomenon."""
+"""The most pairs of one phenomenon."""
 
 
 class StdlibMinimalPairs(StdlibTask):
-    """Sentences against the same with a wrong article, determiner or number, or with two words exchanged.
+    """Pairs of a sentence and its copy with a wrong article, determiner or number, or with two words exchanged.
 
     Example:
         >>> sorted(StdlibMinimalPairs().rows()[0])
@@ -36,7 +36,7 @@ class StdlibMinimalPairs(StdlibTask):
         super().__init__("test")  # nothing is trained on them
 
     def examples(self) -> Iterator[Values]:
-        """By phenomenon, the sentences of each in a shuffled order."""
+        """Returns the pairs, sorted by phenomenon; the sentences of a phenomenon are shuffled."""
         by_phenomenon: dict[str, list[dict[str, str]]] = {}
         for sentence in sorted(set(_sentences()), key=digest):
             for phenomenon, bad in _wrong_forms(sentence):
@@ -47,7 +47,7 @@ class StdlibMinimalPairs(StdlibTask):
 
 
 def _sentences() -> Iterator[str]:
-    """Sentences of plain words in comments of whole lines."""
+    """Yields the sentences of plain words in comments that fill whole lines."""
     for file in source_files():
         if file.stat().st_size <= LARGEST_FILE:
             for comment in COMMENT.finditer(decode_source(file.read_bytes())):

@@ -1,7 +1,7 @@
 """Pairs of texts from docstrings of the standard library: queries with passages, and pairs that are more or less alike.
 
-A docstring of several paragraphs gives its first paragraph as summary, and what follows as body. Summaries and bodies
-that occur before are left out, so that parts share no text.
+The first paragraph of a docstring is its summary, the other paragraphs are its body. A docstring is left out if its
+summary or body occurred before, so that parts share no text.
 """
 
 from collections import defaultdict
@@ -13,11 +13,11 @@ from tiryns.runner.data.demo.stdlib_tasks import StdlibTask, digest, documentati
 from tiryns.runner.data.read.rows import Values
 
 SHORTEST_SUMMARY, SHORTEST_BODY = 16, 64
-"""Characters."""
+"""The fewest characters of a summary and of a body."""
 
 
 class Parted(NamedTuple):
-    """A docstring in two."""
+    """A docstring, divided into summary and body."""
 
     module: str
     summary: str
@@ -35,15 +35,15 @@ class StdlibRetrieval(StdlibTask):
     what = "docstrings of several paragraphs"
 
     def examples(self) -> Iterator[Values]:
-        """By file and line."""
+        """Returns the rows, ordered by file and line."""
         return ({"query": one.summary, "passage": one.body} for one in parted(self.part))
 
 
 class StdlibSimilarity(StdlibTask):
-    """Similarity: `text`, the summary of a docstring, `pair`, the body of one, and `label`, how near they are.
+    """Similarity: `text` is the summary of a docstring, `pair` the body of a docstring, `label` their similarity.
 
-    3.0 for the same docstring, 2.0 for another of its module, 1.0 for another module of its package, 0.0 for another
-    package. Each summary is paired once for each of these that there is in the part.
+    The label is 3.0 for the same docstring, 2.0 for two of one module, 1.0 for two modules of one package, 0.0 for two
+    packages. Each summary has one row per label, if the part has a body for that label.
 
     Example:
         >>> sorted(StdlibSimilarity("test").rows()[0])
@@ -53,7 +53,7 @@ class StdlibSimilarity(StdlibTask):
     what = "docstrings of several paragraphs"
 
     def examples(self) -> Iterator[Values]:
-        """By file and line."""
+        """Yields the rows, ordered by file and line."""
         texts = parted(self.part)
         modules, packages = defaultdict(list), defaultdict(list)
         for one in texts:
@@ -69,7 +69,7 @@ class StdlibSimilarity(StdlibTask):
 
 
 def grade(one: Parted, other: Parted) -> int:
-    """How near two docstrings are: 0 of two packages, 1 of one package, 2 of one module, 3 the same."""
+    """Returns the similarity of two docstrings: 0 for two packages, 1 in one package, 2 in one module, 3 if the same."""
     if package_of(one.module) != package_of(other.module):
         return 0
     return 3 if one is other else 2 if one.module == other.module else 1

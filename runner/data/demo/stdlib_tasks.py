@@ -1,6 +1,6 @@
 """Labelled examples of each finetuning task, from the sources of the standard library: nothing to download.
 
-Sources are parsed, never imported; one Python always gives the same examples. Parts share no text.
+Sources are parsed, never imported. A Python version always gives the same examples. Parts share no text.
 """
 
 import ast
@@ -35,17 +35,17 @@ MOST_PIECES_OF_A_FILE = 24
 LINES_OF_A_PIECE = 4
 MOST_WORDS = 80
 CONTEXTS_PER_QUESTIONED = 4
-"""Every so many functions and classes one has questions."""
+"""One in this many functions and classes has questions."""
 
 LARGEST_FILE = 40_000
 """Bytes of the largest source that is read, for speed."""
 
 Part = tuple[str, str, tuple[int, int]]
-"""A part of a signature: `base`, `parameter` or `default`, its text, and its first and last place."""
+"""A part of a signature: its type (`base`, `parameter` or `default`), its text, and its span [start, stop)."""
 
 
 class StdlibTask:
-    """The rows of one part; a subclass makes them, and names them in `what`."""
+    """The rows of one part (`train`, ...). A subclass makes the rows; its `what` names them in messages."""
 
     what: str
 
@@ -84,7 +84,7 @@ class StdlibDocstrings(StdlibTask):
     what = "docstrings"
 
     def examples(self) -> Iterator[Values]:
-        """Docstrings by file and line."""
+        """Yields the docstrings, ordered by file and line."""
         for number, (text, label) in enumerate(labelled_docstrings()):
             if part_of(text) == self.part:
                 yield {"id": f"docstring-{number}", "text": text, "label": label}
@@ -104,7 +104,7 @@ class StdlibTokens(StdlibTask):
     what = "pieces of source"
 
     def examples(self) -> Iterator[Values]:
-        """Pieces by file and line, from files in a shuffled order."""
+        """Returns pieces of files in a shuffled order; the pieces of a file are ordered by line."""
         small = (file for file in source_files() if file.stat().st_size <= LARGEST_FILE)
         files = {file.relative_to(library()).as_posix(): file for file in small}
         pieces = (
@@ -131,7 +131,7 @@ class StdlibQuestions(StdlibTask):
     what = "questions"
 
     def examples(self) -> Iterator[Values]:
-        """Questions by file and line."""
+        """Yields the questions, ordered by file and line."""
         for (question, context), span in _asked().items():
             if part_of(context) == self.part:
                 texts, starts = ([context[slice(*span)]], [span[0]]) if span else ([], [])
@@ -149,7 +149,7 @@ def part_of(text: str) -> str:
 
 
 def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """First line, words and BIO tags of runs of lines that cut through no token."""
+    """Yields pieces of a source as first line number, words and BIO tags. Pieces end between tokens."""
     starts = [0, *accumulate(map(len, io.StringIO(source)))]  # as tokenize has lines: a form feed ends none
     tokens = list(_tokens(source))
     crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
@@ -186,7 +186,7 @@ def _tokens(source: str) -> Iterator[tuple[tokenize.TokenInfo, str]]:
 
 
 def documentation() -> Iterator[tuple[str, Documented, str]]:
-    """Yields for each docstring that is long enough: its module (`email/message`), node and text; by file and line."""
+    """Yields module (as `email/message`), node and text of each docstring of enough length, ordered by file and line."""
     for path in source_files():
         module = path.relative_to(library()).with_suffix("").as_posix()
         for node, docstring in documented(path.read_bytes()):
@@ -201,7 +201,7 @@ def package_of(module: str) -> str:
 
 @cache
 def labelled_docstrings() -> list[tuple[str, str]]:
-    """Docstrings of packages with many, each with its package."""
+    """Returns docstrings with their packages, for packages with `FEWEST_DOCSTRINGS` or more docstrings."""
     found: dict[str, str] = {}
     for module, _, text in documentation():
         found.setdefault(text, package_of(module))
@@ -211,7 +211,7 @@ def labelled_docstrings() -> list[tuple[str, str]]:
 
 @cache
 def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
-    """Question and context, with the place of the answer; of every few contexts one is taken."""
+    """Returns the span of the answer (None if it has none) by question and context, for some of the contexts."""
     found: dict[tuple[str, str], tuple[int, int] | None] = {}
     for _, node, text in documentation():
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
@@ -250,7 +250,7 @@ def _signature(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, list[Part]]:
 def _questions(
     name: str, head: str, parts: list[Part], text: str
 ) -> Iterator[tuple[str, tuple[int, int] | None]]:
-    """Questions, and where in the context their answers stand; None for those that have none."""
+    """Yields questions and the spans of their answers in the context; the span is None if there is no answer."""
     if parts and parts[0][0] == "base":
         yield f"What does the class {name} derive from?", parts[0][2]
     parameters = [part for part in parts if part[0] == "parameter"]
@@ -270,5 +270,5 @@ def _questions(
 
 
 def digest(text: str) -> int:
-    """A number that follows from a text."""
+    """Returns a 64-bit hash of a text."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")

@@ -24,7 +24,7 @@ SHORTEST = 32
 """Characters of the shortest document."""
 
 VERSION = 1
-"""Raised when the same Python would give other documents."""
+"""Increased when the same Python version would give other documents."""
 
 _RULE = re.compile(r"([^\w\s])\1{3,}")
 """Borders of tables and underlines of headings."""
@@ -34,14 +34,14 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Stdlib:
-    """Documents of the standard library, which a subclass finds in its sources, in a fixed order, repeated ones once."""
+    """Documents that a subclass finds in the standard library's sources: in a fixed order, without repeated ones."""
 
     tokenized = False
     source: str
     what: str
 
     def texts(self) -> Iterator[str]:
-        """Returns the texts, of which some may be repeated or too short to be documents."""
+        """Returns the texts; some of them may be repeated or too short to be documents."""
         raise NotImplementedError
 
     @cached_property
@@ -58,7 +58,7 @@ class Stdlib:
         return iter(self._documents)
 
     def fingerprint(self) -> Mapping[str, object]:
-        """Python's version and the names and sizes of the files that are read."""
+        """Returns Python's version, and a hash of the names and sizes of the source files."""
         python = platform.python_version()
         return {"source": self.source, "version": VERSION, "python": python, "files": _listing(library())}
 
@@ -80,7 +80,7 @@ class StdlibText(Stdlib):
     source, what = "stdlib_text", "documentation"
 
     def texts(self) -> Iterator[str]:
-        """Topics and docstrings, without long lines of signs."""
+        """Returns topics and docstrings; a sign that is repeated four times or more is kept three times."""
         found = [[text for _, text in documented(path.read_bytes())] for path in source_files()]
         with suppress(ImportError):  # some distributions package it apart
             from pydoc_data.topics import topics
@@ -106,7 +106,7 @@ def source_files() -> list[Path]:
 
 @cache  # the jobs of a sweep ask again and again
 def _listing(library: Path) -> str:
-    """A hash of the names and sizes of the files that are read of a library."""
+    """Returns a hash of the names and sizes of the source files of a library."""
     listing = hashlib.blake2b(digest_size=16)
     for path in source_files():
         listing.update(f"{path.relative_to(library).as_posix()} {path.stat().st_size}\n".encode())
@@ -114,7 +114,7 @@ def _listing(library: Path) -> str:
 
 
 def parsed(source: bytes) -> ast.Module | None:
-    """A module's tree; None for templates and examples of wrong syntax."""
+    """Returns the syntax tree of a module; None if the source is not valid Python, as in templates."""
     try:
         with warnings.catch_warnings(action="ignore"):  # invalid escapes in old sources
             return ast.parse(source)
@@ -123,7 +123,7 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
-    """Yields the module, classes and functions that have a docstring, with it, by line; none of a broken source."""
+    """Yields each module, class or function with a docstring, and the docstring, by line; nothing if it is no Python."""
     tree = parsed(source)
     nodes: list[ast.AST] = [] if tree is None else [tree]
     found: list[Documented] = []
@@ -140,7 +140,7 @@ def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
 class StdlibCode(Stdlib):
     """Functions and methods of the standard library without their docstrings, one document each, by file and line.
 
-    Sources are parsed, never imported. What is in the docstrings is in `StdlibText`.
+    Sources are parsed, never imported. `StdlibText` has the docstrings.
 
     Example:
         >>> next(StdlibCode().documents()).splitlines()[0]
@@ -155,7 +155,7 @@ class StdlibCode(Stdlib):
 
 
 def functions(source: bytes) -> Iterator[str]:
-    """Yields the functions and methods of a module's source without their docstrings, by line; none if it is broken.
+    """Yields the functions and methods of a source without docstrings, by line; nothing if it is not valid Python.
 
     Example:
         >>> list(functions(b'def one():\\n    "What it does."\\n    return 1\\n'))

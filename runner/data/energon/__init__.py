@@ -1,9 +1,9 @@
 """Data sets of megatron-energon: tar shards that are read as a stream.
 
-- `module`: `EnergonMultiModalDataModule`, the data module for Lightning; `run`: `EnergonData`, the one of a run.
+- `module`: `EnergonMultiModalDataModule`, the data module for Lightning; `run`: `EnergonData`, for runs.
 - `tasks`: the task encoder, from samples to micro-batches.
 - `loader`: an endless stream that resumes at any batch, and its state as plain values.
-- `source`: checks of a data set on disk, and samples that cannot be read; `prepare`: writing one.
+- `source`: checks a data set on disk, and skips samples that cannot be read; `prepare`: writes a data set.
 """
 
 from typing import TYPE_CHECKING

@@ -34,7 +34,7 @@ _KIND, _FIELDS = "energon", "fields"
 
 
 def to_plain(value: object) -> Any:
-    """A state as dicts, lists, tuples, numbers, text, bytes and tensors. Raises TypeError for a part of unknown type."""
+    """Returns a state as dicts, lists, tuples, numbers, text, bytes and tensors. TypeError for parts of other types."""
     name = type(value).__name__
     if is_dataclass(value) and _RECORDS.get(name) is type(value):
         return {_KIND: name, _FIELDS: {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}
@@ -89,13 +89,13 @@ def cyclic_iter(iter: Iterable[T]) -> Iterator[T]:
             yield batch
         if empty:
             raise ValueError(
-                "the energon loader gives no batch: its split holds no sample that can be used; look at the shards of "
-                ".nv-meta/split.yaml and at what the task encoder skips"
+                "the energon loader gives no batch: its split has no usable sample; check which shards "
+                ".nv-meta/split.yaml lists, and which samples the task encoder skips"
             )
 
 
 class _Batches:
-    """The batches of a loader, with torch's iterator behind them, as `fetch` needs it."""
+    """Iterates over the batches of a loader, and keeps torch's iterator, which `fetch` needs."""
 
     def __init__(self, loader: Any, batches: Iterator[Any]) -> None:
         self._loader, self._batches = loader, batches
@@ -119,8 +119,8 @@ class EnergonDataloader:
     Energon's own state of a restored loader is wrong until all of its workers have yielded a batch. Until then, the
     state is the restored state and the number of batches to skip: asking a worker before it started would hang.
 
-    With `remake`, which makes the loader again, workers that the system has killed are replaced: new ones read from the
-    last known state on, up to the batch that is due.
+    `remake`, if given, makes the loader again when the system has killed workers. The new workers start at the last known
+    state and read up to the next batch.
 
     Raises:
         RuntimeError: new workers are killed as well.
@@ -146,7 +146,7 @@ class EnergonDataloader:
         return self
 
     def __next__(self) -> Any:
-        """Returns the next batch. Raises ValueError for a loader without any."""
+        """Returns the next batch. Raises ValueError if the loader has no batch."""
         try:
             batch = self._fetch()
         except workers.WorkerDeath as death:
@@ -180,7 +180,7 @@ class EnergonDataloader:
         self.dataloader = self._remake()
         self._batches = _Batches(self.dataloader, cyclic_iter(self.dataloader))
         state, behind = self._known
-        log.warning("%s; new ones read %d batches again and go on", death, behind)
+        log.warning("%s; new processes read %d batches again and continue", death, behind)
         self._taken = 0
         self.dataloader.restore_state_rank(from_plain(state))
         try:
@@ -191,13 +191,13 @@ class EnergonDataloader:
             ) from again
 
     def __len__(self) -> int:
-        """Batches of about one pass: Lightning's epoch, if nothing else ends one."""
+        """Returns the approximate number of batches of one pass, after which Lightning ends an epoch by default."""
         return len(self.dataloader)
 
     def save_state(self) -> Any:
         """Returns the loader's `save_state_rank()` as plain values.
 
-        With a `skip_budget`, or with batches to skip from there, a dict of it as `state`, `skip` and `stock`.
+        With a `skip_budget` or batches to skip: a dict of `state`, `skip` (their number), `stock` (the budget's state).
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers) or (self._known[0] is None and not self._num_workers):
@@ -209,7 +209,7 @@ class EnergonDataloader:
 
     def restore_state(self, state: Any) -> None:
         """Resumes where a stream of the same layout saved `state`; call it before the first batch."""
-        assert not self._taken, "a stream that has begun cannot be moved"
+        assert not self._taken, "restore_state comes before the first batch"
         ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
         saved = state if ours else {"state": state, "skip": 0, "stock": None}
         self.dataloader.restore_state_rank(from_plain(saved["state"]))  # which energon changes
@@ -227,7 +227,7 @@ class EnergonDataloader:
 
 
 class EnergonPass:
-    """An energon loader whose iterations all start at the beginning; its workers end with each."""
+    """An energon loader whose iterations all start at the first batch; its workers end after each iteration."""
 
     def __init__(self, dataloader: Any, skip_budget: SkipBudget) -> None:
         self.dataloader, self.skip_budget = dataloader, skip_budget
@@ -256,7 +256,7 @@ class EnergonPass:
 
 
 def savable_loader(dataset: SavableDataset, pin_memory: bool) -> Any:
-    """Energon's loader of a training set, whose workers collect garbage as by energon's default; see `worker_safe`."""
+    """Returns energon's loader of a training set, set up by `worker_safe`; workers collect garbage every 10 steps."""
     every = 10 if dataset.worker_config.num_workers else 0
     return worker_safe(get_savable_loader(dataset, gc_collect_every_n_steps=every), pin_memory)
 

@@ -35,18 +35,18 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         row_length: The longest row of packed samples in tokens, by default `seq_length`.
         packing_buffer_size: The number of samples that rows are filled from; None packs nothing.
         decoder_seq_length: For task encoders of encoder-decoder models.
-        max_samples_per_sequence: The most successive samples of a shard.
-        num_val_workers, validation_task_encoder: By default those of training.
-        task_encoder: By default for conversations about images, with the tokens of `multimodal_sample_config`.
+        max_samples_per_sequence: The largest number of successive samples from one shard.
+        num_val_workers, validation_task_encoder: By default the same as in training.
+        task_encoder: By default it encodes conversations about images, with the tokens of `multimodal_sample_config`.
         pg_collection: The process groups; see `data_parallel`. `process_groups` is a synonym.
-        max_bad_samples: How many samples a replica may leave out.
+        max_bad_samples: The largest number of unusable samples that a replica leaves out.
         allow_dataset_code: Lets a data set run code of its own.
-        accept_changes: Begins the stream again where a checkpoint is of another layout, instead of an error.
+        accept_changes: Restarts the stream if the checkpoint has another layout, instead of an error.
         kwargs: Further arguments of `get_train_dataset`.
 
-    The state of every replica's stream goes into the checkpoint; it resumes only with the same number of replicas and
-    of workers, buffer, batch size and packing. Two things differ from Megatron-Bridge on purpose: ranks of one replica
-    read the same, and validation is neither shuffled nor endless.
+    The checkpoint has the state of every replica's stream. A run resumes only with the same numbers of replicas and
+    workers, buffer, batch size and packing. Two things differ from Megatron-Bridge on purpose: ranks of one replica
+    read the same samples, and validation is neither shuffled nor endless.
 
     Example:
         >>> data = EnergonMultiModalDataModule("shards", tokenizer=None, image_processor=None, num_workers=0)
@@ -83,7 +83,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         accept_changes: bool = False,
         **kwargs: Any,
     ) -> None:
-        """Raises ValueError for sizes below 1."""
+        """Raises ValueError for a setting below its minimum, or a `row_length` below `seq_length`."""
         super().__init__()
         if row_length is not None and row_length < seq_length:
             raise ValueError(f"rows of {row_length} tokens cannot hold samples of {seq_length}")
@@ -120,7 +120,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
             raise ValueError(f"{self.path!r} has no samples in a split 'train'; see its .nv-meta/split.yaml")
 
     def data_parallel(self) -> Replica:
-        """This rank's replica, of how many, and the group of one rank of each; ranks of one replica read the same."""
+        """Returns the index of this rank's replica, the number of replicas, and the group with one rank per replica."""
         return find_replica(self.pg_collection, self.trainer)
 
     def _build_worker_config(self, num_workers: int, split: str = "train") -> WorkerConfig:
@@ -137,7 +137,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
     def datasets_provider(
         self, worker_config: WorkerConfig, split: Literal["train", "val"] = "val"
     ) -> SavableDataset:
-        """Energon's data set. Raises ValueError for another split, or fewer samples than reading processes."""
+        """Returns energon's data set. ValueError for an unknown split, or fewer samples than loader processes."""
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
         source.check_source(self.path, self.allow_dataset_code)
@@ -172,7 +172,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return dataset
 
     def make_task_encoder(self, split: str, errors: source.ErrorCollector) -> TaskEncoder:
-        """Returns the task encoder of a split: the one given, or that for conversations about images."""
+        """Returns the task encoder of a split: the given one, or an encoder of conversations about images."""
         given = self.task_encoder if split == "train" else self.validation_task_encoder
         if given is not None:
             return given
@@ -213,7 +213,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         return self.train_dataloader_object
 
     def val_dataloader(self) -> Any:
-        """This replica's share of the validation split; an empty list without the split."""
+        """Returns the pass over this replica's share of the validation split; an empty list without such a split."""
         return self.validation_pass() if source.count_samples(self.path, "val") else []
 
     def validation_pass(self) -> EnergonPass:
@@ -238,7 +238,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         self.teardown("fit")
 
     def state_dict(self) -> dict[str, Any]:
-        """States of the streams of all replicas, and their layout; a collective operation."""
+        """Returns the layout and the states of all replicas' streams; all ranks must call it (collective)."""
         if self.train_dataloader_object is None:
             return {}
         streams = gathered(self.train_dataloader_object.save_state(), self.data_parallel())
@@ -250,10 +250,10 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if not changes:
             self._to_restore = state["streams"][self.data_parallel().rank]
             return
-        message = f"the stream of an energon data set goes on only in the layout it was saved in: {changes}"
+        message = f"the stream of an energon data set resumes only in the layout of its checkpoint: {changes}"
         if not self.accept_changes:
             raise ValueError(f"{message}. To begin the stream again, set resume_changed_data=true")
-        logger.warning("%s; it begins again", message)
+        logger.warning("%s; the stream begins again", message)
 
     def layout_of_stream(self) -> dict[str, object]:
         """Returns the settings that the state of a stream depends on."""

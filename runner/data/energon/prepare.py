@@ -97,8 +97,8 @@ def prepare(
 ) -> dict[str, int]:
     """Writes the rows of a file and their images to `folder`; returns the number of samples of each split.
 
-    The validation split is that of `validation_rows`, or a share (or number) of the images of `rows`. Raises ValueError
-    or FileNotFoundError for a row or image that cannot be used (file and line are named), and if `folder` is there.
+    The validation split is the file `validation_rows`, or a share or number, `validation`, of the images of `rows`.
+    ValueError or FileNotFoundError, with file and line, for an unusable row or image; ValueError if `folder` exists.
     """
     pictures = ImageFolder(images)
     reader = ConversationReader(columns, caption_prompt="")
@@ -134,7 +134,7 @@ def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversatio
 def _files(
     row: Row, conversation: Conversation, pictures: ImageFolder, columns: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """Returns the files of a sample: json with the usual names of columns, and its images as they are."""
+    """Returns the files of a sample by ending: its row as json with default column names, and its unchanged images."""
     given = {name: row.values[other] for name, other in columns.items() if other in row.values}
     files = {}
     for number, reference in enumerate(conversation.images):

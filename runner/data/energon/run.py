@@ -34,7 +34,7 @@ from tiryns.runner.samplers import GlobalBatchSampler
 class GlobalBatchStream:
     """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
 
-    Its length is the whole run's, so Lightning reads no batch ahead, which the state of the stream would count.
+    Its length is the whole run's, so that Lightning prefetches no batch: a checkpoint would count that batch as used.
     """
 
     def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
@@ -49,7 +49,7 @@ class GlobalBatchStream:
 
 
 class EvaluationPass:
-    """Every validation sample once, over all ranks; a rank without more yields fillers until all have finished."""
+    """Yields every validation sample once over all ranks. A finished rank yields fillers until all ranks are finished."""
 
     def __init__(
         self, loader: EnergonPass, filler: Callable[[], MicroBatch], replica: Replica, device: torch.device
@@ -69,7 +69,7 @@ class EvaluationPass:
 
 
 def named_share(micro_batches: list[MicroBatch]) -> Share:
-    """A share of micro-batches with `sample_names`."""
+    """Returns micro-batches as a share, with their `sample_names` joined."""
     names = [name for micro_batch in micro_batches for name in micro_batch.pop("sample_names")]
     return {**share_of(micro_batches), "sample_names": names}
 
@@ -90,7 +90,7 @@ class ReadConversations(ConversationTaskEncoder):
 
     @stateless
     def encode_sample(self, sample: Sample) -> FoundConversation:
-        """Returns the conversation. Raises ValueError for a sample without one."""
+        """Returns the conversation of a sample. Raises ValueError if the sample has none."""
         conversation, _ = read_conversation(sample, self.reader)
         named = conversation._replace(images=[_file(sample, name) for name in conversation.images])
         return FoundConversation.derive_from(sample, conversation=named, identity=identity(sample))
@@ -120,7 +120,7 @@ class Examples:
 
 
 def _file(sample: Sample, name: str) -> str:
-    """Returns the file of an image: the file with its ending, or, for energon's own types, the file that is not text."""
+    """Returns the path `data set#file` of the image `name`: the file with that ending, else the first that is no text."""
     assert sample.__sources__
     source = sample.__sources__[0]
     named = f"{sample.__key__}.{name}"
@@ -164,7 +164,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         self.start = 0
 
     def prepare_data(self) -> None:
-        """Checks the data set, and reads processor and validation split; raises ValueError, naming bad samples."""
+        """Checks the data set, loads the processor, and reads the validation split. ValueError names a bad sample."""
         if self.prepared:
             return
         super().prepare_data()
@@ -178,7 +178,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         self.prepared = True
 
     def make_task_encoder(self, split: str, errors: ErrorCollector) -> ConversationTaskEncoder:
-        """Returns the encoder of samples to micro-batches of the objective."""
+        """Returns the task encoder, which makes micro-batches of the objective from samples."""
         return ConversationTaskEncoder(
             encoder=self.make_encoder(),
             reader=self.read_row,
@@ -198,7 +198,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         seed: int,
         accept_changes: bool,
     ) -> int:
-        """Takes the collator; returns the run's global batches. Raises ValueError for a sampler or no length."""
+        """Sets the collator; returns the number of global batches. ValueError for a non-default sampler or no length."""
         name = getattr(getattr(make_sampler, "func", make_sampler), "__name__", "")
         if name != "Shuffled":
             raise ValueError(
@@ -223,7 +223,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return self.skip_budget.samples * self.data_parallel().size / self.num_samples
 
     def train_dataloader(self) -> GlobalBatchStream:
-        """Global batches from the position of the checkpoint on. Raises ValueError for one that cannot be divided."""
+        """Returns the global batches after the checkpoint. ValueError if ranks cannot divide a global batch evenly."""
         replicas = self.data_parallel().size
         num_micro, rest = divmod(self.global_batch_size, self.micro_batch_size * replicas)
         if rest:
@@ -234,7 +234,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return GlobalBatchStream(super().train_dataloader(), num_micro, self.start, self.max_steps)
 
     def val_dataloader(self) -> list[EvaluationPass]:
-        """One pass over the validation split, over all ranks."""
+        """Returns the pass over the validation split, shared by all ranks; an empty list without such a split."""
         if not self.validation:
             return []
         assert self.trainer is not None
@@ -253,7 +253,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return {"global_batches": self.trainer.global_step, **super().state_dict()}
 
     def lineage(self) -> dict[str, object]:
-        """Returns the fingerprint of the data set, and what else the order depends on, for the run's manifest."""
+        """Returns the data set's fingerprint and the number of workers, which decide the order, for the manifest."""
         return {"data": fingerprint(self.path), "order": {"workers": self.settings.num_workers}}
 
     def describe(self) -> dict[str, str]:

@@ -32,9 +32,9 @@ class UnreadableSample(ValueError):
 
 
 class ErrorCollector:
-    """Messages on samples that a loading process could not read since its last batch; the next batch carries them.
+    """Collects messages on samples that a loader process could not read; the next batch carries the messages.
 
-    `SkipBudget` counts them in the training process. The bound here ends a stream without any readable sample.
+    `SkipBudget` counts them in the training process. `allowed` bounds them here too, to end a stream of bad samples.
     """
 
     def __init__(self, allowed: int) -> None:
@@ -50,7 +50,7 @@ class ErrorCollector:
         self.pending.append(message)
 
     def handle(self, error: Exception, sample: object, sources: Sequence[SourceInfo] | None) -> None:
-        """Energon's error handler: the sample is skipped unless this raises."""
+        """Handles an error of energon. Energon skips the sample unless this method raises UnreadableSample."""
         if isinstance(error, UnreadableSample):
             raise error
         where = f"{sources[0].shard_name}, sample {sources[0].index}" if sources else "a sample"
@@ -66,7 +66,7 @@ def one_too_many(message: str, allowed: int) -> str:
     """Returns the message for a sample that exceeds the `allowed` number of skipped ones."""
     if allowed:
         return f"{message}. More than data.max_bad_samples={allowed} samples cannot be used"
-    return f"{message}. To leave out such samples, set data.max_bad_samples to how many there may be"
+    return f"{message}. To leave out such samples, set data.max_bad_samples to the number of them to accept"
 
 
 class SkipBudget:
@@ -85,7 +85,7 @@ class SkipBudget:
             self.check(micro_batch)
 
     def check(self, micro_batch: object) -> None:
-        """Removes and counts `bad` samples, repeated ones once. Raises UnreadableSample for more than allowed."""
+        """Moves `bad` messages from a micro-batch to the counts, each once. UnreadableSample for more than allowed."""
         if not isinstance(micro_batch, dict):
             return
         micro_batch.pop("too_long", 0)
@@ -135,7 +135,7 @@ class GuardedReader:
 
 
 def guard(dataset: SavableDataset, errors: ErrorCollector) -> None:
-    """Replaces each reader of shards in a tree of datasets by a guarded one, and keeps progress bars off."""
+    """Replaces each shard reader in a tree of datasets by a `GuardedReader`, and switches progress bars off."""
     if hasattr(dataset, "join_readers"):
         dataset.join_readers = [GuardedReader(reader, errors) for reader in dataset.join_readers]
     if isinstance(dataset, PackingDataset):
@@ -150,14 +150,14 @@ DESCRIBING = (".info.json", ".info.yaml", "split.yaml", "split.json", "dataset.y
 """Files of `.nv-meta` that the fingerprint covers."""
 
 SQLITE = b"SQLite format 3\0"
-"""What a database begins with."""
+"""The first bytes of an SQLite database."""
 
 CODE = ("sample_loader", "part_filter")
 """Entries of `dataset.yaml` that may name a function in a file of the data set."""
 
 
 def check_source(path: str, allow_code: bool) -> None:
-    """Raises ValueError unless `path` is a whole energon data set, or a metadataset of such, without code of its own.
+    """Raises ValueError for an incomplete data set or metadataset, and for code of the data set unless `allow_code`.
 
     Energon runs the code that `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
     """
@@ -180,7 +180,7 @@ def check_source(path: str, allow_code: bool) -> None:
 
 
 def fingerprint(path: str) -> str:
-    """A hash of energon's metadata: shards, counts, splits, and its own number for the content."""
+    """Returns a hash of energon's metadata: shards, counts, splits, and energon's identifier of the content."""
     digest = hashlib.blake2b(digest_size=12)
     for description in _descriptions(EPath(path)):
         folder = description.parent
@@ -191,7 +191,7 @@ def fingerprint(path: str) -> str:
 
 
 def count_samples(path: str, split: str) -> int:
-    """Samples of a split; 0 where the data set has no such split."""
+    """Returns the number of samples of a split, 0 without such a split. ValueError for an unreadable data set."""
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
         loaded = load_dataset(path)
@@ -207,7 +207,7 @@ def count_samples(path: str, split: str) -> int:
 
 
 def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:
-    """Every encoded sample of a split, in order, read in this process. Raises UnreadableSample for a broken one."""
+    """Yields every encoded sample of a split in order; reads in this process. UnreadableSample for a broken sample."""
     errors = ErrorCollector(0)
     config = WorkerConfig(rank=0, world_size=1, num_workers=0, global_error_handler=errors.handle)
     dataset: SavableDataset = get_val_dataset(

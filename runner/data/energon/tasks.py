@@ -1,6 +1,6 @@
-"""Captions, questions and conversations of an energon data set to micro-batches of a vision-language model.
+"""Makes micro-batches for vision-language models from energon's captions, questions and conversations.
 
-Letters in shapes: D samples, N tokens of all of them, L tokens of one.
+Letters in shapes: D samples, N tokens of all samples, L tokens of one sample.
 """
 
 import json
@@ -60,7 +60,7 @@ class RawConversation(Sample):
 
 @sample_type
 class EncodedSample(Sample):
-    """Tokens and labels int64 [L], and the model's inputs for each image; or `problem`, why there are none."""
+    """Tokens and labels int64 [L], and the model's inputs for each image; or the `problem` that prevents them."""
 
     input_ids: Any = None
     labels: Any = None
@@ -95,7 +95,7 @@ class PlainDecoder:
         return value
 
     def config(self) -> dict[str, object]:
-        """No settings."""
+        """Returns an empty dict, as the decoder has no settings."""
         return {}
 
 
@@ -110,8 +110,8 @@ def cook(sample: dict[str, Any]) -> RawConversation:
 class ConversationTaskEncoder(TaskEncoder):
     """Makes micro-batches of captions, questions and conversations.
 
-    Samples are energon's CaptioningSample or VQASample with their images as files, or crude ones: a row of json as
-    `ConversationReader` takes it, whose images are named by the endings of their files in the shard (`0.png`).
+    A sample is energon's CaptioningSample or VQASample with undecoded images, or a crude sample: a json row for
+    `ConversationReader`, which names its images by the endings of their files in the shard (`0.png`).
 
     `collate` makes a micro-batch of flat samples. A sample that cannot be used gets no tokens, and its micro-batch has
     the reason in `bad`, so the stream alone decides which samples are skipped. Packed rows have up to `row_length`
@@ -124,7 +124,7 @@ class ConversationTaskEncoder(TaskEncoder):
     row_length: int
     errors: ErrorCollector
     numbers: Mapping[str, int] | None = None
-    """The number of each sample of an evaluated split, by its identity."""
+    """For evaluation: the index of each sample of the split, by the sample's identity."""
     packed: bool = False
 
     decoder = PlainDecoder()
@@ -132,7 +132,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
     @stateless
     def encode_sample(self, sample: Sample) -> EncodedSample:
-        """Tokens, labels and pixels of a sample, or the reason why there are none."""
+        """Returns the tokens, labels and pixels of a sample, or the problem that prevents them."""
         try:
             conversation, files = read_conversation(sample, self.reader)
             said = f"{conversation.name()}: the image"
@@ -146,7 +146,7 @@ class ConversationTaskEncoder(TaskEncoder):
         return EncodedSample.derive_from(sample, images=inputs, **made)
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
-        """Whole samples in rows, by best fit."""
+        """Returns the samples of each row; packs whole samples into rows by best fit."""
         lengths = np.array([1 if s.input_ids is None else len(s.input_ids) for s in samples])
         order, bounds = pack(lengths, self.row_length)
         return [[samples[i] for i in order[a:b]] for a, b in pairwise(bounds)]
@@ -158,7 +158,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
     @stateless
     def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
-        """A micro-batch with `sample_names`, the reasons of skipped samples in `bad`, and the number `too_long`."""
+        """Returns a micro-batch with `sample_names`, `bad` (problems of samples) and `too_long` (number of long ones)."""
         flat = [s for one in samples for s in (one.samples if isinstance(one, PackedSamples) else [one])]
         good = [sample for sample in flat if sample.problem is None]
         skipped = [s.too_long and self.encoder.too_long == "skip" for s in flat]
@@ -171,7 +171,7 @@ class ConversationTaskEncoder(TaskEncoder):
         }
 
     def filler(self) -> MicroBatch:
-        """A micro-batch with weight 0, for a rank that has none while others have."""
+        """Returns a micro-batch with weight 0, for a rank that has no samples while other ranks have some."""
         ids = np.zeros(1, dtype=np.int64)
         labels = np.full_like(ids, self.encoder.ignore_index)
         sample = EncodedSample(__key__="filler", __restore_key__=(), input_ids=ids, labels=labels)
@@ -196,7 +196,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
 
 def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conversation, Mapping[str, bytes]]:
-    """Returns the conversation of a sample, and the files of its images by name. ValueError names the sample."""
+    """Returns the conversation of a sample, and its image files by name. ValueError names an unusable sample."""
     where = place(sample)
     if isinstance(sample, RawConversation):
         row, files = sample.row, sample.files

@@ -42,12 +42,12 @@ class Labelled(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The place of the row."""
+        """The place of the row, such as `train.csv, line 7`."""
         return self.label.where
 
 
 class LabelledSequences(TaskSequences):
-    """One sample per example; `labels` is int64 [D], float64 [D] for numbers, or float32 [D, C] for several labels."""
+    """One sample per example. `labels`: int64 classes [D], float64 numbers [D], or float32 0 and 1 per class [D, C]."""
 
     examples: Sequence[Labelled]
     labels: NDArray[np.number]
@@ -55,14 +55,14 @@ class LabelledSequences(TaskSequences):
     problem_type: str
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Also `example_labels`, the rows of `labels`, numbers as float32."""
+        """Adds `example_labels`, the samples' rows of `labels`, with floats as float32."""
         return {**super().extras(indices), "example_labels": _targets(self.labels[indices])}
 
     def arrays(self) -> list[NDArray[np.generic]]:
         return [*super().arrays(), _targets(self.labels)]
 
     def label_counts(self) -> LabelCounts:
-        """How often each label holds."""
+        """Returns how many examples have each label, and how many examples are labelled."""
         return counted(self.labels, len(self.names))
 
 
@@ -72,7 +72,7 @@ def _targets(labels: NDArray[np.number]) -> NDArray[np.number]:
 
 
 class ClassificationReader(ExampleReader[Labelled]):
-    """Columns of classification data; the kind of problem follows from the labels: see `Labels`."""
+    """Reads the columns of classification data. The labels decide the problem type unless it is set: see `Labels`."""
 
     def __init__(
         self,
@@ -141,13 +141,13 @@ class ClassificationReader(ExampleReader[Labelled]):
         return found
 
     def read_by(self, rule: LabelRule) -> None:
-        """Names integers from 0 to the highest one in the oldest runs, and refuses less in older ones."""
+        """Sets the rule. By `FROM_ZERO` classes are 0 to the highest integer; only `AS_NAMED` refuses doubtful labels."""
         super().read_by(rule)
         self._label_by(LabelsFromZero if rule is LabelRule.FROM_ZERO else Labels)
         self.labels.checked = rule is LabelRule.AS_NAMED
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
-        """Takes the kind of problem, and the names of its labels."""
+        """Takes the problem type and the names of the labels from the training examples."""
         found = [e.label for e in examples if e.label.label is not None]
         undecided = self.labels.checked and not self._given[0] and self._given[1] == "auto"
         undecided = undecided and self.label_column not in rows.class_names
@@ -162,7 +162,7 @@ class ClassificationReader(ExampleReader[Labelled]):
     def tokenize(
         self, examples: list[Labelled], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> LabelledSequences:
-        """One sample per example, cut off at `max_length` tokens."""
+        """Returns one sample per example, cut off at `max_length` tokens."""
         texts, pairs = [e.text for e in examples], [e.pair for e in examples]
         columns = (texts, pairs) if self.pair_column else (texts,)
         with_types = self.pair_column is not None and "token_type_ids" in tokenizer.model_input_names
@@ -180,11 +180,11 @@ class ClassificationReader(ExampleReader[Labelled]):
         return (e.text if e.pair is None else f"{e.text}\n{e.pair}" for e in examples)
 
     def target(self, example: Labelled) -> Any:
-        """Returns the label's number, a number, or 0 and 1 for each label; BadRow for a label the training data lacks."""
+        """Returns a class number, a number to regress, or 0 and 1 per class; raises BadRow for a wrong label."""
         return self.labels.target(example.label)
 
     def conflicts(self, examples: list[Labelled]) -> list[str]:
-        """Returns a line for each text, or pair, whose rows have different labels; numbers may differ."""
+        """Returns a line for each text or pair whose rows have different labels; no lines for regression."""
         if self.labels.problem_type == REGRESSION:
             return []
         places: dict[tuple[str, str | None], dict[str, str]] = {}
@@ -201,7 +201,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         ]
 
     def strata(self, examples: list[Labelled]) -> list[str]:
-        """Returns the name of the label, those of several, or nothing for numbers."""
+        """Returns the label names of each example as one text; an empty text for regression."""
         if self.labels.problem_type == REGRESSION:
             return super().strata(examples)
         targets = map(self.target, examples)
@@ -215,13 +215,13 @@ class ClassificationReader(ExampleReader[Labelled]):
         return {**self.collator_arguments(), "numbered": self.labels.numbered}
 
     def restore(self, state: Learnt) -> None:
-        """Restores labels and kind of problem; models trained elsewhere do not tell whether labels are class numbers."""
+        """Restores labels and problem type. Models trained elsewhere have no `numbered`: they use `LabelsFromZero`."""
         if self.rule is LabelRule.FROM_ZERO or "numbered" not in state:
             self._label_by(LabelsFromZero)
         self.labels.restore(state["labels"], state["problem_type"], state.get("numbered"))
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Returns the accuracy of always predicting the most frequent label; of numbers their mean's squared error."""
+        """Returns the accuracy of predicting the most frequent label, or in regression the MSE of predicting the mean."""
         assert isinstance(sequences, LabelledSequences)
         if sequences.problem_type == REGRESSION and len(known := known_labels(sequences.labels)):
             return {"constant_mse": float(known.var())}
@@ -235,9 +235,9 @@ class ClassificationReader(ExampleReader[Labelled]):
 
 
 def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
-    """Raises ValueError for lists of one length with only 0 and 1: these have a place for each label, and are no labels.
+    """Raises ValueError if all labels are vectors of 0 and 1 of the same length, with an entry for each class.
 
-    With `as_text`, cells of text with three or more such numbers count too.
+    With `as_text`, text with three or more entries is a vector too.
     """
     lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in found]
     length = len(lists[0]) if lists else 0
@@ -245,13 +245,13 @@ def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
         classes = "; if they are classes, say data.problem_type=single_label"
         classes = "" if isinstance(found[0].label, list) else classes
         raise ValueError(
-            f"{found[0].where}: the label {found[0].label!r:.40} reads as {length} labels with a 1 for each that holds: "
-            f"write the list of those that hold, or a column for each and 'data.label_columns=[a,b,...]'{classes}"
+            f"{found[0].where}: the label {found[0].label!r:.40} reads as {length} labels with a 1 for each class "
+            f"of the row: write a list of these classes, or a column for each and 'data.label_columns=[a,b,...]'{classes}"
         )
 
 
 def _vector(label: object) -> list[object]:
-    """Returns the numbers of a vector of 0 and 1, or of one as text; empty for another label."""
+    """Returns the entries of a vector of 0 and 1, given as a list or as text; an empty list for any other label."""
     if isinstance(label, str):
         return re.findall(r"([01])(?:\.0*)?", label) if _VECTOR.fullmatch(label.strip()) else []
     items = label if isinstance(label, list) else []
@@ -259,7 +259,7 @@ def _vector(label: object) -> list[object]:
 
 
 def joined_classes_note(found: Sequence[LocatedLabel]) -> str:
-    """Returns a note on classes most of which join parts that recur in several cells; empty for other classes."""
+    """Returns a note if most labels look like several labels with a separator; an empty text otherwise."""
     cells = [one.label for one in found if isinstance(one.label, str)]
     for sign in _SEPARATORS:
         parts = [{part.strip() for part in cell.split(sign)} for cell in cells]

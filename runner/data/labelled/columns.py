@@ -1,4 +1,4 @@
-"""Guesses the columns meant, by their content, if those of the settings are missing; finds hidden and alike labels."""
+"""Guesses from the content which columns are meant if those of the settings are missing; finds hidden, similar labels."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.run.command.words import typed, typed_setting
 
 _ROWS = 1000
-"""Rows that are looked at."""
+"""The number of first rows whose content is examined."""
 
 
 PAIRS = (
@@ -21,10 +21,10 @@ PAIRS = (
     *(("sentence_A", "sentence_B"), ("text_a", "text_b"), ("s1", "s2"), ("question", "sentence")),
     *(("query", "passage"), ("question", "passage"), ("query", "document")),
 )
-"""Columns of two texts that data sets of the hub have."""
+"""Names of the two text columns in data sets of the hub."""
 
 _PASSAGES = (("anchor", "positive"), ("query", "positive"), ("query", "answer"), ("question", "answer"))
-"""Columns of a query and its passage beside these."""
+"""More names of the columns of a query and of its passage."""
 
 _NEGATIVE = re.compile(r"(hard_)?neg(ative)?s?(_?\d+)?")
 _SCORE = re.compile(r"score|label|simil|relat|duplicate|paraphrase|gold|judg", re.IGNORECASE)
@@ -36,7 +36,7 @@ _FORMS = (
     ("pairs", {"query-id", "corpus-id"}, _BEIR),
     ("pairs", {"_id", "text"}, _BEIR),
 )
-"""What rows hold, columns that tell who wrote them, and what to do where no setting makes examples of them."""
+"""For formats that no setting can read: the reader's `rows_hold`, the columns that show the format, and advice."""
 
 
 def meant_error(
@@ -49,8 +49,8 @@ def meant_error(
 ) -> ValueError:
     """Returns the error for a missing column with the settings that the user probably meant, if the columns show them.
 
-    With the `labels` of a trained model no label is needed, and only a column with these labels counts as the label. The
-    `reader` of the task decides whether to look for words with labels, or for answers in a context.
+    With the `labels` of a trained model, a label column is optional, and it may hold only these labels. The `reader` of
+    the task decides which columns are searched, such as words with labels, or answers in a context.
     """
     columns = _columns(rows)
     problem = re.split("[.] (?:Set|Expected) ", str(error))[0]
@@ -111,7 +111,7 @@ Columns = Mapping[str, Sequence[Any]]
 """The values of the first rows by column."""
 
 Meant = dict[str, list[Any]]
-"""Settings of data, and others with their group, each with the values that may be meant, the likeliest first."""
+"""Settings, each with the values that may be meant, the likeliest first. A name without a group is one of `data`."""
 
 
 def meant_columns(
@@ -160,7 +160,7 @@ def meant_columns(
 def _meant_words(
     columns: Columns, text_column: str, label_column: str, labels: Collection[str] | None
 ) -> Meant:
-    """Returns the settings for words and their labels, both lists; the list with most distinct texts is the words."""
+    """Returns the settings for the lists of words and of labels; the column with most distinct texts has the words."""
     lists = {name: columns[name] for name in _all_of(columns, list)}
     items = {n: [one for v in values for one in v] for n, values in lists.items()}
     texts = {n: {*some} for n, some in items.items() if some and all(isinstance(one, str) for one in some)}
@@ -177,7 +177,7 @@ def _meant_words(
 
 
 def _meant_pairs(columns: Columns, text_column: str) -> Meant:
-    """Returns the settings that name two texts, hard negatives and a score; empty without two texts of `PAIRS`."""
+    """Returns the settings for two texts, negatives and a score; empty if no pair of `PAIRS` or `_PASSAGES` is there."""
     texts = _all_of(columns, str)
     if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= {*texts}), None)) is None:
         return {}
@@ -191,7 +191,7 @@ def _meant_pairs(columns: Columns, text_column: str) -> Meant:
 
 
 def _scores(columns: Columns) -> list[str]:
-    """Returns the columns of several values that say how far two texts belong together: by name, then all of 0 and 1."""
+    """Returns the columns that may say how similar two texts are: first by name, then columns of only 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
     several = [n for n in plain if len({*columns[n]}) > 1]
     found = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
@@ -199,7 +199,7 @@ def _scores(columns: Columns) -> list[str]:
 
 
 def _meant_answers(columns: Columns, text_column: str, context_column: str, label_column: str) -> Meant:
-    """Returns the settings that name answers with their places, and of the texts the longest as the context."""
+    """Returns the settings for answers with their places, questions, and contexts, which are the longest texts."""
     first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
     needed = {"text", "answer_start"}
     answers = [n for n in _all_of(first, Mapping) if all(needed <= value.keys() for value in first[n])]
@@ -218,7 +218,7 @@ def _meant_answers(columns: Columns, text_column: str, context_column: str, labe
 
 
 def _all_of(columns: Columns, kind: type) -> list[str]:
-    """Returns the columns all of whose values are of a kind."""
+    """Returns the columns in which every value has the type `kind`."""
     return [name for name, values in columns.items() if all(isinstance(one, kind) for one in values)]
 
 
@@ -236,10 +236,9 @@ def _columns(rows: Rows) -> Columns:
 def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[object] | None) -> Rows:
     """Returns the rows with hidden labels removed, and logs their number: these rows are predicted and not measured.
 
-    Labels of a row are hidden if they are -1 in all label `columns` of the row. Labels are kept in two cases, in which -1
-    can be a real label: a label of training is negative; or no label of training is known and another row has a label
-    other than -1. `learnt` are these labels, or the rows of training, whose class numbers do not count where their file
-    names the classes.
+    The labels of a row are hidden if they are -1 in all label `columns`. They are kept if -1 can be a real label: if a
+    training label is negative, or if `learnt` is None and another row has a label other than -1. `learnt` are the
+    training labels, or the training rows, whose columns with class names are ignored; None if they are unknown.
     """
     if isinstance(learnt, Rows):
         counted = [name for name in columns if name not in learnt.class_names]

@@ -30,10 +30,10 @@ class TaskSequences:
     """D tokenised samples of E examples, in memory: an example may have several samples (windows of a long text)."""
 
     example_of: ClassVar[str] = ""
-    """The array that numbers each sample's example [D], in a subclass with several samples of one."""
+    """The attribute with the number of each sample's example [D]; empty if each example has one sample."""
 
     targets: ClassVar[tuple[str, ...]] = ()
-    """The arrays of a subclass that the fingerprint covers after the tokens."""
+    """The attributes with targets, arrays that the fingerprint covers after the tokens."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TaskSequences:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all samples."""
+        """The number of tokens of all samples."""
         return len(self.ids)
 
     def owners(self) -> NDArray[np.int64]:
@@ -63,27 +63,27 @@ class TaskSequences:
         return np.arange(len(self))
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each sample."""
+        """Returns the number of tokens of each sample in `indices`."""
         return self._lengths[indices]
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the samples end to end, and the length of each."""
+        """Returns the tokens of the samples, concatenated [N], and the length of each sample."""
         return self.ids[self.places(indices)].astype(np.int64), self._lengths[indices]
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Further columns for the collator: `samples` [D], and `token_type_ids` [N] for pairs."""
+        """Returns further columns for the collator: the indices as `samples` [D], and `token_type_ids` [N] for pairs."""
         found: FlatSamples = {"samples": np.asarray(indices, dtype=np.int64)}
         if self.token_types is not None:
             found["token_type_ids"] = self.token_types[self.places(indices)]
         return found
 
     def places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the places of the samples' tokens in `ids`, end to end [N]."""
+        """Returns the indices of the samples' tokens in `ids`, concatenated [N]."""
         return ranges(self._starts[indices], self._lengths[indices].astype(np.int64))
 
     @staticmethod
     def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the indices of the parts of some samples, where the parts of all, `counts` [D] of each, are end to end.
+        """Returns the indices of the parts of some samples in an array of all parts, with `counts[d]` parts of sample d.
 
         Example:
             >>> TaskSequences.parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
@@ -114,22 +114,22 @@ class ExampleReader(ABC, Generic[Example]):
     """
 
     joins_rows: ClassVar[bool] = False
-    """Whether an example may be made of several rows, so that predictions are for those that are `arranged`."""
+    """Whether an example may be made of several rows. Predictions are then for the rows that `arranged` returns."""
 
     learnt: ClassVar[tuple[str, ...]] = ()  # attributes of plain values, which `learn` sets
 
     by_characters = False
-    """Whether offsets count characters, whatever the annotated texts tell."""
+    """Whether offsets count characters, even if the annotated texts fit another unit."""
 
     rule = LabelRule.AS_NAMED
-    """By which labels are read."""
+    """The rule by which labels are read."""
 
     def columns(self) -> tuple[str, ...]:
-        """Returns the columns that every row must have; a file without them may lack its header. May be empty."""
+        """Returns the columns that every row must have, if any. A csv file without them may have no header line."""
         return ()
 
     def label_names(self) -> tuple[str, ...]:
-        """Returns the columns that labels may be in, which predictions do without."""
+        """Returns the columns that may hold labels. Predictions do not need these columns."""
         return (str(getattr(self, "label_column", "")),)
 
     def source(self, source: RowSource, part: str) -> RowSource:
@@ -137,14 +137,14 @@ class ExampleReader(ABC, Generic[Example]):
         return source
 
     def arranged(self, rows: Rows) -> Rows:
-        """Returns rows with the columns that the reader takes, made from others; all other methods get these rows."""
+        """Returns rows with the columns that the reader takes, made from other columns. Other methods get these rows."""
         return rows
 
     @abstractmethod
     def examples(self, rows: Rows, labelled: bool) -> list[Example]:
         """Returns the examples of a source. Raises ValueError, naming the row, for a missing column or a wrong value.
 
-        What is done for a row stands in a block `with rows.bad.row():`, which a BadRow leaves.
+        Implementations handle each row in a block `with rows.bad.row():`, which counts a BadRow or raises it.
         """
 
     def learn(self, examples: list[Example], rows: Rows) -> None:
@@ -158,14 +158,14 @@ class ExampleReader(ABC, Generic[Example]):
 
     @abstractmethod
     def texts(self, examples: list[Example]) -> Iterator[str]:
-        """Texts to train a tokenizer on; none may be in both training and held-out examples."""
+        """Yields a text for each example, to train a tokenizer on; examples with equal texts are held out together."""
 
     def read_by(self, rule: LabelRule) -> None:
-        """Reads examples as a run that began with a rule has done."""
+        """Sets the rule by which examples are read: that of an earlier run or model."""
         self.rule, self.by_characters = rule, rule is LabelRule.FROM_ZERO
 
     def target(self, example: Example) -> object:
-        """Returns the target of an example, after `learn`; raises BadRow without one, as for an unknown label."""
+        """Returns the target of an example, after `learn`; raises BadRow if it has none, such as for an unknown label."""
         return None
 
     def check(self, example: Example) -> None:
@@ -173,7 +173,7 @@ class ExampleReader(ABC, Generic[Example]):
         self.target(example)
 
     def usable(self, examples: list[Example], bad: BadRows) -> list[Example]:
-        """Returns the examples that pass `check`; the others are an error, or counted by `bad`."""
+        """Returns the examples that pass `check`; for all others, `bad` raises an error or counts them."""
         found = []
         for example in examples:
             with bad.row():
@@ -186,11 +186,11 @@ class ExampleReader(ABC, Generic[Example]):
         return []
 
     def strata(self, examples: list[Example]) -> list[str]:
-        """Returns the stratum of each example, after `learn`; folds have equal shares of each. By default it is one."""
+        """Returns each example's stratum, after `learn` (by default one for all). Folds get equal shares of a stratum."""
         return [""] * len(examples)
 
     def collator_arguments(self) -> TaskArguments:
-        """Arguments of the objective's collator that depend on labels and columns."""
+        """Returns the arguments of the objective's collator that depend on labels and columns."""
         return {}
 
     def state_dict(self) -> Learnt:
@@ -203,11 +203,11 @@ class ExampleReader(ABC, Generic[Example]):
             setattr(self, name, state[name])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Figures of a set that need no model, for comparison."""
+        """Returns metrics of a set that need no model, for comparison."""
         return {}
 
     def describe(self) -> dict[str, str]:
-        """Facts for the summary at the start."""
+        """Returns facts for the summary at the start of a run."""
         return {}
 
 
@@ -219,18 +219,18 @@ READER_SETTINGS = (
 """The settings of labelled data that readers take."""
 
 CHANGEABLE = (*READER_SETTINGS, "negative_columns")
-"""Those that a prediction may change, also of data with a module of its own."""
+"""The settings that a prediction may override, including `negative_columns` of pairs."""
 
 
 def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scalar]:
-    """Sequences of integers end to end."""
+    """Returns sequences of integers, concatenated into one array of `dtype`."""
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
 
 
 def tokenized(
     tokenizer: Tokenizer, *columns: Sequence[object], **options: object
 ) -> Iterator[tuple[int, Any]]:
-    """Yields the number of each example of the columns, and the tokenizer's `Encoding` of it or of its windows."""
+    """Yields the number of an example and a tokenizer's `Encoding`, for each example or each window of an example."""
     for start in range(0, len(columns[0]), TOKENISED_AT_ONCE):
         some = [column[start : start + TOKENISED_AT_ONCE] for column in columns]
         encoded = tokenizer(*some, return_attention_mask=False, **options)

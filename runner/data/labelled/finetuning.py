@@ -31,9 +31,9 @@ from tiryns.runner.run.model_folder import model_folder
 class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
-    Labels are those of the training examples. Without a validation set `validation_documents` (a number, or a share
-    below 1) are held out of them; no text is in both. `validation` and `test` may name several sets. With `folds`, part
-    `fold` of the training examples is the test set, and the rest takes the place of all.
+    Labels are those of the training examples. Without a validation set, `validation_documents` of these (a number, or
+    a share below 1) are held out; no text is in both sets. `validation` and `test` may name several sets. With `folds`,
+    fold number `fold` of the training examples becomes a test set; the other folds remain training examples.
     Example: `tiryns experiment=classification data=classification data.train=train.csv`
     """
 
@@ -61,13 +61,13 @@ class FinetuningData(EvaluatedDataModule):
         self.conflicts = 0
 
     def set_datasets(self, train: RowSources, val: RowSources = None, test: RowSources = None) -> None:
-        """Takes, before `prepare_data`, iterables of mappings or a `datasets.Dataset`; several sets by name in a dict."""
+        """Sets the data, before `prepare_data`: iterables of mappings, `datasets.Dataset`s, or a dict of sets by name."""
         if self.prepared:
             raise ValueError("the data has been prepared already: call set_datasets before prepare_data")
         self.sources = {"train": train, "validation": val, "test": test}
 
     def prepare_data(self) -> None:
-        """Reads and tokenises everything once. Raises ValueError for no data, and for rows that are not of the task."""
+        """Reads and tokenises everything once. Raises ValueError for missing data, or rows that do not fit the task."""
         if self.prepared:
             return
         if self.sources["train"] is None:
@@ -88,7 +88,7 @@ class FinetuningData(EvaluatedDataModule):
         self.evaluated_sets, self.description, self.prepared = sets, rows.description, True
 
     def read_examples(self) -> tuple[Rows, dict[str, list[Any]]]:
-        """Returns the rows of training, and the examples of every set that can be used; raises as `prepare_data` does."""
+        """Returns the training rows, and the usable examples of every set; raises ValueError as `prepare_data` does."""
         rows, train = self._read("train", "train", self.sources["train"])
         self.reader.learn(train, rows)  # before other files, whose class names count as these classes tell
         examples = {"train": train}
@@ -110,7 +110,7 @@ class FinetuningData(EvaluatedDataModule):
         return rows, examples
 
     def _read(self, name: str, part: str, source: Any, train: Rows | None = None) -> tuple[Rows, list[Any]]:
-        """Returns the rows of a source, and its examples; notes how tables are written, and what is left out."""
+        """Returns the rows and examples of a source; records the dialects of its tables and the rows left out."""
         setting = "data.train" if name == "train" else f"data.{part} {name.partition('/')[2]!r}"
         bad = self.bad[name] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
         how = HowRead(bad, self.reader.columns(), self.decided_tables, rule=self.reader.rule)
@@ -131,7 +131,7 @@ class FinetuningData(EvaluatedDataModule):
         return rows, examples
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
-        """Takes the fold, then the validation set where none is given, from the training examples."""
+        """Moves the fold, and then a validation set if none is given, out of the training examples."""
         given, train = self.settings, examples["train"]
         groups = self._groups(train, rows)
         if given.folds is not None:
@@ -154,7 +154,7 @@ class FinetuningData(EvaluatedDataModule):
             held = held & ~np.array([group in rare for group in groups], dtype=bool)
             if chosen.any() and not held.any():
                 raise ValueError(
-                    f"{rows.description}: no text can be held out for validation without the last example of a label; "
+                    f"{rows.description}: each text to hold out for validation has the last example of a label; "
                     "give data.validation, or data.validation_documents=0 for none"
                 )
             examples["val/validation"] = list(compress(train, held))
@@ -180,7 +180,7 @@ class FinetuningData(EvaluatedDataModule):
         return self._tokenizer
 
     def collator_arguments(self) -> CollatorArguments:
-        """Arguments of the objective's collator that depend on the data."""
+        """Returns the arguments of the objective's collator that depend on the data."""
         arguments: CollatorArguments = {
             **tokenizer_arguments(self.tokenizer),
             "text_column": self.settings.text_column,
@@ -222,14 +222,14 @@ class FinetuningData(EvaluatedDataModule):
         return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
 
     def decided(self) -> dict[str, object]:
-        """Returns dialects of `tables` by path, `left_out` rows by set and reason, and the rule that names `labels`."""
+        """Returns the dialects by path (`tables`), the rows `left_out` by set and reason, and the rule of `labels`."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
         noted = {"tables": tables, "left_out": left_out}
         return {**{name: one for name, one in noted.items() if one}, **self.reader.rule.record}
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
-        """Makes `prepare_data`, which comes after, read tables and name labels as the run to resume did."""
+        """Makes a later `prepare_data` read tables and labels as the run to resume did, given what it had `decided`."""
         tables = decided.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:
@@ -239,7 +239,7 @@ class FinetuningData(EvaluatedDataModule):
 def tokenizer_of(
     given: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
 ) -> PreTrainedTokenizerBase:
-    """Returns the tokenizer that the settings name, or one trained on the texts. ValueError for texts too long for it."""
+    """Returns the tokenizer of the settings, or one trained on `texts`; ValueError if `max_length` is too large."""
     if given.tokenizer is None and not isinstance(given, Mteb):
         return train_tokenizer(list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase)
     tokenizer = load_tokenizer(model_folder(given.tokenizer), needed=("pad",))

@@ -31,20 +31,20 @@ NAMES = {"text", "integer", "truth value"}
 
 
 class LabelCounts(NamedTuple):
-    """How often each label holds, int64 [C], among so many items that are labelled."""
+    """The number of items with each label, int64 [C], and the number of labelled items."""
 
     holds: NDArray[np.int64]
     items: int
 
 
 class Labels:
-    """Names and numbers of labels, from the training data, by one rule.
+    """The problem type, and the names and numbers of the labels, from the training data by one rule.
 
     - Lists are several labels at once.
     - Labels are regressed if each is a number as programs write it and one has a point or an exponent; labels that are
       all 0.0 or 1.0 are classes, as a number of two values is not worth regressing.
     - All other labels are names of classes: those that occur, as they are written. Whole numbers are sorted by value,
-      text by its letters. Given `names` fix the order, and name integers unless they are integers themselves.
+      text by its letters. Given `names` fix the order; integer labels are indices of `names`, unless names are integers.
     """
 
     def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
@@ -53,36 +53,36 @@ class Labels:
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
-        """Whether labels are integers; None where that is not known, of models that were trained elsewhere."""
+        """Whether labels are integers; None if this is unknown, for models that were trained elsewhere."""
         self.one_hot = False
-        """Whether lists are the columns of one-hot labels that hold a 1; if all have one item, these are classes."""
+        """Whether each list names the one-hot columns that are 1. If all lists have one name, the names are classes."""
         self.checked = True
-        """Whether labels are refused that are several or numbers by their looks; not in runs that began before."""
+        """Whether doubtful labels, such as `1,5` or a list as text, are refused; False for runs of earlier versions."""
         self.decision = ""
-        """What was decided on numbers, in words; empty where labels are 0 to C - 1, or are no numbers."""
+        """A note if labels can be read in two ways, such as numbers that become classes; empty otherwise."""
         self._are_given = bool(names)
         self._index_names()
 
     def as_read(self, label: object) -> Any:
-        """Returns a label from a row in plain Python: text split at the separator, None if empty."""
+        """Returns a row's label in plain Python. Text is split at the separator; without one, empty text becomes None."""
         label = spelling.unwrapped(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
     def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
-        """Returns the class names of a file with labels, as far as they count."""
+        """Returns the class names for reading the labels of a file; without any if the file's names do not apply."""
         return spelling.ClassNames(self._counting(class_names), labels, self._numbers)
 
     def _counting(self, class_names: Sequence[str] | None) -> Sequence[str]:
-        """Returns the class names of a file that count (see `counting_names`); none where numbers are regressed."""
+        """Returns the class names of a file if they apply (see `counting_names`), else none; none for regression."""
         names = None if self.problem_type == REGRESSION else class_names
         return spelling.counting_names(names, self.names, self._are_given)
 
     def learn(
         self, found: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str] | None
     ) -> None:
-        """Takes the kind of problem and the names from the training labels; ValueError if they make no problem."""
+        """Takes the problem type and class names from training labels; ValueError if they fit no type or are too few."""
         some = [one for one in found if one.label is not None]
         if not self.problem_type and self.one_hot and all(len(one.label) == 1 for one in some):
             self.problem_type = SINGLE
@@ -100,7 +100,7 @@ class Labels:
         self._index_names()
 
     def target(self, found: spelling.LocatedLabel) -> Any:
-        """Returns the target of a label: a class number, a number, or 0 and 1 for each label; ValueError if unknown."""
+        """Returns the target: a class number, a number to regress, or 0 and 1 per class; BadRow for a wrong label."""
         label = found.label
         if self.problem_type == REGRESSION:
             if label is None:
@@ -127,7 +127,7 @@ class Labels:
     def _learn(
         self, some: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str]
     ) -> None:
-        """Takes the kind of problem, and the names unless numbers are regressed."""
+        """Takes the problem type and, except for regression, the class names."""
         given, textual = self.problem_type, textual and not class_names
         if not (given or self.names or class_names) and self.checked:
             spelling.check_joined(some)
@@ -170,7 +170,7 @@ class Labels:
         self._names_are_numbers = any(isinstance(spelling.number_of(name), int) for name in self.names)
 
     def _class(self, label: object, where: str) -> int:
-        """Returns the number of a class, by its name as written, else as other files write it, else by its number."""
+        """Returns the class number of a label: by its name, else by its name in another spelling, else by its number."""
         if (name := spelling.name_among(label, self._numbers)) is not None:
             return self._numbers[name]
         number = int(label) if isinstance(label, bool) else spelling.number_of(label)
@@ -190,14 +190,14 @@ class Labels:
 FRACTIONS = "with a point; data.problem_type=single_label makes classes of them"
 WHOLE = "whole ones, written 1.0, 2.0; data.problem_type=single_label makes classes of them"
 ONE_EACH = "though every list has one; data.problem_type=single_label predicts one for each text"
-"""What is said of numbers that are regressed, and of lists of one label each, as doccano writes them."""
+"""Notes on numbers that are regressed, and on lists that all have one label, as doccano writes them."""
 
 _MISSING = re.compile(r"NA|N/A|<NA>|nan|NaN|NULL|null|#(?:N/A|NV|[A-Z\u00c0-\u00dd/0]+ ?[!?])")
 """What R, pandas, databases and Excel (`#DIV/0!`, in German `#WERT!`) write where there is nothing."""
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
-    """Returns a note on classes that look like numbers, given the number of examples."""
+    """Returns a note if classes look like numbers or missing values; `count` is the number of examples."""
     if are_integers and list(names) != list(map(str, range(len(names)))):
         once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
         advice = "data.problem_type=regression regresses them"
@@ -210,7 +210,7 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
 
 
 def each_label(some: Sequence[spelling.LocatedLabel]) -> list[spelling.LocatedLabel]:
-    """Returns the labels, of lists each of their items."""
+    """Returns the labels, with each list replaced by its items."""
     lists = ((one if isinstance(one, list) else [one], where) for one, where in some)
     return [spelling.LocatedLabel(label, where) for items, where in lists for label in items]
 
@@ -221,7 +221,7 @@ def kinds_of(some: Sequence[spelling.LocatedLabel]) -> dict[str, spelling.Locate
 
 
 def problem_type(kinds: Mapping[str, spelling.LocatedLabel]) -> str:
-    """Returns the kind of problem that labels of some kinds make; ValueError if there is none."""
+    """Returns the problem type of labels, given their types (see `kinds_of`); ValueError if there is none."""
     if set(kinds) == {"list"}:
         return MULTI
     if "number" in kinds and set(kinds) <= {"number", "integer"}:
@@ -232,7 +232,7 @@ def problem_type(kinds: Mapping[str, spelling.LocatedLabel]) -> str:
 
 
 def type_error(kinds: Mapping[str, spelling.LocatedLabel]) -> ValueError:
-    """Returns the error for labels of kinds that make no classes."""
+    """Returns the error for labels of mixed types, or of a type that is not supported."""
     seen = "; ".join(f"{kind} in {where} ({label!r:.40})" for kind, (label, where) in kinds.items())
     return ValueError(
         f"the labels are of mixed types: {seen}. Expected all text, all integers, all numbers or all lists"
@@ -248,14 +248,14 @@ def majority_accuracy(labels: NDArray[np.number]) -> dict[str, float]:
 
 
 def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
-    """Returns the known labels of items: integers [N] (negative for none) or floats [N] or [N, C] (NaN for none)."""
+    """Returns the known labels, from integers [N] (negative if unknown) or floats [N] or [N, C] (NaN if unknown)."""
     if labels.dtype.kind == "i":
         return np.asarray(labels[labels >= 0])
     return np.asarray(labels[~np.isnan(labels.reshape(len(labels), -1)).any(1)])
 
 
 def counted(labels: NDArray[np.number], number: int) -> LabelCounts:
-    """Counts how often each of `number` labels holds, given class numbers [N], or 0 and 1 for each label [N, C]."""
+    """Counts the items with each of `number` labels, given class numbers [N], or 0 and 1 for each label [N, C]."""
     known = known_labels(labels)
     holds = np.bincount(known, minlength=number) if known.ndim == 1 else (known > 0.5).sum(0)
     return LabelCounts(holds.astype(np.int64), len(known))
@@ -264,9 +264,9 @@ def counted(labels: NDArray[np.number], number: int) -> LabelCounts:
 def by_label(
     setting: str, given: Any, labels: Sequence[str], default: float, what: str = "label"
 ) -> list[Any]:
-    """Returns a value for each label, or other `what`, from a mapping by name, with a `default`, or from a list in order.
+    """Returns a value for each label, from a mapping by name with a `default`, or from a list in the order of `labels`.
 
-    Raises ValueError, which names the setting of the objective, for an unknown name, and a list of another length.
+    Raises ValueError for an unknown name or a list of another length; it names the setting, and calls a label `what`.
 
     Example:
         >>> by_label("class_weights", {"spam": 4}, ["ham", "spam"], 1.0)

@@ -1,4 +1,4 @@
-"""Labels by the rule of earlier versions, for runs that began and models that were exported with it, or elsewhere."""
+"""Labels by the rule of earlier versions, for runs and models of these versions, and for models trained elsewhere."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -18,22 +18,22 @@ from tiryns.runner.data.labelled.labels import (
 from tiryns.runner.data.labelled.spelling import ClassNames, LocatedLabel, name_among, number_of, parsed
 
 MOST_CLASSES = 1_000_000
-"""Most classes that are told by numbers: each has a name and a row of the head."""
+"""The maximum number of classes if labels are integers: each class needs a name and a row of the head."""
 
 Parser = Callable[[object], float]
 
 
 class LabelsFromZero(Labels):
-    """Integers are class numbers, from 0 to the highest one; text is names, unless one parser reads all of a table.
+    """Integers are class numbers from 0 to the highest one. Text is names, unless all text of a table is numbers.
 
-    So `01` and `1` are one class, and names that are given, or that a file has, belong to the numbers.
+    So `01` and `1` are one class. Class numbers are indices of the given names, or of the names in a file.
     """
 
     _parse: Parser | None = None
     _is_restored = False
 
     def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
-        """Returns the class names of a file where a model that was restored knows all of them, else none."""
+        """Returns the class names of a file if labels are restored from a model that knows all of them, else none."""
         known = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
         return super().named_by(class_names if known else None, labels)
 

@@ -27,7 +27,7 @@ class Candidates(NamedTuple):
     context: str | None
     candidates: list[str]
     names: list[str]
-    """The names of candidates in the data, else letters."""
+    """The names of the candidates: those in the data, else the letters A, B, ..."""
     label: Any
     """The grade of each candidate, or what identifies the right choice; None if unknown."""
     where: str
@@ -43,7 +43,7 @@ class ListSequences(TaskSequences):
     targets = ("choice_lengths", "counts", "labels")
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Also `num_choices` and the `choice_lengths` of all candidates of the samples, and `example_labels`."""
+        """Adds `num_choices` of each sample, `choice_lengths` of all their candidates, and `example_labels`."""
         candidates = self.parts_of(self.counts, indices)
         return {
             **super().extras(indices),
@@ -57,8 +57,8 @@ class ListSequences(TaskSequences):
 class ListReader(ExampleReader[Candidates]):
     """Reads lists of candidates.
 
-    These are a list, its JSON, text with the separator, a mapping of `text` and `label` (names of the candidates), or
-    columns of their own, of which the last ones may be empty.
+    The candidates of a row are a list, also as JSON; a text that is split at `label_separator`; a mapping of `text` and
+    `label` (the names of the candidates); or one column each, of which the last columns may be empty.
     """
 
     text_column: str
@@ -69,7 +69,7 @@ class ListReader(ExampleReader[Candidates]):
     label_separator: str | None
     context_column: str | None = field(default=None, init=False)
     noun: ClassVar[str] = "choice"
-    """A candidate in messages."""
+    """The word for a candidate in messages."""
     fewest: ClassVar[int] = 2
 
     @abstractmethod
@@ -101,18 +101,18 @@ class ListReader(ExampleReader[Candidates]):
         return found
 
     def pairs(self, example: Candidates) -> list[tuple[str, str]]:
-        """Returns the two texts a model reads together for each candidate: query or context, and what follows."""
+        """Returns two texts for each candidate: query and candidate, or context and the text with the candidate."""
         between = "" if example.context is None else f"{example.text} "
         return [(example.context or example.text, between + candidate) for candidate in example.candidates]
 
     def texts(self, examples: list[Candidates]) -> Iterator[str]:
-        """Yields context, query and candidates, so that no text is in both training and held-out examples."""
+        """Yields context, query and candidates of each example as one text; equal texts are held out together."""
         return ("\n".join(filter(None, (e.context, e.text, *e.candidates))) for e in examples)
 
     def tokenize(
         self, examples: list[Candidates], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> ListSequences:
-        """One sample per example; each of its candidates is cut off, with the query, at `max_length` tokens."""
+        """Returns one sample per example; each candidate, together with its query, is cut off at `max_length` tokens."""
         pairs = [pair for example in examples for pair in self.pairs(example)]
         texts = [[pair[i] for pair in pairs] for i in range(2)]
         ids, types = [], []
@@ -146,7 +146,7 @@ class ListReader(ExampleReader[Candidates]):
         return found.split(self.label_separator) if isinstance(found, str) and self.label_separator else found
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:
-        """Returns the texts of the candidates, and their names. Raises BadRow for too few, and for an empty one."""
+        """Returns the texts of the candidates, and their names. Raises BadRow for too few or empty candidates."""
         given, names = self.given(row), list(ascii_uppercase)
         if isinstance(given, Mapping) and "text" in given:
             names = list(map(str, given.get("label", names)))

@@ -1,4 +1,4 @@
-"""What is measured and not trained on: queries with their passages, minimal pairs of sentences, and tasks of mteb."""
+"""Data for evaluation alone: queries with their passages, minimal pairs of sentences, and tasks of mteb."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,18 +19,18 @@ from tiryns.runner.data.read.rows import Row, Rows, RowSource, read_rows
 
 
 class RetrievalSet(NamedTuple):
-    """The distinct queries and passages of a set, in the order of their first rows; of BEIR each id is one."""
+    """The distinct queries and passages of a set, in the order of their first rows; BEIR distinguishes them by ids."""
 
     queries: list[str]
     passages: list[str]
     relevant: list[list[int]]
     """The numbers of the passages that belong to each query."""
     grades: list[list[float]] | None = None
-    """How relevant each of them is; None if all are alike."""
+    """The grade of each relevant passage; None if all are equally relevant."""
     excluded: list[int] | None = None
-    """The number of the passage with a query's own id, which is not ranked for it, -1 for none; None for no ids."""
+    """For each query, the number of the passage with the same id, which is not ranked, or -1; None without ids."""
     left_out: int = 0
-    """Queries without a relevant passage."""
+    """The number of queries without a relevant passage."""
 
 
 class RetrievalPairs:
@@ -40,7 +40,7 @@ class RetrievalPairs:
     """
 
     sets: dict[str, RetrievalSet]
-    """By name, `test/test` first."""
+    """The sets by name, such as `test/test`; test sets come first."""
     tokenizer: PreTrainedTokenizerBase
 
     @takes_settings(options.Retrieval)
@@ -79,11 +79,11 @@ class RetrievalPairs:
         return RetrievalSet(list(relevant), list(passages), list(map(list, relevant.values())))
 
     def _texts(self) -> list[str]:
-        """Texts to train a tokenizer on."""
+        """Returns the texts to train a tokenizer on."""
         if self.settings.train is None:
             raise ValueError(
-                "data.train names no pairs to train a tokenizer on, and the model brings none: set data.tokenizer, or "
-                "data.train"
+                "data.train names no pairs to train a tokenizer on, and the model has no tokenizer: set data.tokenizer "
+                "or data.train"
             )
         found = self._read(self.settings.train, "train", "data.train")
         return [*found.queries, *found.passages]
@@ -98,13 +98,13 @@ class MinimalPair(NamedTuple):
 
 
 class MinimalPairs:
-    """Sets of two sentences that differ in little, of which one is right (BLiMP, arXiv 1912.00582), for `mode=probe`.
+    """Sets of pairs of similar sentences, one right and one wrong (BLiMP, arXiv 1912.00582), for `mode=probe`.
 
     Example: `tiryns mode=probe data=minimal_pairs data.test=blimp model=pretrained model.name_or_path=RUN`
     """
 
     sets: dict[str, list[MinimalPair]]
-    """By name, such as `test/test`."""
+    """The sets by name, such as `test/test`."""
 
     @takes_settings(options.MinimalPairs)
     def __init__(self, settings: options.MinimalPairs) -> None:
@@ -134,7 +134,7 @@ class MtebTasks:
     """
 
     tasks: dict[str, Any]
-    """By name."""
+    """The tasks by name."""
     tokenizer: PreTrainedTokenizerBase
 
     @takes_settings(options.Mteb)
@@ -142,7 +142,7 @@ class MtebTasks:
         self.settings, self.max_length = settings, settings.max_length
 
     def prepare_data(self) -> None:
-        """Finds the tasks. Raises ImportError without mteb, and ValueError for an unknown task or without a tokenizer."""
+        """Finds the tasks. Raises ImportError without mteb, ValueError for an unknown task or a missing tokenizer."""
         try:
             from mteb import AbsTask
         except ImportError as error:
@@ -158,7 +158,7 @@ class MtebTasks:
 
 
 def _below(kind: Any) -> Iterator[Any]:
-    """Yields the classes derived from one."""
+    """Yields the direct and indirect subclasses of a class."""
     for derived in kind.__subclasses__():
         yield derived
         yield from _below(derived)

@@ -21,9 +21,9 @@ NEARBY = 64
 
 
 class Question(NamedTuple):
-    """A question on a context; `answers` are the accepted texts, none if it has no answer, None if they are not known.
+    """A question on a context. `answers` are the accepted texts: [] if the question has no answer, None if unknown.
 
-    `span` is the first answer's place in the context, in characters: None if there is none or it is wrong.
+    `span` is the first answer's place in the context, in characters; None if no answer is known or its place is wrong.
     """
 
     id: str
@@ -62,10 +62,10 @@ class QuestionSequences(TaskSequences):
 class QuestionAnsweringReader(ExampleReader[Question]):
     """Columns of question answering data, whose contexts are cut into windows.
 
-    The answers are a mapping of `text` and `answer_start`, two lists (as in the hub's data sets) or one answer, a list of
-    such mappings, or JSON of one of these. An answer that is not at its `answer_start` is moved to its text, if this
-    occurs once within `NEARBY` characters; else the question is left out of training. The log counts both, and
-    names the first ones. Predictions are told apart by ids, so no two questions have the same.
+    The answers are a mapping of `text` and `answer_start` (of one answer, or lists as in the hub's data sets), a list of
+    mappings of one answer, or JSON of these. If an answer is not at its `answer_start`, it is moved to its text if the
+    text occurs once within `NEARBY` characters; otherwise the question is left out of training. The log counts both
+    cases and names the first ones. Predictions are identified by ids, so two questions may not have the same id.
     """
 
     rows_hold: ClassVar[str] = "answers"
@@ -90,7 +90,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
                 name = row.id(self.id_column, number)
                 if name in first:
                     twice = f"the id {name!r:.60} is that of {first[name]} too"
-                    raise BadRow(row.where, f"{twice}; answers are told apart by it", "doubled id")
+                    raise BadRow(row.where, f"{twice}; predictions are identified by it", "doubled id")
                 first[name] = row.where
                 read.append((Question(name, question, context, answers, None, row.where), marks))
         units = offset_units(((one.where, one.context, marks) for one, marks in read), self.by_characters)
@@ -119,7 +119,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     def tokenize(
         self, examples: list[Question], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> QuestionSequences:
-        """Windows of at most `max_length` tokens, of which neighbours share `doc_stride`."""
+        """Returns windows of at most `max_length` tokens; neighbouring windows share `doc_stride` tokens."""
         if training:
             examples = [e for e in examples if e.span is not None or not e.answers]
         questions = _truncated_questions(examples, tokenizer, max_length, self.doc_stride)
@@ -140,11 +140,11 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         return sequences
 
     def texts(self, examples: list[Question]) -> Iterator[str]:
-        """Contexts, so that none is in both training and held-out questions."""
+        """Yields the context of each question; questions on the same context are held out together."""
         return (e.context for e in examples)
 
     def collator_arguments(self) -> TaskArguments:
-        """Returns the column of the context, and the tokens that windows share."""
+        """Returns the column of the context, and the number of tokens that neighbouring windows share."""
         return {"context_column": self.context_column, "doc_stride": self.doc_stride}
 
     def describe(self) -> dict[str, str]:
@@ -152,7 +152,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
 
 
 def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int] | None, str]:
-    """Returns the span of an answer in characters, and `right`, `moved` (its text is nearby) or `wrong` (nowhere)."""
+    """Returns an answer's span in characters, and `right`, or `moved` if its text is nearby; else None and `wrong`."""
     text, place = answer.text or "", answer.place(context, unit)
     if place and context[slice(*place)] == text:
         return place, "right"
@@ -166,7 +166,7 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
 
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
-    """Returns texts and starts; empty without an answer; older rules take only `true` and `True` as `is_impossible`."""
+    """Returns a row's answers with text and start. By older rules, only `true` and `True` mean `is_impossible`."""
     answers = given = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:
@@ -209,5 +209,5 @@ def _truncated_questions(
             num_cut += 1
     if num_cut:
         counts = f"{num_cut:,} of {len(questions):,} questions are cut to {room} tokens"
-        log.warning("%s: windows have %d, of which %d are shared", counts, max_length, doc_stride)
+        log.warning("%s: windows have %d tokens and share %d of them", counts, max_length, doc_stride)
     return questions

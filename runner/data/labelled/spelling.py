@@ -1,4 +1,4 @@
-"""Labels by their spelling and class names: numbers of programs and people, truth values, missing and hidden labels."""
+"""Reads labels by their spelling: numbers of programs or people, truth values, class names, missing and hidden labels."""
 
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -30,7 +30,7 @@ _JOINS = ("|", ";", ",", "/", "#")  # doccano writes a#b
 
 
 class LocatedLabel(NamedTuple):
-    """A label as it was read, None for none, and its row."""
+    """A label as it was read, or None if it is missing, and the place of its row."""
 
     label: Any
     where: str
@@ -43,7 +43,7 @@ _TRUTH: dict[object, bool] = {
 
 
 def truth_of(value: object) -> bool | None:
-    """Whether a cell says yes (1, true) or no (0, false, nothing), in any case; None for another value.
+    """Returns whether a cell means true (1, true) or false (0, false, empty), in any letter case; None for other values.
 
     Example:
         >>> [truth_of(value) for value in (True, "TRUE", "1.0", "False", "", 2, "WAHR", [1])]
@@ -70,7 +70,7 @@ def unwrapped(label: object) -> Any:
 
 
 def is_hidden(label: object) -> bool:
-    """Whether a label is -1, as in test sets that keep their labels back, or a list of nothing else.
+    """Whether a label is -1 or a list of only -1, as in test sets whose labels are kept secret.
 
     Example:
         >>> [is_hidden(label) for label in (-1, "-1", -1.0, [-1, -1], 1, "", None, [])]
@@ -81,7 +81,7 @@ def is_hidden(label: object) -> bool:
 
 
 def is_negative(label: object) -> bool:
-    """Whether a label is below 0, or a list with one that is."""
+    """Whether a label, or any label of a list, is a number below 0."""
     label = unwrapped(label)
     return any(map(is_negative, label)) if isinstance(label, list) else (number_of(label) or 0) < 0
 
@@ -108,22 +108,22 @@ def number_of(label: object) -> int | float | None:
 
 
 def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
-    """Returns a number as Python parses it; raises TypeError, ValueError or OverflowError for others and underscores.
+    """Returns a label as Python parses numbers; TypeError, ValueError or OverflowError for other text and underscores.
 
-    This takes leading zeros and `1e5`, for places where a number is expected; `number_of` decides whether one is meant.
+    Use it where a number is expected: it accepts `007` and `1e5`. `number_of` decides whether a label is a number.
 
     Example:
         >>> [parsed(label) for label in ("007", "1e5", 3)], parsed("12", int)
         ([7.0, 100000.0, 3.0], 12)
     """
     if isinstance(label, str) and "_" in label:
-        problem = f"{label!r:.60} has an underscore, which is part of numbers in Python's source alone"
+        problem = f"{label!r:.60} has an underscore: only Python's source code has numbers with underscores"
         raise ValueError(problem)
     return kind(label)
 
 
 def whole_number(label: str | float) -> int:
-    """Returns a whole number, also with a point, as pandas writes a column with gaps; raises ValueError for others."""
+    """Returns a whole number, also from `3.0`, as pandas writes columns with missing values; ValueError for others."""
     number = number_of(unwrapped(label))
     if number is None or not is_whole(number):
         raise ValueError(f"{label!r:.60} is no whole number")
@@ -147,7 +147,7 @@ def spelled(label: object) -> str:
 
 
 def name_among(label: object, names: Container[str]) -> str | None:
-    """Returns the name of a label among others: as it is written, or a truth value spelt otherwise; None without one.
+    """Returns the one of `names` that a label spells; for true and false, letter case may differ. None if there is none.
 
     Example:
         >>> name_among("TRUE", ["false", "true"]), name_among(False, ["False", "True"]), name_among("Yes", ["yes"])
@@ -159,10 +159,10 @@ def name_among(label: object, names: Container[str]) -> str | None:
 
 
 class ClassNames:
-    """The class names of integers in a file (of its features, its card, or `data.labels`); without any, labels stay.
+    """Replaces the integer labels of a file by class names, if its features, its card or `data.labels` give names.
 
-    Text is a name where all text of the file is names, of the file or `known` otherwise. Else text that is a whole number
-    is a class number too: classes named 1 to 5 have these numbers or those from 0, as the file's labels tell.
+    If all text labels of the file are in `names` or `known`, text is always a name. Otherwise text that is a whole number
+    is a class number: so `1` may be the class that is named 1, or class number 1, depending on the file's labels.
 
     Example:
         >>> names = ClassNames(["neg", "pos"], [0, "pos"])
@@ -198,12 +198,12 @@ class ClassNames:
 
 
 def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given: bool) -> Sequence[str]:
-    """Returns the class names of a file where they count, beside the classes that are `known`.
+    """Returns the class names of a file if they apply to its integers, given the `known` classes; none otherwise.
 
-    - No class is known, as in training without `data.labels`: they count, and are the classes.
-    - All of them are known, or all known classes are among them: they count, in any order.
-    - Known classes are text of the training data: they count, so that a name that it lacks is an error.
-    - Known classes are other names `are_given` by `data.labels`, or whole numbers: integers are their numbers.
+    - If no class is known, as in training without `data.labels`, the names apply, and are the classes.
+    - If all names are known classes, or all known classes are among the names, the names apply, in any order.
+    - If the known classes are other text of the training data, the names apply; unknown names become an error.
+    - If the known classes are other names of `data.labels` (`are_given`), or whole numbers, the names do not apply.
 
     Example:
         >>> counting_names(["neg", "pos"], ["pos", "neg"], True), counting_names(["neg", "pos"], ["0", "1"], False)
@@ -216,7 +216,7 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
 
 
 def check_joined(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for a text that is several labels: a list, Label Studio's choices, `a,b` beside `a` and `b`."""
+    """Raises ValueError for text that looks like several labels: lists, Label Studio's choices, `a,b` beside `a`, `b`."""
     first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
     are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
     for label, where in reversed(first.items()):
@@ -230,16 +230,16 @@ def check_joined(found: Sequence[LocatedLabel]) -> None:
 
 
 def check_spelling(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for text labels that people read as numbers, and that would be classes here.
+    """Raises ValueError for text labels that people read as numbers, but that would become classes.
 
-    These are numbers as `6,63`, `1'250`, `3.5 %`, `1,5E+03`, whole thousands as `1.250` beside `980`, and labels of which
-    most are numbers with a fraction, or all but `nan` and `inf`.
+    Examples are `6,63`, `1'250`, `3.5 %`, `1,5E+03`, and `1.250` for thousands beside `980`. Also raises for text that is
+    no number if most labels are numbers with a fraction, or if `nan` and `inf` are the only labels without a number.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
     if grouped := _ambiguous_thousands(spelt):
         raise ValueError(
             f"{grouped.where}: the labels look like whole numbers with a point between thousands: "
-            f"{grouped.label!r:.40}. Write {grouped.label.replace('.', '')}; if the point is that of decimals, say "
+            f"{grouped.label!r:.40}. Write {grouped.label.replace('.', '')}; if the point is a decimal point, say "
             f"{SETTING}=regression{_CLASSES}"
         )
     fractions, others = [], []
@@ -265,7 +265,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
         (label, where), usual = others[0], (fractions + by_people)[0].label
         raise ValueError(
             f"{where}: the label is {label!r:.40}, but others are numbers, such as {usual!r:.40}. Write a number, or "
-            f"nothing and data.on_bad_row=skip{_CLASSES}"
+            f"leave it empty and set data.on_bad_row=skip{_CLASSES}"
         )
 
 
@@ -280,7 +280,7 @@ def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
 
 
 def _plain(text: str) -> str:
-    """Rewrites a number in human form as programs write it; both ways if a lone comma may mark thousands or decimals."""
+    """Converts a number from people's to programs' form; both readings if one comma may mark thousands or decimals."""
     core = re.sub(r"['\u2019_\s]", "", _UNIT.sub("", text.strip())).replace("\u2212", "-")
     marks = re.findall(r"[.,]", core)
     digits = len(re.split(r"[.,]", core)[-1])

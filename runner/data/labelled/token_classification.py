@@ -35,7 +35,7 @@ from tiryns.runner.data.text.vocabulary import read_words_as_text
 
 
 class Sentence(NamedTuple):
-    """Words with their labels; no labels in a test set without any."""
+    """Words with their labels; `labels` is None if the data have none, such as a test set."""
 
     id: str
     words: list[str]
@@ -44,7 +44,7 @@ class Sentence(NamedTuple):
     text: str | None = None
     """The text that the words were cut from."""
     places: Sequence[Sequence[int]] | None = None
-    """Where each word begins and ends in it."""
+    """The first character of each word in `text`, and the character after its last one."""
 
     @classmethod
     def of(cls, row: Row, name: str, words: list[str], labels: list[str] | None) -> "Sentence":
@@ -53,7 +53,7 @@ class Sentence(NamedTuple):
 
 
 class SentenceSequences(TaskSequences):
-    """Samples of sentences; one that is longer than `max_length` continues in further samples."""
+    """Samples of sentences; a sentence longer than `max_length` tokens continues in further samples."""
 
     examples: Sequence[Sentence]
     words: NDArray[np.int32]  # [N], each token's word, counted through all sentences; -1 for special tokens
@@ -81,10 +81,10 @@ class SentenceSequences(TaskSequences):
 
 
 class TokenClassificationReader(ExampleReader[Sentence]):
-    """Columns of token classification data, and the label names: sorted, with `O` first where there is one.
+    """Reads columns of token classification data. Label names are sorted, with `O` first if it occurs.
 
-    Rows have a list of words and a list of labels, or a text with entities by their characters (see `spans`), from which
-    both are made. A text alone is split into words like the texts of training, else at white space and `signs_alone`.
+    Rows have a list of words and a list of labels. A text with entities by character offsets (see `spans`) becomes both.
+    A text alone is split as the training texts were, or, after training on lists, at white space and `signs_alone`.
     """
 
     rows_hold = "words"
@@ -98,15 +98,15 @@ class TokenClassificationReader(ExampleReader[Sentence]):
             raise ValueError(f"data.labels names {first_names(twice)} more than once")
         self.class_numbers: list[str] = []  # the class names of the training file
         self.cuts_signs: str | bool = ""
-        """Signs that are cut off from words of a text: all, where the labels were learnt from texts with entities."""
+        """The signs that are split from the words of a text; True (all signs) after training on texts with entities."""
         self.words_as_text: bool | None = None
-        """Whether the tokenizer was changed to read words as running text; False where a model was trained otherwise."""
+        """Whether the tokenizer was changed to read words as running text; False if a model was trained without it."""
 
     def label_names(self) -> tuple[str, ...]:
         return tuple(name for name in (self.label_column, *ANNOTATIONS) if name != self.text_column)
 
     def arranged(self, rows: Rows) -> Rows:
-        """Texts with entities become words with their labels and their places in the text."""
+        """Converts texts with entities to words, with their labels and their places in the text."""
         read, found = list[tuple[Row, Annotated | None]](), []
         chosen = chosen_of(rows.rows, self.text_column, self.label_column, self.rule)
         for row in rows.rows:
@@ -152,12 +152,12 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return found
 
     def read_by(self, rule: LabelRule) -> None:
-        """Leaves a tokenizer its normalizer in older runs."""
+        """Sets the rule by which examples are read; by `FROM_ZERO`, the tokenizer keeps its normalizer."""
         super().read_by(rule)
         self.words_as_text = False if rule is LabelRule.FROM_ZERO else self.words_as_text
 
     def class_names(self, rows: Rows) -> ClassNames:
-        """Returns the labels that integers stand for: the file's, else `data.labels` or those of the training file."""
+        """Returns the names of integer labels: those of the file, else `data.labels`, else those of the training file."""
         given = [] if all(map(str.isdecimal, self.given)) else self.given
         names = counting_names(rows.class_names.get(self.label_column), self.names, bool(self.given))
         labels = (unwrapped(row.values.get(self.label_column)) for row in rows.rows)
@@ -177,7 +177,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         if len(words) <= len(self.names) and tagging_of(words) and not tagging_of(self.names):
             raise ValueError(
                 f"the words are tags ({first_names(sorted(words))}) and the labels are words: swap data.text_column and "
-                "data.label_column, or of CoNLL files set data.word_field=-1 data.tag_field=0"
+                "data.label_column, or for CoNLL files set data.word_field=-1 data.tag_field=0"
             )
         self.numbers = {name: i for i, name in enumerate(self.names)}
         self.default_label = self.numbers.get(counts.most_common(1)[0][0], 0)
@@ -186,7 +186,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
     def tokenize(
         self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> SentenceSequences:
-        """Tokenises word by word, so that every piece knows its word."""
+        """Tokenises word by word, so that the word of every token is known."""
         return self.labelled(self.cut(examples, tokenizer, max_length), examples)
 
     def cut(self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int) -> SentenceSequences:
@@ -213,7 +213,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         return sequences
 
     def labelled(self, sequences: SentenceSequences, examples: list[Sentence]) -> SentenceSequences:
-        """Returns the samples of sentences with the labels of these."""
+        """Returns the samples with the labels of the `examples`."""
         sequences.examples, sequences.names = examples, self.names
         sequences.word_labels = np.array([n for e in examples for n in self.target(e)], dtype=np.int64)
         sequences.default_label, sequences.scheme = self.default_label, self.scheme

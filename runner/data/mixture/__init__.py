@@ -1,7 +1,7 @@
 """Pretraining on several sources of text in given shares.
 
-- `module`: `MixtureData`, the data module; each source is a `PretrainingData` of its own in it. Its samples are those of
-  all sources, one source after the other.
-- `sources`: what the sources decide together: the tokenizer, texts that one of them holds out from all, and weights or
-  sizes as draws, tokens and epochs of each source.
+- `module`: `MixtureData`, the data module. It has one `PretrainingData` per source, and the samples of all sources, one
+  source after the other.
+- `sources`: decisions over all sources: the tokenizer, the texts that no source trains on as one source holds them out,
+  and the draws, tokens and epochs of each source, from its weight or size.
 """

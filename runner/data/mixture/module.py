@@ -29,7 +29,7 @@ from tiryns.runner.samplers.phased import Draws, Phased
 
 
 class MixedSequences(ShardedStore):
-    """The stores of sources by name, one after the other in their order; a source may have several."""
+    """The sequences of all sources, one store after the other; a source may have several stores."""
 
     def __init__(self, stores: Sequence[NamedStore]) -> None:
         self.source_names = list(dict.fromkeys(store.name for store in stores))
@@ -38,14 +38,14 @@ class MixedSequences(ShardedStore):
         self._owners = np.array([self.source_names.index(store.name) for store in stores])
 
     def sources_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the index, into the names, of the source of each sequence [D]."""
+        """Returns the source of each sequence as an index [D] into `source_names`."""
         return self._owners[np.searchsorted(self.ends, indices, side="right")]
 
 
 class MixtureData(PretrainingData):
     """Each source is tokenised and cached by itself; global batches draw from each source by its share.
 
-    The validation set of a source has its name. Texts that one source holds out are trained on in none.
+    The validation set of a source has the source's name. No source trains on a text that any source holds out.
 
     Example: `tiryns data=mixture 'data.mixture={a: {source: a.txt, weight: 7}, b: {source: b.txt, weight: 3}}'`
     """
@@ -54,7 +54,7 @@ class MixtureData(PretrainingData):
     train: MixedSequences  # type: ignore[assignment]
     whole_mixture: MixedSequences
     shares: Shares
-    """The shares of the run; phases may have others."""
+    """The shares of the sources in the run; a phase may have other shares."""
 
     @takes_settings(options.Mixture)
     def __init__(self, settings: options.Mixture) -> None:
@@ -68,7 +68,7 @@ class MixtureData(PretrainingData):
         self.prepared: PreparedText | None = None
 
     def _one(self, name: str, given: options.MixedSource) -> PretrainingData:
-        """Returns a source as the data of a run; settings that the source leaves out are the mixture's."""
+        """Returns the data of one source; settings that the source leaves unset are taken from the mixture."""
         names = [field.name for field in fields(options.PretrainingData) if field.name != "_target_"]
         own = {n: value for n, value in vars(given).items() if n in names and value is not None}
         own["validation"] = {name: given.validation} if given.validation is not None else None
@@ -78,7 +78,7 @@ class MixtureData(PretrainingData):
     def prepare_data(self) -> None:
         """Tokenises each source into the cache, unless that has been done.
 
-        Raises ValueError for a source without documents to train on, and for shares that cannot be given.
+        Raises ValueError for a source without documents to train on, and for invalid or too small shares.
         """
         if self.prepared is not None:
             return
@@ -112,12 +112,12 @@ class MixtureData(PretrainingData):
         self.prepared = self._together()
 
     def sources_of(self, phase: Phase) -> list[str]:
-        """Returns the sources that a phase draws from, in the order of the run's."""
+        """Returns the names of the sources that a phase draws from, in the order of the run's sources."""
         named = phase.data.get("mixture")
         return [name for name in self.sources if name in (named or self.whole_mixture.source_names)]
 
     def _shares(self, phase: Phase) -> Shares:
-        """Returns the shares of the sources of a phase from its settings, by default from the run's."""
+        """Returns the shares of a phase's sources, from the settings of the phase, else of the run."""
         names, unit, length = self.sources_of(phase), phase.data.get("mixture_by"), self.length_of(phase)
         weights, tau = phase.data.get("mixture"), phase.data.get("mixture_tau")
         if weights is None and tau is None:
@@ -131,7 +131,7 @@ class MixtureData(PretrainingData):
         return self.whole_mixture
 
     def _together(self) -> PreparedText:
-        """Returns the facts on all sources together, with sets under the names of their sources."""
+        """Returns the joined facts of all sources; each validation set has the name of its source."""
         found = {name: one.prepared for name, one in self.sources.items() if one.prepared is not None}
         figures = {
             figure: {name: value for name, one in found.items() for value in getattr(one, figure).values()}
@@ -142,7 +142,7 @@ class MixtureData(PretrainingData):
         return PreparedText(first.train, tokenizer=first.tokenizer, documents=documents, **figures)
 
     def connect(self, *args: Any, **options: Any) -> int:
-        """Connects as all data does; raises ValueError if a source would exceed its `max_epochs`."""
+        """Connects as the base class does; raises ValueError if a source would exceed its `max_epochs`."""
         steps = super().connect(*args, **options)
         for name, given in self.given.items() if steps < PROVISIONAL else ():
             bound = given.max_epochs or self.settings.mixture_max_epochs or math.inf
@@ -160,7 +160,7 @@ class MixtureData(PretrainingData):
         whole = super()._sampler(make_sampler, max_steps, max_epochs)
         if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
             raise ValueError(
-                f"a mixture has an order of its own in each source, and {type(whole).__name__} sorts all samples "
+                f"a mixture orders its sources one by one, and {type(whole).__name__} sorts all samples "
                 "together: choose sampler=shuffled or sampler=sequential"
             )
         stores = {store.name: store.data.train for store in self.stores[: len(self.whole.source_names)]}
@@ -186,7 +186,7 @@ class MixtureData(PretrainingData):
         return orders, drawn
 
     def _epochs_at(self, step: int) -> dict[str, float]:
-        """Passes over each source before a step, of all its lengths."""
+        """Returns the passes over each source before a step, summed over its sequence lengths."""
         order = whole_order(self.sampler)
         assert isinstance(order, Mixed | Phased)
         passed = dict.fromkeys(self.sources, 0.0)
@@ -202,7 +202,7 @@ class MixtureData(PretrainingData):
 
     @property
     def validation_shares(self) -> dict[str, float]:
-        """The share in the training tokens of each source that has a validation set; they weight `val/mixture/loss`."""
+        """Shares of the training tokens, for sources with a validation set: the weights of `val/mixture/loss`."""
         return {name: share for name, share in self.shares.of_tokens.items() if name in self.validation}
 
     def lineage(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the sources of a mixture decide together: their tokenizer, the texts that no source trains on, and the shares.
+"""Decides for all sources of a mixture: the tokenizer, the texts that no source trains on, and the shares.
 
 A text that one source holds out may occur in another source. So all sources are read once before any is tokenised; the
 result is cached, beside the stores that each source then makes.
@@ -24,13 +24,13 @@ from tiryns.runner.data.text.pretraining import PretrainingData
 from tiryns.runner.order.mixture import parts_of
 
 VERSION = 1
-"""Raised when the same sources would give another tokenizer, or other texts to leave out."""
+"""Increased when the same sources would give another tokenizer, or other texts to leave out."""
 
 
 def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, tokenizer: str | None) -> str:
-    """Sets which texts sources that are not yet prepared leave out; returns the name or folder of the tokenizer.
+    """Sets `left_out` of sources that are not yet prepared; returns the name or folder of their tokenizer.
 
-    Without a tokenizer one is trained on the training documents of all of them.
+    If `tokenizer` is None, a tokenizer is trained on the training documents of all sources.
     """
     cache_dir = Path(settings.cache_dir).expanduser()
     inputs: dict[str, Any] = {"version": VERSION, "texts": []}
@@ -59,7 +59,7 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
 
 
 def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, NDArray[np.uint64]]:
-    """Digests, ascending, of the training documents of each source that are in a validation set of another one."""
+    """Returns for each source the ascending digests of training documents that another source holds out."""
     sets = [part for of_source in parts.values() for name, part in of_source.items() if name != TRAIN]
     digests_of_sets = [part.digests[part.kept] for part in sets]
     held_out = np.unique(np.concatenate([np.empty(0, np.uint64), *digests_of_sets]))
@@ -92,9 +92,9 @@ class Shares(NamedTuple):
     unit: str
     """What the weights are shares of: `tokens` or `samples`."""
     samples: dict[str, int]
-    """Sequences of each source."""
+    """Number of sequences of each source."""
     tokens: dict[str, int]
-    """Tokens of each source."""
+    """Number of tokens of each source."""
     parts: list[int]
     """Draws of each source in a period; see `runner.order.mixture`."""
 
@@ -110,15 +110,15 @@ class Shares(NamedTuple):
 
     @property
     def of_tokens(self) -> dict[str, float]:
-        """Each source's share of the tokens, over whole epochs of it."""
+        """Each source's share of the training tokens, from its draws and its mean sequence length."""
         drawn = self.of_samples
         return _normalise({n: drawn[n] * self.tokens[n] / self.samples[n] for n in drawn})
 
 
 def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
-    """Returns the shares of stores by weights, or by their sizes to the power `tau`; ValueError for one too small.
+    """Returns the shares of stores by `weights`, or by their sizes to the power `tau`. ValueError for too small shares.
 
-    A share of tokens becomes one of draws by the mean length of the source's sequences.
+    If `unit` is `tokens`, the mean sequence length of a source converts its share of tokens to a share of draws.
     """
     samples = {name: len(store) for name, store in stores.items()}
     tokens = {name: store.num_tokens for name, store in stores.items()}

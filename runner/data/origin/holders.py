@@ -1,4 +1,4 @@
-"""The documents or rows that hold a text, and the sequences of the training set that came of them."""
+"""Finds the documents or rows that hold a text, and the sequences of the training set that were made of them."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from tiryns.runner.data.text.pretraining import PretrainingData
 from tiryns.runner.data.text.stored import StoredPretrainingData
 
 TRAINED, LEFT_OUT, CUT_OFF = "training", "left out of training", "cut off: not trained on"
-"""Where a document or row belongs to, beside the names of validation and test sets."""
+"""Values of `Holder.set`, besides the names of validation and test sets."""
 
 
 @dataclass
@@ -30,18 +30,18 @@ class Holder:
     file: str
     row: str
     set: str
-    """`training`, `validation set NAME`, ..., or why it is in none."""
+    """`training`, `validation set NAME`, ..., or the reason why the document is in no set."""
     sequences: list[int] = field(default_factory=list)
     """Its sequences that hold some of the text, by index in the training set."""
     occurrences: list[dict[str, int]] = field(default_factory=list)
-    """Each use of one of them in training: `step`, `place`, `epoch` and `index`."""
+    """Each use of one of these sequences in training: `step`, `place`, `epoch` and `index`."""
 
 
 def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]]]:
-    """Returns the holders of each document of a file or text by one pass over `data`; `asked` names it in errors.
+    """Returns each document of `text` (a text or a path) with its holders in `data`; `asked` names the text in errors.
 
-    A text is read as the run reads its data: white space at the ends of lines does not count, and with
-    `data.text_unit=paragraph` blank lines divide it. Raises ValueError for blank text, and data that came as token ids.
+    The text is read as the run reads its data: white space at the ends of lines is ignored, and blank lines divide it
+    if `data.text_unit=paragraph`. Raises ValueError for blank text, and if `data` came as token ids.
     """
     labelled = data.train_set is not None
     unit = "file" if labelled else data.settings.text_unit
@@ -155,7 +155,7 @@ def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Every text in a row's value; a list of words is one text."""
+    """Yields every text in a row's value; a list of words is one text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -21,7 +21,7 @@ _AT_ONCE = 4096  # documents that are tokenised together
 
 
 class Place(NamedTuple):
-    """The source and file of a sample, its document or row there, and its number among the sequences of that, from 1."""
+    """The source and file of a sample, its document or row, and its number among that document's sequences, from 1."""
 
     source: str
     file: str
@@ -58,7 +58,7 @@ def split_where(where: str) -> tuple[str, str]:
 
 
 class StoredPlaces:
-    """Places of sequences of several stores: sources by their names; of a prepared store, the number there."""
+    """Places of sequences of several stores. `source` is the store's name; for a prepared store, `row` is a sequence."""
 
     def __init__(self, data: PretrainingData) -> None:
         self.stores, self.ends = data.stores, np.cumsum([len(store.data.train) for store in data.stores])
@@ -98,7 +98,7 @@ class DocumentPlaces:
         self.documents: NDArray[np.int64] = numbers[0]
         """The number of each sequence's document in the source [D], ascending."""
         self.ends = np.cumsum(numbers[1])
-        """The number of the first document behind each file [L]."""
+        """The number of the first document after each of L files [L]."""
 
     def of(self, index: int) -> Place:
         """Returns the place of a sequence."""
@@ -106,7 +106,7 @@ class DocumentPlaces:
         return self.of_document(document, index - int(self.sequences_of(document)[0]) + 1)
 
     def of_document(self, document: int, part: int = 0) -> Place:
-        """Returns the place of a document, from 1 in its file."""
+        """Returns the place of a document, which is numbered from 1 in its file; `part` is its sequence."""
         leaf = int(np.searchsorted(self.ends, document, side="right"))
         first = int(self.ends[leaf - 1]) if leaf else 0
         name, file, _ = self.leaves[leaf]

@@ -1,5 +1,5 @@
 """Pairs of texts to train on: queries with passages, hard negatives or scores.
 
-- `reader`: `PairsReader`, the columns of a row, and `PairSequences`, samples that are a row's texts.
-- `module`: `PairsData`, the data module, which may have several sets with batches of one each.
+- `reader`: `PairsReader` reads the columns of rows; `PairSequences` has the texts of a row as one sample.
+- `module`: `PairsData`, the data module. It may have several sets; each global batch is from one set.
 """

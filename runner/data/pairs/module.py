@@ -1,4 +1,4 @@
-"""Pairs of texts for training, in one set or in several with batches of one each."""
+"""Pairs of texts for training, in one set or several; each global batch is from one set."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,8 +20,8 @@ from tiryns.runner.samplers.mixed import OneSet
 class PairsData(FinetuningData):
     """Queries with passages, hard negatives or scores, from files, the hub, or made in code (`set_datasets`).
 
-    `train` may name several sets: each global batch is of one of them, by their `weights`. Held-out rows share neither
-    a query nor a passage with those that are trained on.
+    `train` may name several sets: each global batch is from one set, drawn by `weights`. Held-out rows share neither
+    a query nor a passage with training rows.
     Example: `tiryns experiment=contrastive data=pairs data.train=train.jsonl`
     """
 
@@ -76,17 +76,17 @@ class PairsData(FinetuningData):
             return whole
         if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
             raise ValueError(
-                f"several sets of data.train have an order of their own each, and {type(whole).__name__} sorts all "
+                f"the sets of data.train are ordered one by one, and {type(whole).__name__} sorts all "
                 "samples together: choose sampler=shuffled or sampler=sequential"
             )
         return OneSet(whole, sizes, parts_of(self.shares(sizes)))
 
     def set_sizes(self) -> dict[str, int]:
-        """Returns the rows of each training set, in the order of the samples."""
+        """Returns the number of rows of each training set, in the order of the samples."""
         return Counter(pair.set for pair in self.train_set.examples)
 
     def shares(self, sizes: Mapping[str, int]) -> dict[str, float]:
-        """Returns the share of each set in the global batches. Raises ValueError for weights that are not of the sets."""
+        """Returns each set's share of the global batches. ValueError for unknown sets or sets without positive weight."""
         if self.settings.weights is None:
             return dict(sizes)
         weights = dict(self.settings.weights)
@@ -101,7 +101,7 @@ class PairsData(FinetuningData):
         return {name: weights[name] for name in sizes}
 
     def collator_arguments(self) -> Any:
-        """Returns the arguments for labelled data, and all sets; the longest text may be a query."""
+        """Returns the arguments for labelled data, with all sets, and the length of the longest query or passage."""
         longest = max(self.max_length, self.settings.max_query_length or 0)
         sets = [self.train_set, *self.validation.values(), *self.test.values()]
         return {**super().collator_arguments(), "max_sequence_length": longest, "pair_sets": sets}

@@ -1,6 +1,6 @@
 """Rows of a query, a passage that belongs to it, and hard negatives or a score.
 
-Letters in shapes: D rows, X texts of all of them, N tokens.
+Letters in shapes: D rows, X texts of all rows, N tokens.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,19 +22,19 @@ from tiryns.runner.data.text.holdout import digest
 
 
 class Pair(NamedTuple):
-    """A row."""
+    """A row: the query `text`, its passage `pair`, hard `negatives` and a score."""
 
     id: str
     text: str
     pair: str
     negatives: list[str]
     score: float
-    """NaN where there is none."""
+    """NaN if the row has no score."""
     match: str | None
-    """The id of its passage; None where none is known."""
+    """The id of the passage; None if unknown."""
     where: str
     set: str = ""
-    """The name of the set that it is trained on in, where there are several."""
+    """The name of the row's training set, if there are several sets."""
 
     @property
     def texts(self) -> list[str]:
@@ -65,7 +65,7 @@ class PairSequences(TaskSequences):
         }
 
     def laid_out_ids(self, count: int) -> NDArray[np.int64]:
-        """Returns the `text_ids` of each row [D, count], 0 behind its last text."""
+        """Returns the `text_ids` of each row [D, count]; cells after the last text of a row are 0."""
         ids = np.zeros((len(self), count), np.int64)
         ids[np.arange(count) < self.text_counts[:, None]] = self.text_ids
         return ids
@@ -73,7 +73,7 @@ class PairSequences(TaskSequences):
 
 @dataclass(eq=False)
 class PairsReader(ExampleReader[Pair]):
-    """Columns of pairs; the reader learns only the highest number of hard negatives of a row."""
+    """Reads the columns of pairs; it learns only the highest number of hard negatives of a row."""
 
     rows_hold, learnt = "pairs", ("most_negatives",)
 
@@ -92,9 +92,9 @@ class PairsReader(ExampleReader[Pair]):
         self.negatives = [given] if isinstance(given, str) else list(given or ())
         self.prompts = (self.query_prompt or "", self.passage_prompt or "")
         self.most_negatives = 0
-        """Hard negatives of the row that has the most, in all sets that were read."""
+        """The highest number of hard negatives of a row, in all sets read so far."""
         self.in_training = True
-        """Whether rows must have the columns of hard negatives, which sets that are measured do without."""
+        """Whether rows must have the columns of hard negatives; rows of evaluation sets may lack them."""
 
     def source(self, source: RowSource, part: str) -> RowSource:
         """Returns the pairs of a folder of BEIR, and any other source as it is."""
@@ -125,7 +125,7 @@ class PairsReader(ExampleReader[Pair]):
         return found
 
     def learn(self, examples: list[Pair], rows: Rows) -> None:
-        """Ends the reading of training rows."""
+        """Makes the columns of hard negatives optional, as all training rows have been read."""
         self.in_training = False
 
     def _score(self, row: Row, labelled: bool) -> float:
@@ -182,7 +182,7 @@ class PairsReader(ExampleReader[Pair]):
 
 
 def texts_in(row: Row, name: str, setting: str) -> list[str]:
-    """Returns the texts of a column that holds none, one, or a list of them or its JSON. Raises BadRow for others."""
+    """Returns the texts of a cell, which is empty, a text, a list of texts, or its JSON. BadRow for other values."""
     cell = row.column(name, setting)
     value = of_json(cell)
     if isinstance(cell, str) and not (isinstance(value, list) and all(isinstance(t, str) for t in value)):

@@ -1,7 +1,7 @@
 """Parquet and arrow files as record batches of bounded unpacked size.
 
-Dictionaries, runs, views and compressed buffers let a file of a kilobyte stand for gigabytes: sizes are computed from
-the packed form, and only then are values taken out of it.
+Dictionaries, runs, views and compressed buffers let a file of a kilobyte unpack to gigabytes. So sizes are computed
+from the packed form before any value is unpacked.
 """
 
 import struct
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Sizes = NDArray[np.float64]
-"""Bytes of values."""
+"""The number of bytes of each value."""
 
 SMALLEST = 8
-"""Bytes that the smallest value is counted as."""
+"""The least number of bytes that a value is counted as."""
 
 
 def sizes_of(array: "pa.Array") -> Sizes:
@@ -63,7 +63,7 @@ def sizes_of(array: "pa.Array") -> Sizes:
 
 
 def _sums(values: "pa.Array", begins: NDArray[np.int64], ends: NDArray[np.int64]) -> Sizes:
-    """Bytes of the values of each list, which has those from where it begins to where it ends."""
+    """Returns the bytes of the values of each list i, which are `values[begins[i]:ends[i]]`."""
     if width := _width(values.type):
         return np.asarray(float(width) * (ends - begins))
     first, last = begins.min(initial=len(values)), ends.max(initial=0)
@@ -72,7 +72,7 @@ def _sums(values: "pa.Array", begins: NDArray[np.int64], ends: NDArray[np.int64]
 
 
 def _width(kind: "pa.DataType") -> int | None:
-    """Bytes of any value of a type; None where values differ in length."""
+    """Returns the bytes of each value of a type; None if values differ in length."""
     import pyarrow as pa
 
     with suppress(ValueError):
@@ -86,14 +86,14 @@ def _numbers(array: "pa.Array") -> NDArray[np.int64]:
 
 
 _BATCH = 1 << 25
-"""Bytes that the values of a batch take, except where one row alone takes more."""
+"""The most bytes that the values of a batch may take, unless one row alone takes more."""
 
 _ROWS = 1 << 16
-"""Rows of the largest batch."""
+"""The most rows of a batch."""
 
 
 def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """Yields a table without rows, then record batches with some or all columns of a parquet or arrow file or its span.
+    """Yields an empty table with the schema, then the batches of a file (or its span) with all or some `columns`.
 
     Raises ValueError for a damaged file, and for one that unpacks to more than `most_unpacked`.
     """
@@ -117,7 +117,7 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator["pa.
 
 
 def arrow_sizes(file: File) -> list[int]:
-    """Bytes of each row group of a parquet file, or of each batch of an arrow file."""
+    """Returns the bytes of each row group of a parquet file, or of each batch of an arrow file."""
     with _readable(file):
         if file.format == "parquet":
             import pyarrow.parquet as pq
@@ -129,7 +129,7 @@ def arrow_sizes(file: File) -> list[int]:
 
 @contextmanager
 def _readable(file: File) -> Iterator[None]:
-    """Raises ValueError with the name of the file for all that pyarrow raises of a damaged one."""
+    """Turns each error that pyarrow raises for a damaged file into a ValueError with the name of the file."""
     import pyarrow as pa
 
     try:
@@ -139,7 +139,7 @@ def _readable(file: File) -> Iterator[None]:
 
 
 def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """Yields the schema of a file, then the batches of its row groups; columns that may be bombs stay dictionaries."""
+    """Yields an empty table, then the batches of the row groups; columns that may be bombs stay dictionary-encoded."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(file.path) as parquet:
@@ -166,7 +166,7 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.R
 
 
 def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.RecordBatch"]:
-    """Yields the schema of a file of either kind, both of which are a stream of messages, then its batches."""
+    """Yields an empty table, then the batches; arrow's file format and stream format are read in the same way."""
     import pyarrow as pa
 
     with pa.memory_map(str(file.path)) as mapped:
@@ -204,7 +204,7 @@ def _unpacked_size(stream: "pa.Buffer") -> int:
 
 
 def _compressed_buffers(message: bytes, of_dictionary: bool) -> Iterator[tuple[int, int]]:
-    """Offsets and lengths of the buffers of a message that are compressed, from its flatbuffers (Arrow's Message.fbs)."""
+    """Yields offset and length of each compressed buffer of a message, from its flatbuffer (Arrow's Message.fbs)."""
 
     def number(at: int, kind: str = "<i") -> int:
         return int(struct.unpack_from(kind, message, at)[0])

@@ -1,4 +1,4 @@
-"""Rows that cannot be used: an error that names the row, or left out and counted."""
+"""Rows that cannot be used: they raise an error that names the row, or are left out and counted."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -10,11 +10,11 @@ from tiryns.conf.values import count_of
 _OF_TABLE = re.compile(r"^([^\n]+?\.[ct]sv(?:\.\w+)?), line \d+(?= has no column)")
 
 SHOWN = 3
-"""Phrases that are told before dots, such as places of rows for each reason."""
+"""The number of phrases that a message lists before `...`, such as the places of rows for each reason."""
 
 
 class AdvisedError(ValueError):
-    """An error of reading with its likeliest cure: `settings` of data by name; a tuple lists possible values.
+    """An error in reading data, with the `settings` that probably cure it by name; a tuple lists possible values.
 
     Example:
         >>> AdvisedError("a.csv is not UTF-8", encoding="cp1252").settings
@@ -41,19 +41,19 @@ class BadRow(AdvisedError):
         self.where, self.reason = where, reason
 
     def __reduce__(self) -> tuple[type, tuple[str, ...]]:
-        """Pickles also from another process."""
+        """Makes the error picklable, to send it to another process."""
         where, problem = self.where, str(self).removeprefix(f"{self.where}: ")
         return type(self), (where, problem, self.reason)
 
 
 Noted = dict[str, dict[str, Any]]
-"""The count `rows` and the `first` places of each reason."""
+"""For each reason, the number of `rows` and the places of the `first` rows."""
 
 
 class BadRows:
     """Handles rows of a source that cannot be used: the first one is an error, or all are left out.
 
-    A reader of rows puts what it does for a row into a block `with rows.bad.row():`; a BadRow ends the block.
+    A reader of rows handles each row in a block `with rows.bad.row():`; a BadRow ends the block.
 
     Example:
         >>> bad = BadRows(skip=True)
@@ -70,18 +70,18 @@ class BadRows:
         self.places: dict[str, list[str]] = {}
         """The places of the rows that were left out, by reason."""
         self.first: BadRow | None = None
-        """The first of them."""
+        """The error of the first row that was left out."""
 
     @contextmanager
     def row(self) -> Iterator[None]:
-        """Yields the context of a row."""
+        """Passes a BadRow that the block raises to `note`."""
         try:
             yield
         except BadRow as error:
             self.note(error)
 
     def note(self, error: BadRow) -> None:
-        """Counts a row, or raises ValueError with the setting that leaves it out."""
+        """Counts a row that cannot be used, or raises ValueError with the setting that leaves such rows out."""
         if not self.skip:
             if not self.setting or isinstance(error, MissingColumn):
                 raise error
@@ -111,16 +111,16 @@ class BadRows:
             self.places.setdefault(reason, []).append(where)
 
     def noted(self) -> Noted:
-        """Returns the count and the first places of each reason; empty where every row could be used."""
+        """Returns the count and the first places of each reason; empty if no row was left out."""
         return {why: {"rows": len(at), "first": at[:SHOWN]} for why, at in self.places.items()}
 
     def described(self) -> str:
-        """Returns the same in words; empty where every row could be used."""
+        """Returns the result of `noted` in words; empty if no row was left out."""
         return described(self.noted())
 
 
 class MissingColumn(BadRow):
-    """A row without a column that the task reads: of most files a wrong setting, not a wrong row."""
+    """A row without a column that the task reads. In most cases the setting is wrong, not the row."""
 
     def __init__(self, where: str, problem: str, reason: str = "missing column") -> None:
         super().__init__(where, problem, reason)
@@ -132,7 +132,7 @@ class MissingColumn(BadRow):
 
 
 def described(noted: Noted) -> str:
-    """Rows that were left out, as `BadRows.noted` gives them, in words.
+    """Returns the result of `BadRows.noted`, the rows that were left out, in words.
 
     Example:
         >>> described({"no label": {"rows": 4, "first": ["a.csv, line 2", "a.csv, line 5", "a.csv, line 9"]}})
@@ -146,12 +146,12 @@ def described(noted: Noted) -> str:
 
 
 def first_of(told: Sequence[str], number: int = 0) -> str:
-    """Returns the first of some phrases, and dots for more, of which there may be a larger `number` than these."""
+    """Joins the first phrases, with `...` if there are more; `number` is the number of all if some are not in `told`."""
     return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
 
 
 def first_names(names: Collection[object]) -> str:
-    """Returns the first few names, and how many there are; one with white space at an end in quotation marks.
+    """Joins the first eight names, and the number of all if there are more; quotes names with white space at an end.
 
     Example:
         >>> first_names(["no", " yes"])

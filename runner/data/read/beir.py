@@ -1,4 +1,4 @@
-"""Folders of BEIR: texts in `corpus.jsonl` and `queries.jsonl`, and in `qrels/<split>.tsv` how relevant passages are."""
+"""Folders of BEIR: texts in `corpus.jsonl` and `queries.jsonl`, and grades of passages in `qrels/<split>.tsv`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ class Beir(NamedTuple):
 
 
 def read_beir(source: object, part: str) -> Beir | None:
-    """Reads a folder of BEIR, whose split is that of `part`, or `split` of `FOLDER@split`; None for another source.
+    """Returns a split of a folder of BEIR: `split` in `FOLDER@split`, else `part`; None if `source` is no such folder.
 
     Title and text of a passage are joined by a space, as in BEIR. Passages with grades above 0 are relevant.
 

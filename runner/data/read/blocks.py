@@ -15,10 +15,10 @@ FEATURED = ("feats", "misc")
 
 _COMMENT = re.compile(r"# (\w+\s*=|id\s|newdoc\b|newpar\b)")  # `# O` is a word
 _LOOKED_AT = 20
-"""Sentences that tell whether the first column holds words."""
+"""The number of first sentences that decide whether the first column holds words."""
 
 _SAME = 2
-"""Repetitions of a word, and no other word beside it in a sentence, that a text may have."""
+"""If every sentence repeats one word, more repetitions than this mean that the column does not hold words."""
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
 
@@ -30,7 +30,7 @@ class Field(NamedTuple):
     feature: str = ""
 
     def of(self, fields: list[str]) -> str:
-        """Returns the value in a line; `_` for a feature that it lacks."""
+        """Returns the value of this field in the `fields` of a line; `_` if the feature is missing."""
         value = fields[self.number]
         if not self.feature:
             return value
@@ -39,7 +39,7 @@ class Field(NamedTuple):
 
 
 def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Sentences in columns by white space or tabs, with blank lines between; skips `-DOCSTART-` lines."""
+    """Yields sentences, divided by blank lines, in columns divided by tabs or white space; skips `-DOCSTART-` lines."""
     with opened(file, newline=None) as text:
         tabs = any("\t" in line.strip() for line in islice(text, 100) if not _COMMENT.match(line))
 
@@ -70,7 +70,7 @@ def _check_words(file: File, sentences: list[list[str]]) -> None:
 
 
 def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Sentences of Universal Dependencies; skips ranges of words written as one, and empty nodes."""
+    """Yields sentences of Universal Dependencies; skips the lines of multiword tokens and of empty nodes."""
 
     def parse(line: str) -> list[str] | None:
         fields = line.split("\t")
@@ -82,7 +82,7 @@ def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
 def _sentences(
     file: File, parse: Callable[[str], list[str] | None], names: tuple[str, ...], *defaults: int | str
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of words and labels; without `names` there are as many columns as the first word has."""
+    """Yields rows of words and labels. If `names` is empty, the line of the first word gives the number of columns."""
     fields_of = {"words": _field(file, "word_field", names, defaults[0])}
     if file.reading.tag_columns:
         columns_of_tags = named_columns(file.reading.tag_columns).values()
@@ -118,7 +118,7 @@ def _sentences(
 
 
 def _field(file: File, setting: str, names: tuple[str, ...], default: int | str) -> Field:
-    """Returns the column that a setting gives by number or name, or as one of several `default`."""
+    """Returns the column that a setting gives by number or name; `default` if it is unset or gives several columns."""
     given = getattr(file.reading, setting)
     field = default if given == getattr(AS_FOUND, setting) or setting == "tag_columns" else given
     if isinstance(field, int):

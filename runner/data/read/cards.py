@@ -24,7 +24,7 @@ _OF_SOMETHING_ELSE = (
     RecursionError,
     yaml.YAMLError,
 )
-"""Errors of reading features that something else than `datasets` wrote."""
+"""Errors that reading features may raise if another program than `datasets` wrote them."""
 
 
 def card_header(folder: Path) -> dict[str, Any]:
@@ -46,9 +46,9 @@ def _header(card: Path, changed: int) -> dict[str, Any]:
 
 
 def card_files(folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Returns the patterns of files in a folder that its card names, by configuration and split; empty if none.
+    """Returns the file patterns that the card of a folder names, by configuration and split; empty if there are none.
 
-    Raises ValueError for one that leads out of the folder.
+    Raises ValueError for a pattern that leads out of the folder.
     """
     found: dict[str, dict[str, list[str]]] = {}
     for one in _mappings(card_header(folder).get("configs")):
@@ -76,7 +76,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
-    """Returns the class names of columns of integer classes or lists of them, by features of `datasets` (JSON, YAML)."""
+    """Returns the class names of columns of class numbers or lists of them, given features of `datasets` (JSON, YAML)."""
     if isinstance(features, list):
         features = {one["name"]: one for one in features}
     found = {str(name): _names(feature) for name, feature in (features or {}).items()}
@@ -93,8 +93,8 @@ def schema_class_names(schema: Any) -> dict[str, list[str]]:
 def card_class_names(file: Path) -> dict[str, list[str]]:
     """Returns class names by column from `README.md` or `dataset_info.json`, in the file's folder or the two above it.
 
-    They apply to the files of their configuration, by its patterns or by a folder of its name, and, if the card has no
-    patterns, to all files beside it. A column with different names in several of these has no names.
+    The names apply to the files of their configuration, which match its patterns or are in a folder of its name. If the
+    card has no patterns, they also apply to all files beside it. If configurations name a column differently, none apply.
     """
     for folder in file.absolute().parents[:3]:
         with suppress(*_OF_SOMETHING_ELSE):
@@ -109,7 +109,7 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
 
 
 def _infos(folder: Path) -> list[Mapping[str, Any]]:
-    """Returns the configurations of a data set, with features, by the files of its folder."""
+    """Returns the configurations that have features, from the card or the JSON files in a data set's folder."""
     infos = _mappings(card_header(folder).get("dataset_info"))
     for name in ("dataset_info.json", "dataset_infos.json"):
         if not infos and (file := folder / name).is_file():
@@ -121,7 +121,7 @@ def _infos(folder: Path) -> list[Mapping[str, Any]]:
 
 
 def _is_of(file: Path, config: str, patterns: Mapping[str, Mapping[str, Sequence[str]]]) -> bool:
-    """Whether a file in a data set belongs to a configuration, of which the card may name the patterns."""
+    """Whether a file in a data set belongs to a configuration, given the file patterns of the card, if any."""
     if config in patterns:
         return any(fnmatch(file.as_posix(), one) for some in patterns[config].values() for one in some)
     return config in file.parts[:-1] or (not patterns and (len(file.parts) == 1 or config == "default"))

@@ -14,14 +14,14 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """The marks that files in UTF-16 begin with."""
 
 _TOLD_BY = 1 << 13
-"""Bytes at the start of a file that tell whether it is text."""
+"""The number of bytes at the start of a file that decide whether it is text."""
 
 
 _FREE = 1 << 28
 """Bytes that any file may unpack to."""
 
 _TIMES = 256
-"""Bytes more for each byte on the disk: text packs 3 to 20 times, columns of one value beside text a little more."""
+"""Additional bytes for each byte on disk. Text is compressed 3 to 20 times; text with constant columns, a bit more."""
 
 
 def most_unpacked(path: Path) -> int:
@@ -33,7 +33,7 @@ def unpacks_to_more(path: Path) -> ValueError:
     """Returns the error for a file beyond `most_unpacked`."""
     return ValueError(
         f"{path} has {path.stat().st_size:,} bytes and unpacks to more than {most_unpacked(path):,}, as no real data "
-        "does; where it is yours, write it as jsonl"
+        "does; if it is your file, write it as jsonl"
     )
 
 
@@ -78,7 +78,7 @@ def start_of(path: Path, num_bytes: int = 3) -> bytes:
 
 
 def check_text(path: Path) -> None:
-    """Raises ValueError for an archive, and where a file has more zeros than a text, but for the mark of UTF-16."""
+    """Raises ValueError for a zip archive, and for a file with many zero bytes, unless it begins with UTF-16's mark."""
     start = start_of(path, _TOLD_BY)
     if start.startswith(b"PK\x03\x04"):
         raise ValueError(
@@ -113,7 +113,7 @@ _ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "b
 
 
 def decodes(content: bytes, encoding: str) -> bool:
-    """Whether bytes are text of an encoding; an unknown one is the error of who opens the file."""
+    """Whether bytes are text of an encoding; False for an unknown encoding: opening the file raises the error."""
     with suppress(UnicodeDecodeError, LookupError):
         content.decode(encoding)
         return True
@@ -122,22 +122,22 @@ def decodes(content: bytes, encoding: str) -> bool:
 
 DICTIONARY_PAGE = 2
 OF_DICTIONARY = (2, 8)
-"""Encodings of values that are numbers in a dictionary."""
+"""Encodings that store values as indices of a dictionary."""
 
 DELTA_BYTE_ARRAY = 7
-"""The encoding of values that begin as the one before does."""
+"""The encoding that omits the prefix that a value shares with the previous value."""
 
 _HEADER = 1 << 16
 """Bytes of the longest header, which may hold the smallest and the largest value of its page."""
 
 
 def most_of_chunk(path: Path, chunk: object, width: int) -> tuple[int, int]:
-    """Returns bytes that the values of a column chunk take at most, and those of the longest value.
+    """Returns the most bytes that all values of a column chunk may take, and the most bytes of one value.
 
-    They follow from the page headers that pyarrow reads, structs of thrift's compact protocol (PageHeader of
-    parquet.thrift): the sums at the end of a file may be wrong, and leave out dictionaries, with which a page of a
-    few bytes may repeat a long value a million times. `width` is the least size of a value. Raises ValueError for a
-    damaged header.
+    Both follow from the page headers that pyarrow reads, in thrift's compact protocol (PageHeader of parquet.thrift).
+    The sums at the end of a file may be wrong, and they leave out dictionaries: with a dictionary, a page of a few bytes
+    may repeat a long value a million times. `width` is the least size of a value. Raises ValueError for a damaged
+    header.
     """
     total = longest = dictionary = 0
     for header in _headers(path, chunk):
@@ -168,7 +168,7 @@ def _headers(path: Path, chunk: Any) -> Iterator[dict[int, Any]]:
 
 
 def _struct(file: BinaryIO, depth: int) -> dict[int, Any]:
-    """Returns the integers and structs of a struct, by the numbers of their fields."""
+    """Returns the values of a thrift struct by field number; only bools, integers and structs are parsed."""
     fields, number = dict[int, Any](), 0
     while (head := _byte(file)) and depth < 9:
         number = number + (head >> 4) if head >> 4 else _integer(file)

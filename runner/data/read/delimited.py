@@ -60,7 +60,7 @@ def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
         except StopIteration:
             return
         except csv.Error as error:
-            problem = f"no valid {file.format}: {error}; data.quoting=false takes quotes as they stand"
+            problem = f"no valid {file.format}: {error}; data.quoting=false reads quotes as text"
             bad = BadRow(f"{file.path}, line {reader.line_num}", problem, "wrong quotes")
             if "unexpected end of data" in str(error):  # all that is behind an open quote would be lost
                 raise bad from None
@@ -140,7 +140,7 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
 
 
 def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
-    """Returns the first rows of a sample that hold something, without one that its end may have cut."""
+    """Returns the first non-empty rows of a sample, without the last row if the end of the sample may have cut it."""
     quotes: Literal[0, 3] = csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
     rows: list[list[str]] = []
     csv.field_size_limit(LONGEST)
@@ -163,7 +163,7 @@ def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> No
     if values:
         example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
         raise AdvisedError(
-            f"{file.path}: line 1 should name the columns, and {values[0]!r} is a value that others repeat. Name all "
+            f"{file.path}: line 1 should name the columns, and {values[0]!r} is a value of other lines too. Name all "
             f"{len(first)} in their order, such as data.header=[{','.join(example)}]",
             header=example,
         )

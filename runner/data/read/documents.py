@@ -42,10 +42,10 @@ class Source(Protocol):
         """Whether documents are token ids already."""
 
     def documents(self) -> Documents:
-        """All documents: texts, or token ids where `tokenized`."""
+        """Returns all documents: texts, or token ids if `tokenized`."""
 
     def fingerprint(self) -> Mapping[str, object]:
-        """Plain values that change whenever the documents may; computed without reading all of them."""
+        """Returns plain values that change whenever the documents may have changed, without reading all documents."""
 
     def describe(self) -> str:
         """One line for the summary of a run."""
@@ -72,7 +72,7 @@ class CombinedSource:
             yield from source.documents()
 
     def tables(self) -> dict[str, Dialect]:
-        """Returns the dialects of their csv and tsv files, by path."""
+        """Returns the dialects of the sources' csv and tsv files, by path."""
         return {path: dialect for one in self.sources for path, dialect in tables_of(one).items()}
 
     def pieces(self, num_bytes: int) -> list[Piece]:
@@ -86,7 +86,7 @@ class CombinedSource:
         return piece.documents(self.sources[number])
 
     def fingerprint(self) -> Mapping[str, object]:
-        """Those of the sources."""
+        """Returns the fingerprints of the sources."""
         return {"source": "combined", "sources": [source.fingerprint() for source in self.sources]}
 
     def describe(self) -> str:
@@ -168,11 +168,11 @@ def open_source(
     options: Mapping[str, Any] | None = None,
     reading: Reading = AS_FOUND,
 ) -> Source:
-    """Returns the source of files or a hub data set (see `locate`), of a list of them, or `spec`, already a source.
+    """Returns the source of files, a hub data set (see `locate`) or a list of them; a `spec` that is a source as it is.
 
-    `split` is for saved and hub data sets whose name gives none. `streaming` reads a hub data set over the network each
-    time, and `options` go to `datasets.load_dataset`. `text_unit`: a document of txt and md files is a `paragraph`, a
-    `line` or a `file`.
+    `split` applies to saved and hub data sets if their name gives none. `streaming` reads a hub data set over the
+    network each time. `options` are passed to `datasets.load_dataset`. `text_unit` is what a document of txt and md
+    files is: a `paragraph`, a `line` or a `file`.
 
     Raises:
         FileNotFoundError: nothing is there.

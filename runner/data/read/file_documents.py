@@ -38,7 +38,7 @@ class Piece(NamedTuple):
     place: Any
     """The argument of the source's `documents_of`; None is the whole source."""
     num_bytes: int | None
-    """Bytes on disk; None where it is unknown or too much for one process."""
+    """The number of bytes on disk; None if it is unknown or too large for one process."""
 
     @staticmethod
     def all_of(source: object, num_bytes: int) -> "list[Piece]":
@@ -53,11 +53,11 @@ class Piece(NamedTuple):
 
 
 WHOLE = Piece(None, None)
-"""All of a source."""
+"""The piece that is a whole source."""
 
 
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
-    """Yields pieces of about `num_bytes`; `unit` is the unit of text files. The place is the file with a span."""
+    """Yields pieces of a file of about `num_bytes`, whose place is the file with a span; `unit` is the text unit."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
     plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
     packed = file.path.suffix.lower() in COMPRESSED
@@ -80,7 +80,7 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
 
 
 def _bounds(path: Path, size: int, num_bytes: int, blank: bool) -> Iterator[int]:
-    """Ascending ends of lines, or of `blank` ones, about so many bytes apart, the last at the end of the file."""
+    """Yields offsets of line ends, or of ends of `blank` lines, about `num_bytes` apart, up to the end of the file."""
     stop = 0
     with open(path, "rb") as opened:
         while stop < size:
@@ -152,11 +152,11 @@ class FileSource:
         yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
     def pieces(self, num_bytes: int) -> list[Piece]:
-        """Files and parts of files of about so many bytes, whose documents are those of all files."""
+        """Returns pieces of about `num_bytes`, files or parts of files, that together have all documents."""
         return [piece for file in self.files for piece in cut_file(file, self.text_unit, num_bytes)]
 
     def fingerprint(self) -> Mapping[str, object]:
-        """Name, size and content (of much data: time of change) of every file, and how it is read."""
+        """Returns name, size and content hash of every file (for much data, its time of change), and how it is read."""
         paths = [file.path for file in self.files]
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         small = sum(path.stat().st_size for path in paths) <= _SMALL
@@ -210,7 +210,7 @@ def _values(file: File, column: str) -> Iterator[Any]:
 
 
 def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -> str:
-    """Returns `input_ids` if it is a column, else the text column, also for None; raises ValueError without either."""
+    """Returns `input_ids` if it is a column, else `text_column`, also if `columns` is None; ValueError without either."""
     if columns is None:
         return text_column
     for column in ("input_ids", text_column):
@@ -230,7 +230,7 @@ def real_documents(values: Iterable[tuple[object, object]], column: str, where: 
             if ids is None:
                 found = f"input_ids is no flat list of integers: {str(value)[:60]}"
                 if mask is not None:
-                    found += f", or attention_mask has not as many: {str(mask)[:60]}"
+                    found += f", or attention_mask has another length: {str(mask)[:60]}"
                 raise ValueError(f"row {number} of {where}: {found}")
             if len(ids):
                 yield ids

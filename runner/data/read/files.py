@@ -82,7 +82,7 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
 def of_config(
     folder: Path, given: Mapping[str, Mapping[str, list[str]]], config: str
 ) -> Mapping[str, list[str]]:
-    """Returns the splits of a configuration of a folder's card, by default of the only one or of `default`."""
+    """Returns the splits of a configuration in a card; by default, of the only configuration or of `default`."""
     usual = next(iter(given)) if len(given) == 1 else "default"
     if (found := given.get(config or usual)) is None:
         has = f"no configuration {config!r}; it has" if config else "several configurations"
@@ -132,11 +132,11 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
 def _advice(paths: Sequence[Path]) -> str:
     """Returns advice for files that cannot be read; `.tar.gz` counts as `.tar`."""
     endings = [ending for path in paths for ending in path.suffixes[-2:] if ending in _ADVICE]
-    return _ADVICE[min(endings)] if endings else "Set data.format where its name does not tell"
+    return _ADVICE[min(endings)] if endings else "Set data.format if its ending does not name the format"
 
 
 def _has_splits(path: Path, formats: Sequence[str]) -> bool:
-    """Whether a folder has several splits: a saved data set, or one of which every file is named as a split."""
+    """Whether a folder has several splits: it is a saved data set of splits, or all its files are named as splits."""
     if (path / "dataset_dict.json").is_file():
         return True
     if is_saved(path):
@@ -147,7 +147,7 @@ def _has_splits(path: Path, formats: Sequence[str]) -> bool:
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
-    """Returns the files of a split, or with None of all splits.
+    """Returns the files of a split, or of all splits if `split` is None.
 
     Files of a folder belong to a split by their names (`train.csv`, `test-00001.parquet`) or subfolder. A single file,
     and a data set saved without splits, are the split `train`.
@@ -202,7 +202,7 @@ def _first_word(file: Path) -> str:
 
 
 def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Returns the files of known formats in a folder and below, by path; compressed files only if not there unpacked."""
+    """Returns the files of known formats in a folder and below, by path; omits compressed files that are unpacked too."""
     inside = sorted(f for f in folder.rglob("*") if ending_format(f) in formats and f.is_file())
     found = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
     plain = {*found}
@@ -210,7 +210,7 @@ def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
 
 
 def load_hub(name: str, config: str | None, split: str | None, **options: object) -> Any:
-    """Returns the split of a data set from `datasets.load_dataset`, or with None all splits by name.
+    """Returns the split of a data set from `datasets.load_dataset`, or all splits by name if `split` is None.
 
     Raises FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split.
     """

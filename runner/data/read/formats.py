@@ -21,7 +21,7 @@ Records = Iterator[tuple[str, Any]]
 
 
 def read_text(file: File, unit: str) -> Iterator[str]:
-    """Documents of a text file: a `paragraph` (blank lines between them), a `line` or the whole `file` each."""
+    """Yields the documents of a text file: each `paragraph` (up to a blank line), each `line`, or the whole `file`."""
     with opened(file) as text:
         if unit == "file":
             whole = text.read(LONGEST + 1)
@@ -37,7 +37,7 @@ def read_text(file: File, unit: str) -> Iterator[str]:
 
 
 def _bound_lines(lines: Iterator[str], path: Path) -> Iterator[str]:
-    """Yields the lines of a document, as long as it is not too long."""
+    """Yields the lines of a document; raises ValueError if it has more than `LONGEST` characters."""
     length = 0
     for line in lines:
         length += len(line)
@@ -63,7 +63,7 @@ def _jsonl(file: File) -> Records:
 
 
 def _json(file: File) -> Records:
-    """Records of a json file: a list, an object with a list `data`, columns, SQuAD's articles, or one record a line."""
+    """Yields the records of a json file: a list, an object with a list `data` or columns, SQuAD's articles, or jsonl."""
     with opened(file) as text:
         first = next(filter(str.strip, text), "")
         if any(map(str.strip, text)) and _is_object(first):
@@ -85,25 +85,25 @@ def _json(file: File) -> Records:
 
 
 def _one_record(content: dict[str, Any], path: Path) -> list[object]:
-    """Returns an object as the only record of its file; raises ValueError if it is all lists of records (splits)."""
+    """Returns an object as the only record of its file; raises ValueError if its values are lists of records (splits)."""
     lists = [name for name, value in content.items() if isinstance(value, list)]
     tables = [name for name in lists if content[name] and all(isinstance(o, Mapping) for o in content[name])]
     if tables and len(lists) == len(content):
         raise ValueError(
-            f"{path} has its records under {' and '.join(map(repr, tables))}: write a list to a file each"
+            f"{path} has its records under {' and '.join(map(repr, tables))}: write each list to its own file"
         )
     return [content]
 
 
 def _items(content: list[object], path: Path) -> Records:
-    """Returns the records of a list; the questions of SQuAD's articles."""
+    """Returns the records of a list; if they are SQuAD's articles, their questions."""
     if content and isinstance(content[0], dict) and "paragraphs" in content[0]:
         return questions(content, path)
     return ((f"item {number}", record) for number, record in enumerate(content))
 
 
 def is_pair(record: object) -> bool:
-    """Whether a record is a text with a mapping, as spaCy's training data has them."""
+    """Whether a record is a list of a text and a mapping, as in spaCy's training data."""
     if not isinstance(record, list) or len(record) != 2:
         return False
     return isinstance(record[0], str) and isinstance(record[1], Mapping)
@@ -142,7 +142,7 @@ def _squad(file: File) -> Records:
 
 
 def questions(articles: list[object], path: Path) -> Records:
-    """Questions of SQuAD's articles: `id`, `question`, `context` and `answers`, as in the hub's data sets.
+    """Yields the questions of SQuAD's articles: `id`, `question`, `context`, `answers`, as in the hub's data sets.
 
     Raises:
         ValueError: a part is missing or of another type; the message names article and paragraph.
@@ -166,7 +166,7 @@ def questions(articles: list[object], path: Path) -> Records:
 
 
 def _listed(holder: object, name: str, place: str) -> list[Any]:
-    """Returns the list that a part of the file has."""
+    """Returns the list under a name in a part of the file; raises ValueError if it is missing or no list."""
     if not isinstance(listed := _part(holder, name, place), list):
         raise ValueError(f"{place}: {name!r} is no list, as in SQuAD's format, but {listed!r:.60}")
     return listed
@@ -188,7 +188,7 @@ def _arrow(file: File) -> Records:
 
 
 def columns_of(file: File) -> list[str] | None:
-    """Column names, from the schema or the first record; None for texts, lists of strings and empty files."""
+    """Returns column names, from the schema or first record; None for texts, lists of strings and empty files."""
     if file.format in TEXTS:
         return None
     if file.format in ARROW:
@@ -218,7 +218,7 @@ TEXTS = ("txt", "md")
 """Formats without columns, which `read_text` reads."""
 
 TEXT_UNITS = ("paragraph", "line", "file")
-"""Units of text that can be a document in such files."""
+"""Units of text in txt and md files that can be a document."""
 
 DOCUMENTS = (*TEXTS, "json", "jsonl", "csv", "tsv", "parquet", "arrow", "fasta")
 """Formats that documents are read from."""
@@ -249,7 +249,7 @@ def ending_format(path: Path) -> str:
 
 
 def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_object: bool) -> list[File]:
-    """Files of the chosen format, or with `auto`, and for arrow files, that of their endings."""
+    """Returns the files with the format of `reading`; if it is `auto`, and for arrow files, the format of the ending."""
     chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
     endings = list(map(ending_format, paths))
     names = [ending if ending == "arrow" or chosen == "auto" else chosen for ending in endings]

@@ -21,7 +21,7 @@ from tiryns.runner.data.read.content import (
 )
 
 TagColumns = Sequence[object] | Mapping[str, object] | str | None
-"""Columns of labels, also as one text with commas, or by the names that the model gives them."""
+"""Columns of labels: a list, one text with commas, or a mapping from names in the model to columns."""
 
 
 class Reading(NamedTuple):
@@ -52,13 +52,13 @@ class OfRun(str):
 
 
 def of_run(settings: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a run's data as they count for later files."""
+    """Returns the data settings of a run for reading other files: encoding and format become `OfRun`."""
     given = {name: settings.get(name) for name in ("encoding", "format")}
     return settings | {n: OfRun(value) for n, value in given.items() if value and isinstance(value, str)}
 
 
 AS_FOUND = Reading()
-"""Files are read as their names and contents tell."""
+"""The default: the names and contents of files decide how they are read."""
 
 
 def reading_of(settings: Tables) -> Reading:
@@ -82,7 +82,7 @@ def named_columns(given: TagColumns) -> dict[str, Any]:
         )
     if wrong := next((name for name in found if not re.fullmatch(r"[\w.:-]+", str(name))), None):
         raise ValueError(
-            f"data.tag_columns: {wrong!r} is more than letters, digits, and any of _.:- in between; give the column a "
+            f"data.tag_columns: {wrong!r} is more than letters, digits and the signs _.:-; give the column another "
             f"name: {{tags: {wrong!r}}}"
         )
     return {str(name): column for name, column in found.items()}
@@ -112,7 +112,7 @@ class Dialect(NamedTuple):
     names: list[str] | None
 
     def described(self) -> str:
-        """In words."""
+        """Returns the dialect in words."""
         names = "header" if self.names is None else f"no header: {', '.join(self.names)}"
         quotes = [] if self.quoting else ["quotes are text"]
         encoding = self.encoding.removesuffix("-sig")
@@ -136,7 +136,7 @@ class File(NamedTuple):
 
     @property
     def given_encoding(self) -> str | None:
-        """The encoding of the setting; None if the setting is a run's and the file is UTF-8 or has a mark."""
+        """The encoding of the setting; None if unset, or if it is an `OfRun` and the file is UTF-8 or marked UTF-16."""
         given = self.reading.encoding
         return None if isinstance(given, OfRun) and _is_unicode(self, given) else given and str(given)
 
@@ -160,7 +160,7 @@ class File(NamedTuple):
         return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
 
     def wrong_byte(self, text: str) -> str:
-        """Names the byte of a text that could not be decoded; empty if there is none, or if decoding raises errors."""
+        """Returns a message on a byte that was not decoded; empty if there is none, or if decoding raises errors."""
         found = _ESCAPED.search(text) if self.bad.skip else None
         return f"byte 0x{ord(found[0]) - 0xDC00:02x} is not {self.encoding}" if found else ""
 
@@ -256,7 +256,7 @@ def _bytes(file: File) -> IO[bytes]:
 
 
 def with_encoding(file: File) -> File:
-    """Returns the file with the first encoding of a list that fits its bytes, else the last one; UTF-8 as if unset."""
+    """Returns the file with the first encoding of the setting's list that fits, else the last; UTF-8 becomes None."""
     given = file.reading.encoding
     if given is None or isinstance(given, str):
         return file
@@ -267,7 +267,7 @@ def with_encoding(file: File) -> File:
 
 
 def _is_unicode(file: File, otherwise: str) -> bool:
-    """Whether a text that may be in another encoding has a byte-order mark, or is UTF-8."""
+    """Whether a file has UTF-16's mark or is UTF-8, although its encoding was set as `otherwise`."""
     content = file.sample()
     if content[:2] in UTF_16:
         return not otherwise.lower().replace("_", "-").startswith("utf-16")

@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """All rows of a source; if `textual`, numbers are text; `class_names` are the names of a column's integers.
+    """All rows of a source. `textual`: numbers came as text. `class_names`: the names of integers, by column.
 
     Example:
         >>> read_rows([{"text": "seven herons", "label": 1}]).rows[0].values["label"]
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     bad: BadRows = RAISED
     """What becomes of rows that cannot be used."""
     tables: Mapping[str, Dialect] = {}
-    """How its csv and tsv files are written, by path."""
+    """The dialects of the csv and tsv files, by path."""
 
 
 @runtime_checkable
@@ -77,21 +77,21 @@ class RowsInCode(Protocol):
     """An object that makes rows."""
 
     def rows(self) -> Iterable[Values]:
-        """All of them."""
+        """Returns all rows."""
 
     def describe(self) -> str:
         """One line for the summary of a run."""
 
 
 RowSource = str | Path | RowsInCode | Iterable[str | Path | Values]
-"""What rows are read from; see `read_rows`."""
+"""A source of rows; see `read_rows`."""
 
 RowSources = RowSource | Mapping[str, RowSource] | None
 """A source, or several by name."""
 
 
 class LabelRule(IntEnum):
-    """The rules by which versions read labels: a run goes on by the rule that it began with, a model by that of its run.
+    """The rules by which versions read labels. A resumed run keeps its rule, and a model keeps the rule of its run.
 
     Example:
         >>> LabelRule.of({"labels": "as written"}), LabelRule.of({}), LabelRule.AS_NAMED.record["labels"]
@@ -127,13 +127,13 @@ class HowRead(NamedTuple):
     bad: BadRows = RAISED
     """What becomes of rows that cannot be used."""
     wanted: Sequence[str] = ()
-    """Columns that are read: a csv file without a line of names is known by their absence."""
+    """The columns that the task reads. If a csv file has none of them, its first line may be data, not a header."""
     decided: Mapping[str, Dialect] = {}
-    """How csv and tsv files were found to be written before, by path."""
+    """The dialects of csv and tsv files that were detected earlier, by path."""
     lone_text: str | None = None
-    """The column for plain texts in a json list; None: they are an error."""
+    """The column for plain texts in a json list; if None, plain texts are an error."""
     rule: LabelRule = LabelRule.AS_NAMED
-    """Decides whether class names of parquet files and of cards count."""
+    """The rule of labels, which decides whether class names of parquet files and of cards are used."""
 
 
 PLAINLY = HowRead()
@@ -218,7 +218,7 @@ def settled(file: File, how: HowRead) -> File:
 
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
-    """Yields the rows of a `settled` file; pairs of spaCy are a text with columns, a text is the column `lone_text`."""
+    """Yields the rows of a `settled` file. The text of a spaCy pair becomes column `text`; plain text, `lone_text`."""
     is_table = file.format in ("csv", "tsv")
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
@@ -239,7 +239,7 @@ def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
 
 
 def is_rejected(values: Mapping[str, object]) -> bool:
-    """Whether a row's annotator did not accept it, by the `answer` of Prodigy or the annotations of Label Studio.
+    """Whether the annotator rejected or skipped a row, by Prodigy's `answer` or Label Studio's annotations.
 
     Example:
         >>> is_rejected({"text": "rain", "_task_hash": 7, "answer": "ignore"})

@@ -1,6 +1,6 @@
 """Sequences of letters, such as proteins and DNA; `runner.data.text.tokenizer` has their alphabets.
 
-- `fasta`: files of them.
+- `fasta`: reads FASTA files.
 - `proteins`: sequences of residues to train on, from the extra `sequences`.
 """
 

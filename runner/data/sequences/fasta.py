@@ -1,4 +1,4 @@
-"""FASTA: sequences under headers."""
+"""Reads FASTA files: sequences, each below a header line."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -15,12 +15,12 @@ Lines = list[tuple[int, str]]
 
 
 def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
-    """Records `{id, text}` of a FASTA file: the first word of the header, and the sequence without white space.
+    """Yields line and record `{id, text}`: the first word of the header, and the sequence without white space.
 
     Empty lines and comments, which begin with `;`, are left out.
 
     Raises:
-        ValueError: a line before the first header, a header without a sequence, or a sign that no sequence has.
+        ValueError: a line before the first header, a header without a sequence, or a sign that sequences cannot have.
     """
     with opened(file) as text:
         for lines in _records(text, file.path):

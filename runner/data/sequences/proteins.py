@@ -9,9 +9,9 @@ GENES = (("ig", "homosapiens"), ("tr", "homosapiens"), ("tr", "musmusculus"))
 
 
 class Proteins:
-    """The variable regions of genes of IMGT that tidytcells has, by kind and name of the allele, repeated ones once.
+    """The variable regions of IMGT genes in tidytcells, by type and name of the allele, without repeated ones.
 
-    Raises ImportError where the package is not installed.
+    Its methods raise ImportError if tidytcells is missing.
 
     Example:
         >>> next(Proteins().documents())[:12]  # doctest: +SKIP

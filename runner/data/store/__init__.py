@@ -1,7 +1,7 @@
 """Token sequences on disk.
 
 - `reader`: `TokenStore`, memory-mapped, and the format of its files.
-- `writer`: appends sequences in pieces, a killed writer is continued; entries of a cache that one process makes.
-- `sharded`: `ShardedStore`, several of them read as one, and the index of its folder.
+- `writer`: writes a store in pieces and resumes a killed writer; makes cache entries in one process.
+- `sharded`: `ShardedStore`, several token stores that are read as one, and the index of their folder.
 - `remote`: folders on this machine or under a URL.
 """

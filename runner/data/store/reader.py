@@ -5,7 +5,7 @@ A store is a folder of three files:
 - `offsets.bin`: int64 [D + 1], where each of the D sequences begins, then where the last one ends;
 - `meta.json`: format version, counts, fingerprint of the content, and the writer's `attributes`.
 
-It is written under another name beside its own and renamed when complete; a killed writer is continued by the next one.
+A store is written under a temporary name and renamed when complete. The next writer continues a killed writer's work.
 """
 
 import hashlib
@@ -72,12 +72,12 @@ class TokenStore:
         return self.gather(np.array([index]))[0]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each of the sequences [D]."""
+        """Returns the number of tokens of each sequence [D]."""
         numbers = checked(indices, len(self))
         return (self.offsets[numbers + 1] - self.offsets[numbers]).astype(np.int32)
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the sequences [D] end to end, and the length of each [D]: 2 million short ones a second."""
+        """Returns the tokens of D sequences end to end, and the lengths [D]; reads 2 million short sequences a second."""
         numbers = checked(indices, len(self))
         starts, lengths = self.offsets[numbers], self.offsets[numbers + 1] - self.offsets[numbers]
         tokens, stop = np.empty(int(lengths.sum()), np.int64), 0
@@ -93,7 +93,7 @@ class TokenStore:
         return tokens, lengths.astype(np.int32)
 
     def verify(self) -> None:
-        """Raises ValueError unless the content, which is read whole, has the fingerprint."""
+        """Reads the whole content; raises ValueError if it does not match the fingerprint."""
         if content_fingerprint(self.folder, self.tokens.dtype, self.meta["attributes"]) != self.fingerprint:
             raise _damaged(self.folder, "the content does not match its fingerprint")
 
@@ -102,10 +102,10 @@ class TokenStore:
 
 
 def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    """Returns the numbers of sequences of a store of `count`; raises IndexError for others."""
+    """Returns sequence indices as int64; raises IndexError unless all are from 0 to `count` - 1."""
     indices = np.asarray(indices, np.int64)
     if len(indices) and (indices.min() < 0 or indices.max() >= count):
-        raise IndexError(f"sequences {indices.min()} to {indices.max()} of a store of {count}")
+        raise IndexError(f"sequence index out of range: {indices.min()} to {indices.max()} of a store of {count}")
     return indices
 
 
@@ -138,7 +138,7 @@ def entropy(counts: NDArray[np.int64]) -> float:
 
 
 def content_fingerprint(folder: Path, dtype: np.dtype[np.integer], attributes: Mapping[str, object]) -> str:
-    """Hash of the lengths and tokens of a store, whatever the dtype of the tokens, and of its attributes."""
+    """Returns a hash of a store's lengths, tokens and attributes; the `dtype` of the tokens does not change it."""
     hashes, last = [hashlib.blake2b(digest_size=16) for _ in range(2)], -1
     for ends in _blocks(folder / "offsets.bin", np.dtype(np.int64)):
         hashes[0].update((np.diff(ends) if last < 0 else np.diff(ends, prepend=last)).astype("<i4").data)
@@ -150,7 +150,7 @@ def content_fingerprint(folder: Path, dtype: np.dtype[np.integer], attributes: M
 
 
 def _blocks(path: Path, dtype: np.dtype[Integer]) -> Iterator[NDArray[Integer]]:
-    """All numbers of a file, millions at a time, read with the file system's read-ahead."""
+    """Yields all numbers of a file in blocks of 4 million, read with the file system's read-ahead."""
     with open(path, "rb") as file:
         while len(block := np.fromfile(file, dtype, _BLOCK)):
             yield block

@@ -19,7 +19,7 @@ def is_local(place: str) -> bool:
 
 @contextmanager
 def reaching(place: str) -> Iterator[None]:
-    """Raises errors of a remote place with its name; libraries of protocols raise any error, some without a message."""
+    """Adds the name of a remote place to errors, as libraries of protocols raise any error, some without a message."""
     try:
         yield
     except (FileNotFoundError, ImportError):
@@ -48,7 +48,7 @@ class Folder:
         return Folder, (self.place,)
 
     def at(self, name: str) -> str:
-        """Returns the path or URL of a file or folder in it."""
+        """Returns the path or URL of a file or subfolder `name`."""
         return f"{self.local.absolute() if self.local else self}/{name}"
 
     def exists(self, name: str) -> bool:
@@ -76,7 +76,7 @@ class Folder:
             self._ask("pipe_file", path, content)
 
     def take(self, files: Path, name: str) -> None:
-        """Replaces the subfolder `name` by the local folder `files`, which is moved, or copied and removed."""
+        """Moves the local folder `files` to the subfolder `name`, and replaces an existing subfolder."""
         path = self._at(name)
         if self._ask("exists", path):
             self._ask("rm", path, recursive=True)
@@ -88,7 +88,7 @@ class Folder:
         shutil.rmtree(files)
 
     def copy_to(self, name: str, files: Path) -> None:
-        """Copies the files of its folder `name` to the local folder `files`."""
+        """Copies the files of the subfolder `name` to the local folder `files`."""
         self._ask("get", f"{self._at(name)}/", f"{files}/", recursive=True)
 
     def _ask(self, operation: str, *arguments: object, **options: object) -> Any:

@@ -29,10 +29,10 @@ FORMAT_VERSION = 1
 """Version of the index; others are refused."""
 
 COUNTS = ("fingerprint", "documents", "num_sequences", "num_tokens")
-"""What the index says of every set, beside its shards."""
+"""Entries that the index has for every set, besides `shards`."""
 
 FIGURES = ("unigram_entropy", "tokens_per_byte")
-"""What it says of a set that is held out."""
+"""Further entries that the index has for a held-out set."""
 
 
 class ShardedStore:
@@ -51,14 +51,14 @@ class ShardedStore:
         return self.gather(np.array([index]))[0]
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Tokens of each of the sequences [D]."""
+        """Returns the number of tokens of each sequence [D]."""
         lengths = np.empty(len(indices), np.int32)
         for shard, rows, places in self._by_shard(indices):
             lengths[rows] = shard.lengths(places)
         return lengths
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Tokens of the sequences [D] end to end, and the length of each [D]."""
+        """Returns the tokens of D sequences end to end, and the lengths [D]."""
         parts = [(rows, *shard.gather(places)) for shard, rows, places in self._by_shard(indices)]
         if len(parts) == 1:
             return parts[0][1:]
@@ -74,7 +74,7 @@ class ShardedStore:
     def _by_shard(
         self, indices: NDArray[np.int64]
     ) -> list[tuple[TokenStore, NDArray[np.int64], NDArray[np.int64]]]:
-        """Returns each shard with some of the sequences, their rows among `indices`, and their places in the shard."""
+        """Returns each shard that has some of the sequences, their positions in `indices`, and their indices in it."""
         indices = checked(indices, len(self))
         owners = np.searchsorted(self.ends, indices, side="right")
         found = []
@@ -117,12 +117,12 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
 
 
 def read_index(folder: Folder) -> Index:
-    """Returns the index of a finished store, whose shards do not leave their folder.
+    """Returns the index of a finished store, after a check that all shards are inside its folder.
 
-    Raises FileNotFoundError for a missing index, and ValueError for a damaged one or another version.
+    Raises FileNotFoundError for a missing index, and ValueError for a damaged index or another version.
     """
     if not folder.exists(INDEX):
-        begun = "it was begun but is not finished: give `tiryns prepare corpus` again"
+        begun = "it was begun but is not finished: run `tiryns prepare corpus` again"
         problem = begun if folder.exists("plan.json") else f"it has no {INDEX}"
         raise FileNotFoundError(f"no sharded store in {folder}: {problem}")
     shards: list[dict[str, Any]] = []
@@ -157,7 +157,7 @@ def _damaged(where: str, what: str) -> ValueError:
 
 
 def place_at_length(place: str, max_length: int) -> str:
-    """Returns the place of a store's documents in sequences of another length, in tokens.
+    """Returns the path or URL of the store that has the same documents in sequences of `max_length` tokens.
 
     Example:
         >>> place_at_length("s3://bucket/books/", 8192)
@@ -167,7 +167,7 @@ def place_at_length(place: str, max_length: int) -> str:
 
 
 def check_same_documents(place: str, other: str) -> None:
-    """Raises ValueError for two stores with different documents or different held-out documents, by their plans."""
+    """Raises ValueError if two stores, by their plans, have different documents or hold out different documents."""
     ours, theirs = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
     for plan in (ours, theirs):
         plan["tokenizer"] = plan.pop("attributes")["tokenizer"]
@@ -180,7 +180,7 @@ def check_same_documents(place: str, other: str) -> None:
 
 
 def _local_copy(folder: Folder, index: Index, cache_dir: Path) -> Path:
-    """Returns the copy of a remote store, made if missing; one process copies, others wait; killed copies continue."""
+    """Copies a remote store unless the copy exists; returns the copy. One process copies, others wait; a kill is safe."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")
     with write_errors(local), locked(local):

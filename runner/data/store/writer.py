@@ -104,8 +104,8 @@ class Batch(NamedTuple):
 class StoreWriter:
     """Appends sequences to a store that appears under its name when `finish` is called.
 
-    `attributes` (plain values) are kept in `meta.json` and count into the fingerprint. Append the input from `position`
-    on: the last mark of a killed writer with the same attributes, else 0.
+    `attributes` (plain values) are saved in `meta.json` and are part of the fingerprint. Append the input from `position`
+    on, which is the last mark of a killed writer with the same attributes, else 0.
     """
 
     def __init__(self, folder: Path, vocab_size: int, attributes: Mapping[str, object]) -> None:
@@ -165,7 +165,7 @@ class StoreWriter:
         sync(self.folder.parent)
 
     def close(self) -> None:
-        """Closes the files in any state."""
+        """Closes the files, and ignores errors such as a full disk."""
         for file in (self._tokens, self._offsets):
             with suppress(OSError):  # a full disk, which the write before has reported
                 file.close()
@@ -201,7 +201,7 @@ class StoreWriter:
 def write_store(
     folder: Path, vocab_size: int, attributes: Mapping[str, object], batches: Callable[[int], Iterator[Batch]]
 ) -> TokenStore:
-    """Returns the store in a folder, made of `batches(position)`, the input from that position on, unless it exists.
+    """Returns the store in a folder. If missing, writes it from `batches(position)`, the input from a position on.
 
     One process writes and others wait for it. An error leaves nothing behind; a killed writer is continued.
 

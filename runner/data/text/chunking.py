@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 Encoded = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Token ids of texts end to end, without special tokens, and the number of each text's."""
+"""Token ids of texts end to end, without special tokens, and the number of tokens of each text."""
 
 _SENTENCE_END = re.compile(r"""[.!?…]["'”’)\]]*\s+|[。！？]["'”’)\]」』]*|\n\s*\n\s*""")  # noqa: RUF001
 
@@ -48,7 +48,7 @@ class TextEncoder:
         return _end_to_end(self.backend.encode_batch_fast(list(texts), add_special_tokens=False))
 
     def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Ascending positions among the ids of each text where sentences begin, without the first."""
+        """Returns for each text the ascending token positions where sentences begin, without the first."""
         positions = []
         encodings = self.backend.encode_batch(list(texts), add_special_tokens=False)
         for text, encoding in zip(texts, encodings, strict=True):
@@ -61,7 +61,7 @@ class WordEncoder:
     """Tokenises each word once and caches it: fast, and exact for tokenizers that split at white space."""
 
     largest = 1 << 20
-    """Words from which the cache is emptied."""
+    """The number of cached words above which the cache is emptied."""
 
     def __init__(self, backend: "Tokenizer") -> None:
         self.backend = backend
@@ -86,7 +86,7 @@ class WordEncoder:
         return ids, np.diff(ends)
 
     def sentences(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
-        """Ascending positions among the ids of each text where sentences begin, without the first."""
+        """Returns for each text the ascending token positions where sentences begin, without the first."""
         if not texts:
             return []
         cuts = [[0, *sentence_starts(text), len(text)] for text in texts]
@@ -96,7 +96,7 @@ class WordEncoder:
         return [np.unique(np.cumsum(part)[:-1]) for part in per_text]
 
     def _add(self, words: list[str]) -> None:
-        """Encodes new words, many in a line, as a call for each would cost more than its tokens."""
+        """Encodes new words, many words per call, as one call per word would be slower."""
         lines = [words[start : start + _WORDS_IN_A_LINE] for start in range(0, len(words), _WORDS_IN_A_LINE)]
         encodings = self.backend.encode_batch([" ".join(line) for line in lines], add_special_tokens=False)
         lengths = []
@@ -139,10 +139,10 @@ Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
-    """Returns the first tokens of a document's chunks: each takes as many whole sentences as fit into `budget` tokens.
+    """Returns each chunk's first token position. A chunk has as many whole sentences as fit into `budget` tokens.
 
-    If these have less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is full;
-    a last chunk under `shortest` begins earlier. `boundaries`: token positions where sentences begin, ascending.
+    If they have less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is full.
+    A last chunk under `shortest` begins earlier. `boundaries`: token positions where sentences begin, ascending.
     """
     assert 1 <= shortest <= max(1, budget // 2)
 
@@ -183,11 +183,11 @@ class Chunker:
             raise ValueError(f"data.max_length={max_length} leaves no room for text beside {special}")
 
     def texts(self, documents: Sequence[str]) -> Flat:
-        """Sequences of the documents, in their order; a document without any token gives none."""
+        """Returns the sequences of the documents in order; a document without tokens has no sequence."""
         return self.measured_texts(documents)[0]
 
     def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
-        """Returns the result of `texts`, and the bytes of UTF-8 it stands for, without text cut off by `truncate`."""
+        """Returns the result of `texts`, and how many UTF-8 bytes its text has, without ends that `truncate` cuts off."""
         content, sizes = self.encoder.encode(documents)
         budget = self.max_length - self.num_special
         long = np.flatnonzero(sizes > budget).tolist()
@@ -204,7 +204,7 @@ class Chunker:
         return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in kept)
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[np.integer]]) -> Flat:
-        """Sequences of tokenised documents, as they are; each chunk of a long one gets its special tokens, if any."""
+        """Returns the sequences of tokenised documents; each chunk gets the special tokens that surround its document."""
         p, s = len(self.prefix), len(self.suffix)
         bare, surrounded = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
         for d, document in enumerate(documents):
@@ -270,5 +270,5 @@ def surrounding_tokens(backend: "Tokenizer") -> tuple[list[int], list[int]]:
     for start in range(len(whole) - len(bare) + 1):
         if whole[start : start + len(bare)] == bare:
             return whole[:start], whole[start + len(bare) :]
-    supported = "only ones put around it are supported"
+    supported = "only special tokens before and after a text are supported"
     raise ValueError(f"the tokenizer changes a text when it adds special tokens; {supported}")

@@ -48,7 +48,7 @@ class Part:
         return chain.from_iterable(map(self.read, self.stretches))
 
     def read(self, stretch: Stretch, start: int = 0) -> Iterator[tuple[int, Document]]:
-        """As `numbered`, of one stretch, from number `start` on."""
+        """Yields the kept documents of one stretch, like `numbered`, from number `start` on."""
         number = stretch.start - 1
         for number, document in enumerate(stretch.piece.documents(self.source), stretch.start):
             if number >= start and number < stretch.stop and self.kept[number]:
@@ -69,9 +69,9 @@ def divide(
 ) -> dict[str, Part]:
     """Reads every source once and assigns its documents to parts.
 
-    With `keep_repeated` training documents that are also in a validation source are kept, with a warning. Documents with
-    a digest in `left_out`, ascending, are in no training part. Logs what was read, unless the message is in
-    `told`, to which it is added.
+    With `keep_repeated`, training documents that are also in a validation source are kept, with a warning. Documents
+    whose digest is in `left_out` (ascending) are in no training part. Logs a summary of the source and adds the line
+    to `told`; a line that `told` already has is not logged again.
     """
     scan = _scan(source)
     digests = scan[0]
@@ -126,7 +126,7 @@ def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np
 
 
 def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
-    """Reads a source: the digest of each document [D], the characters of all, and its stretches."""
+    """Reads a source; returns the digest of each document [D], the number of characters, and the stretches."""
     pieces = Piece.all_of(source, PIECE)
     number = num_workers(sum(piece.num_bytes or 0 for piece in pieces))
     if number == 1:
@@ -151,7 +151,7 @@ def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
 
 
 def _digests(piece: Piece, source: Source | None = None) -> tuple[NDArray[np.uint64], int]:
-    """Digest of every document of a piece, and the number of characters; by default of this process's source."""
+    """Returns the digests of a piece's documents, and the number of characters. By default `given()` is the source."""
     size, digests = 0, array("Q")
     for document in piece.documents(given() if source is None else source):
         size += len(document) * (1 if isinstance(document, str) else 4)
@@ -160,7 +160,7 @@ def _digests(piece: Piece, source: Source | None = None) -> tuple[NDArray[np.uin
 
 
 def digest(document: Document) -> int:
-    """64 bits of a document's content; equal documents have equal ones."""
+    """Returns a 64-bit hash of a document's content; equal documents have equal hashes."""
     if isinstance(document, str):
         content = document.encode("utf-8", "surrogatepass")
     else:
@@ -169,10 +169,10 @@ def digest(document: Document) -> int:
 
 
 def split_documents(digests: NDArray[np.uint64], validation: float, seed: int) -> NDArray[np.uint64]:
-    """Digests of the documents to hold out, ascending; they depend on the texts and the seed, not on their order.
+    """Returns the ascending digests of the documents to hold out. Texts and seed decide, not the order of the documents.
 
-    `validation` is a number of documents, or below 1 a share; repeated documents count once. Raises ValueError for a
-    wrong number, or one that leaves nothing to train on.
+    `validation` is a number of documents, or, if below 1, a share; repeated documents count once. Raises ValueError for
+    an invalid `validation`, or if no document would be left to train on.
     """
     check_validation(validation)
     distinct = np.unique(digests)
@@ -194,13 +194,13 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 
 
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
-    """Returns which texts [D] belong to about a `share` of all possible ones, each by its content and the seed."""
+    """Returns which texts [D] are held out, about a `share` of them. Only its content and the seed decide for a text."""
     digests = np.array([digest(text) for text in texts], np.uint64)
     return mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT))) < np.uint64(int(share * (1 << 64)))
 
 
 def check_validation(validation: float) -> None:
-    """Raises ValueError unless this is a number of documents, or a share of them."""
+    """Raises ValueError unless `validation` is a number of documents, or a share from 0 to below 1."""
     whole = isinstance(validation, int | float) and not isinstance(validation, bool)
     if not whole or not validation >= 0 or (validation >= 1 and validation != int(validation)):
         raise ValueError(
@@ -212,12 +212,12 @@ _FOLDS = 0x666F6C64  # "fold": separates this seed from other derived ones
 
 
 def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed: int) -> NDArray[np.int64]:
-    """Returns the fold, 1 to `folds`, of each of E examples; those of one group are in one fold.
+    """Returns the fold, 1 to `folds`, of each of E examples. All examples of a group are in one fold.
 
-    It depends on the seed, the groups and the strata alone, not on the order of the examples. Where no group has
-    several examples, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum.
-    Larger groups are dealt first, the largest first, each to the fold with the fewest examples of the stratum
-    that most of the group has. Raises ValueError if there are fewer groups than folds.
+    The folds depend on seed, groups and strata alone, not on the order of the examples. If every group has one
+    example, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum. Groups
+    are assigned by size, the largest first, each to the fold with the fewest examples of the group's most
+    frequent stratum. Raises ValueError if there are fewer groups than folds.
 
     Example:
         >>> fold_numbers(["a", "b", "c", "d", "e"], ["x", "x", "y", "y", "y"], 2, seed=0).tolist()

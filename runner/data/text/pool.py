@@ -17,16 +17,16 @@ PIECE = 1 << 22
 
 
 def num_workers(size: int) -> int:
-    """Processes for so many characters or bytes: one per core, or 1 where a thread will do."""
+    """Returns the number of processes for `size` characters or bytes: one per core, or 1 (a thread) for little text."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return 1 if size < MUCH_TEXT else cores
 
 
 @contextmanager
 def workers(number: int, job: object, context: BaseContext | None = None) -> Iterator[Executor]:
-    """Yields a pool of `number` processes, or for 1 a thread over the threads of `tokenizers`; `given` returns the job.
+    """Yields a pool of `number` processes; for 1, a thread in which `tokenizers` uses all cores. `given` returns `job`.
 
-    `context` says how processes start, by default as Python has it.
+    `context` is the start method of the processes, by default Python's.
     """
     if number == 1:
         with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
@@ -48,7 +48,7 @@ _job: object = None
 
 
 def _start(job: object, parent: int) -> None:
-    """Takes the job; ends the process with its `parent`, which closes no queue if it is killed."""
+    """Stores the job. A process ends when its parent process (id `parent`) is killed; a thread has `parent` 0."""
     global _job
     _job = job
     if parent:

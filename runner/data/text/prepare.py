@@ -29,7 +29,7 @@ from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer, tokenizer
 from tiryns.runner.run.files import system_errors
 
 VERSION = 1
-"""Raised when the same inputs would give other sequences."""
+"""Increased when the same inputs would give other sequences."""
 
 _QUICKLY_READ = 1 << 24  # tokens that are hashed in some 0.1 s
 _TOKENIZER_TEXT = 200_000_000  # most characters that a tokenizer is trained on: a sample of more text
@@ -58,9 +58,9 @@ def prepare_text(
 ) -> PreparedText:
     """Returns tokenised training and validation sequences, made unless the cache has them for the same inputs.
 
-    Without validation sources documents are held out as the set `held_out`, by the settings `given`. No text of a
-    validation set is trained on, unless `keep_repeated`, and no text with a digest in `left_out`. Concurrent
-    processes wait for one of them; a killed preparation is continued.
+    If there are no validation sources, documents are held out as the set `held_out`, by the settings `given`. Texts of
+    validation sets (unless `keep_repeated`) and texts with a digest in `left_out` are not trained on. One process
+    prepares while others wait; a killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
@@ -119,7 +119,7 @@ def _fill(
 
 
 def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict[str, dict[str, float]]:
-    """`unigram_entropy` of each store, and ordinary `tokens_per_byte` of those that came as text."""
+    """Returns `unigram_entropy` of each store, and `tokens_per_byte` (of ordinary tokens) of stores made from text."""
     counts = {name: ordinary_counts(store, special_ids) for name, store in stores.items()}
     sizes = {name: store.num_bytes for name, store in stores.items()}
     return {
@@ -131,11 +131,11 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
 def text_inputs(
     source: Source, validation_sources: dict[str, Source], given: PretrainingData
 ) -> dict[str, object]:
-    """Returns what the texts of a source's sets depend on; raises ValueError for settings that cannot be used."""
+    """Returns the inputs of the cache key that decide the texts of all sets. ValueError for unusable settings."""
     check_validation(given.validation_documents)
     for name, other in validation_sources.items():
         if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
-            rule = f"names are of letters, digits, - and _, and none is {TRAIN!r}"
+            rule = f"names are of letters, digits, - and _, and must not be {TRAIN!r}"
             raise ValueError(f"validation set {name!r}: {rule}")
         if other.tokenized != source.tokenized:
             both = f"{source.describe()} and validation set {name!r}"
@@ -155,7 +155,7 @@ def text_inputs(
 
 @dataclass(frozen=True)
 class _Texts:
-    """Texts to train a tokenizer on: the documents of parts, or every n-th if they are long. Can be read repeatedly."""
+    """Texts to train a tokenizer on: all documents, or every n-th if there is much text. Can be read repeatedly."""
 
     parts: Sequence[Part]
 
@@ -174,7 +174,7 @@ def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
 
 
 def train_on(parts: Sequence[Part], given: PretrainingData) -> Tokenizer:
-    """A tokenizer of the texts of some parts, as the settings `given` say."""
+    """Trains a tokenizer on the texts of some parts, by the settings `given`."""
     log.info("training a %s tokenizer of %s tokens", given.tokenizer_kind, f"{given.vocab_size:,}")
     with rust_threads():
         return train_tokenizer(_Texts(parts), given.tokenizer_kind, given.vocab_size, given.lowercase)

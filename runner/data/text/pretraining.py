@@ -36,12 +36,12 @@ from tiryns.runner.samplers.phased import Draws
 
 
 class NamedStore(NamedTuple):
-    """A source as the data of a run, with one store of training sequences."""
+    """One store of training sequences, with the data module that has prepared it."""
 
     name: str
-    """The source in a mixture, else nothing."""
+    """The name of the source in a mixture, else empty."""
     data: "PretrainingData"
-    """It is prepared."""
+    """The prepared data module of the source."""
     label: str
     """The name of the store's order: the source, with the length if it differs from the run's."""
 
@@ -62,7 +62,7 @@ def joined(stores: Sequence[NamedStore]) -> Any:
 class PretrainingData(GlobalBatchDataModule):
     """Tokenises documents into the cache and serves global batches.
 
-    With `streaming` it is a `StreamedPretrainingData`, of a source `store:FOLDER` a `StoredPretrainingData`.
+    With `streaming`, the object is a `StreamedPretrainingData`; with a source `store:FOLDER`, a `StoredPretrainingData`.
 
     Example: `tiryns data=files data.source='books/*.txt' data.vocab_size=8192`
     """
@@ -72,7 +72,7 @@ class PretrainingData(GlobalBatchDataModule):
     validation: dict[str, TokenStore]
     phase_groups: tuple[str, ...] = ("data", "sampler", "objective")
     stores: Sequence[NamedStore] = ()
-    """The parts of `train` in their order, where it has several: sources, and lengths of phases."""
+    """The stores of `train` in order, if there are several: one per source and per sequence length of phases."""
     needed_tokens: Sequence[str] = MASKING
     """Special tokens that the tokenizer must have: by default those for masking, unless the objective masks nothing."""
 
@@ -84,10 +84,10 @@ class PretrainingData(GlobalBatchDataModule):
         self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.left_out: NDArray[np.uint64] | None = None
-        """Digests, ascending, of documents that are not trained on as other sources hold them out."""
+        """Ascending digests of documents that are not trained on because another source holds them out."""
         self.prepared: PreparedText | None = None
         self.told: set[str] = set()
-        """What the log has of documents that were read, which are read again for another length."""
+        """Lines that are already in the log; if documents are read again for another length, nothing is logged twice."""
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
     def __new__(cls, *args: object, **settings: object) -> "PretrainingData":  # documented as __init__ is
@@ -106,7 +106,7 @@ class PretrainingData(GlobalBatchDataModule):
         return super().__new__(cls)
 
     def prepare_data(self) -> None:
-        """Tokenises into the cache, unless that has been done; one process works, the others wait."""
+        """Tokenises the documents into the cache if it lacks them. One process works, the others wait."""
         if self.prepared is not None:
             return
         held_out = (self.validation_sources, self.settings.validation_documents)
@@ -125,7 +125,7 @@ class PretrainingData(GlobalBatchDataModule):
         self.train = joined(self.stores)
 
     def add_store(self, name: str, source: "PretrainingData", length: int, phase: Phase) -> None:
-        """Prepares a source in sequences of a phase's length, unless that is one of the stores."""
+        """Adds the store of a source with sequences of `length`, as a phase needs, unless `stores` has it."""
         if not any((store.name, store.data.max_length) == (name, length) for store in self.stores):
             try:
                 made = source.at_length(length)
@@ -222,7 +222,7 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def token_counts(self) -> NDArray[np.int64]:
-        """Returns how often each token of the vocabulary occurs in training sequences, or in a sample of very many."""
+        """Returns how often each token of the vocabulary occurs in training sequences; in a sample if they are many."""
         return sampled_counts(self.train, len(self.tokenizer))
 
     def fingerprint(self) -> str:
@@ -263,7 +263,7 @@ class PretrainingData(GlobalBatchDataModule):
         }
 
     def _describe_training(self) -> tuple[str, str]:
-        """Returns the training data of a run without phases and a global batch in words."""
+        """Returns a description of the training data (without phases), and one of a global batch."""
         assert self.prepared is not None
         size, whole = self.sampler.global_batch_size, self.whole
         documents, mean = self.prepared.documents["train"], size * whole.num_tokens // len(whole)

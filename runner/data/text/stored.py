@@ -13,7 +13,7 @@ from tiryns.runner.data.text.tokenizer import load_tokenizer, tokenizer_fingerpr
 
 @dataclass(frozen=True)
 class _Place:
-    """The folder or URL of a store, where other data has a source of documents."""
+    """The folder or URL of a store, in place of a source of documents."""
 
     place: str
 
@@ -27,7 +27,7 @@ class _Place:
 
 
 class StoredPretrainingData(PretrainingData):
-    """The same settings, served from a sharded store, which decides tokenizer, cutting and validation documents.
+    """Pretraining data from a sharded store, which decides tokenizer, cutting and validation documents.
 
     A store under a URL is copied into the cache first.
     """
@@ -85,7 +85,7 @@ class StoredPretrainingData(PretrainingData):
         return _Place(str(source).removeprefix("store:"))
 
     def _opened(self) -> sharded.OpenedStore:
-        """Returns the store, or the store beside it with sequences of the length of the settings."""
+        """Returns the store if its sequences have the length of the settings, else the store of that length beside it."""
         place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
         opened, length = sharded.open_store(place, cache), self.settings.max_length
         if (first := opened.meta["max_length"]) == length:

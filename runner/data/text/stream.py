@@ -16,7 +16,7 @@ Numbered = tuple[int, Any]
 """A document's number in the source, and the document."""
 
 Drawn = tuple[int, int, Any]
-"""A pass, and a document with its number."""
+"""The number of a pass, the number of a document, and the document."""
 
 
 @dataclass(eq=False)
@@ -50,7 +50,7 @@ class ShuffledStream:
             yield from (buffer[place] for place in order.tolist())
 
     def endless(self) -> Iterator[Drawn]:
-        """Pass, number and content of the documents of all passes; raises ValueError for a pass without any."""
+        """Yields pass, number and content of documents, pass after pass; ValueError if a pass has no document."""
         for epoch in count():
             empty = True
             for number, document in self.epoch(epoch):
@@ -62,7 +62,7 @@ class ShuffledStream:
 
 @dataclass(eq=False)
 class SomeDocuments:
-    """The first `number` documents of a source, or without a number those of no digest among `left_out`."""
+    """The first `number` documents of a source; if `number` is None, all documents without a digest in `left_out`."""
 
     source: Source
     number: int | None = None

@@ -1,4 +1,4 @@
-"""Text for pretraining as a stream: nothing on disk, and no pass over it before the first batch."""
+"""Text for pretraining as a stream: training needs no stored tokens, and no pass over the text before it starts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ from tiryns.runner.order.ranges import ranges
 from tiryns.runner.samplers.base import Fingerprint
 
 CHUNKS = 1 << 40
-"""Chunk c of document n is sample n + c times this, so that each has a key of its own."""
+"""Chunk c of document n is sample n + c * CHUNKS, so that each chunk has its own random key."""
 
 
 @dataclass(eq=False)
 class StreamOrder:
-    """Global batch k of a stream: `global_batch_size` documents from k times that number on, across passes."""
+    """The order of a stream: each global batch has the next `global_batch_size` documents, and may cross passes."""
 
     num_batches: int
     global_batch_size: int
@@ -55,7 +55,7 @@ class StreamOrder:
 
 @dataclass(eq=False)
 class StreamedGlobalBatches(IterableDataset[Share]):
-    """This rank's shares from global batch `start` on; each loader process reads all documents and tokenises its own."""
+    """This rank's shares from batch `start` on; a loader process reads all documents, but tokenises only its batches."""
 
     start = 0
     source: Source
@@ -79,7 +79,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
                 yield self.share(step, batch)
 
     def share(self, step: int, documents: list[Drawn]) -> Share:
-        """This rank's share of global batch `step`, whose documents come with pass and number."""
+        """Returns this rank's share of global batch `step`; each of `documents` has its pass and number."""
         mine = range(self.rank, len(documents), self.num_ranks)
         samples, ids, lengths = self._tokenise([(place, *documents[place]) for place in mine])
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
@@ -100,7 +100,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
         return share
 
     def filler(self) -> MicroBatch:
-        """A micro-batch with weight 0, for a rank that has none while others have."""
+        """Returns a micro-batch with weight 0, for a rank that has no documents while other ranks have some."""
         zero = np.zeros(1, dtype=np.int64)
         length = np.ones(1, dtype=np.int32)
         flat = keyed_samples(zero, length, zero, zero, self.seed, MASK_STREAM, self.packed)
@@ -109,7 +109,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     def _tokenise(
         self, documents: list[tuple[int, int, int, Any]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Place, pass, number and chunk of each sequence [D, 4], their tokens end to end [N], their lengths [D]."""
+        """Returns batch index, pass, document, chunk of each sequence [D, 4], tokens end to end [N], and lengths [D]."""
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         made = [cut([document]) for *_, document in documents]
         counts = zip(documents, (len(lengths) for _, lengths in made), strict=True)
@@ -149,13 +149,13 @@ class StreamLoader:
             yield share
 
     def _begun_at(self, step: int) -> tuple[Iterator[Share], int]:
-        """Starts new loader processes, which read the documents again from the first on, as every run does."""
+        """Starts new loader processes for the shares from `step` on; they read again from the first document on."""
         self.batches.start = step
         return self.loader.begun_at(0)
 
 
 class StreamedPretrainingData(PretrainingData):
-    """The same settings, served from a stream: `data.streaming=true`.
+    """Pretraining data as a stream: `data.streaming=true`.
 
     A global batch is the next documents of the stream, which is shuffled in a buffer of `shuffle_buffer_size` documents.
     Every process reads the whole text and tokenises only its own documents, so a run resumes with other numbers of ranks
@@ -168,20 +168,20 @@ class StreamedPretrainingData(PretrainingData):
     _epoch = 0
 
     def prepare_data(self) -> None:
-        """Prepares the validation sets; raises ValueError without a tokenizer, or for a share to hold out."""
+        """Prepares the validation sets. ValueError if no tokenizer is set, or `validation_documents` is a share."""
         if hasattr(self, "stream_source"):
             return
         if self.tokenizer_name is None:
             raise ValueError(
-                "data.streaming=true cannot train a tokenizer, which takes a pass over the data: set data.tokenizer to "
-                "the name or folder of one, such as the model/ of a run on a part of it"
+                "data.streaming=true cannot train a tokenizer, as that takes a pass over the data: set data.tokenizer to "
+                "the name or folder of a tokenizer, such as the model/ of a run on a part of the data"
             )
         sources, number = self.validation_sources, self.settings.validation_documents
         if number and not sources:
             if number < 1:
                 raise ValueError(
-                    f"data.validation_documents={number} is a share of documents, but a stream has an unknown number: "
-                    "give a number of them (the first ones are held out), 0, or data.validation"
+                    f"data.validation_documents={number} is a share, but a stream has no known number of documents: "
+                    "give a number of documents (the first ones are held out), 0, or data.validation"
                 )
             sources = {HELD_OUT: SomeDocuments(self.source, int(number))}
         prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}

@@ -1,4 +1,4 @@
-"""The documents of a part, tokenised with all cores into its store."""
+"""Tokenises the documents of a part with all cores, and writes them to a store."""
 
 import time
 from collections import deque
@@ -29,8 +29,8 @@ def tokenise(
 ) -> TokenStore:
     """Returns the store of a part's sequences, in the order of its documents.
 
-    Processes read and tokenise pieces of the source; this one writes what they give in its order. Documents of a source
-    that cannot be cut are read here.
+    Worker processes read and tokenise pieces of the source; this process writes the results in order. If a source cannot
+    be cut into pieces, this process reads its documents.
 
     Raises ValueError for token ids beyond the vocabulary, OSError if the store cannot be written.
     """
@@ -54,7 +54,7 @@ def tokenise(
 
 
 def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[Future[Batch]]:
-    """Yields the work from a document on, in its order: pieces that processes read, or documents that were read here."""
+    """Yields tasks in order, from document `position` on: pieces for processes to read, or documents read here."""
     for stretch in part.stretches:
         if not part.kept[max(stretch.start, position) : stretch.stop].any():
             continue
@@ -66,7 +66,7 @@ def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[
 
 
 def _tokenise(documents: _Documents) -> Batch:
-    """Returns the sequences of some documents, ids in the integers of the store."""
+    """Returns the sequences of some documents; token ids have the integer type of the store."""
     part, chunker, vocab_size = given()
     contents, num_bytes = [document for _, document in documents], None
     if part.source.tokenized:

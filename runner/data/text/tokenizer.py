@@ -27,7 +27,7 @@ SPECIAL_TOKENS = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk"
 ROBERTA_TOKENS = {
     "pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>",
 }  # fmt: skip
-"""The same as RoBERTa spells them."""
+"""The special tokens in RoBERTa's spelling."""
 
 ESM2_TOKENS = {
     "cls_token": "<cls>", "pad_token": "<pad>", "sep_token": "<eos>", "unk_token": "<unk>", "mask_token": "<mask>",
@@ -38,10 +38,10 @@ ALPHABETS = {"protein": "LAGVSERTIDPKQNFYMHWCXBUZO.-", "dna": "ACGTN", "rna": "A
 """Letters of the named alphabets; those of proteins in the order of ESM-2's vocabulary."""
 
 MASKING = ("pad", "mask")
-"""Special tokens that training on masked texts needs; other training needs the first alone."""
+"""Special tokens that training on masked texts needs; other training needs only `pad`."""
 
 VERSION = 2
-"""Raised when training on the same documents would give another tokenizer."""
+"""Increased when training on the same documents would give another tokenizer."""
 
 _NUM_BYTES = 256
 _LARGEST_ALPHABET = 1000
@@ -50,13 +50,13 @@ _LARGEST_ALPHABET = 1000
 def train_tokenizer(
     documents: Iterable[str], kind: str, vocab_size: int, lowercase: bool
 ) -> "PreTrainedTokenizerFast":
-    """A BERT-like tokenizer whose vocabulary is a function of the documents alone.
+    """Trains a BERT-like tokenizer; the same documents and settings always give the same vocabulary.
 
-    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3); `bpe`:
-    byte-level pair merges, so no text is unknown; `characters`: a token for each of the most frequent characters, or
-    with `characters:ALPHABET` for those of one of `ALPHABETS`, or the letters that it spells out, without white space
-    between them. All add the tokens of beginning and end to a text; the first two kinds read `documents` twice.
-    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of sequences of letters.
+    `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3). `bpe`:
+    byte-level pair merges, so no text is unknown. `characters`: a token for each of the most frequent characters.
+    `characters:ALPHABET`: a token for each letter of a named alphabet in `ALPHABETS`, or of the string ALPHABET itself;
+    white space is removed. All kinds add begin and end tokens to a text. `wordpiece` reads `documents` repeatedly.
+    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of texts without words.
     """
     check_training(kind, vocab_size, lowercase)
     from tokenizers.processors import TemplateProcessing
@@ -119,7 +119,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
     if knows_no_words(tokenizer):
         raise FileNotFoundError(
             f"data.tokenizer={name_or_folder!r} holds no tokenizer: all it knows are special tokens. Give the folder or "
-            "name of the one that belongs to the model"
+            "name of the model's own tokenizer"
         )
     if not getattr(tokenizer, "is_fast", False):
         needs = "has no fast version (tokenizer.json), which is needed here"
@@ -134,7 +134,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         _take_known_tokens(tokenizer)
     if "pad" in needed and tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token
-        told = "the tokenizer has no padding: rows are filled with %s, which nothing reads there"
+        told = "the tokenizer has no padding: rows are filled with %s, which the model ignores there"
         log.info(told, tokenizer.eos_token)
     if lacks := [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]:
         special = tokenizer.special_tokens_map.items()
@@ -164,12 +164,12 @@ def check_config_of(name_or_folder: str) -> None:
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether it knows only special tokens, like the tokenizer that transformers makes for a model without one."""
+    """Returns whether a tokenizer knows only special tokens. transformers makes such a one for models without any."""
     return set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens)
 
 
 def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Sets the special tokens of a lone tokenizer.json: those of its vocabulary that BERT or RoBERTa spells so."""
+    """Sets the special tokens of a tokenizer.json without config, if its vocabulary has BERT's or RoBERTa's tokens."""
     vocabulary = tokenizer.get_vocab()
     for spelt in (SPECIAL_TOKENS, ROBERTA_TOKENS):
         if all(spelt[role] in vocabulary for role in ("pad_token", "mask_token")):
@@ -188,10 +188,10 @@ def tokenizer_fingerprint(tokenizer: "PreTrainedTokenizerBase") -> str:
 
 
 def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool) -> "Tokenizer":
-    """A WordPiece tokenizer whose alphabet is counted here.
+    """Trains a WordPiece tokenizer with an alphabet in a fixed order.
 
-    The trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs. So it gets
-    the alphabet in a fixed order, as special tokens, and its vocabulary is put into a new model.
+    The library's trainer numbers `##x` in the order of a hash table, which also decides between equally frequent pairs.
+    So the trainer gets the alphabet as special tokens, and its vocabulary is put into a new model.
     """
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 

@@ -1,4 +1,4 @@
-"""How much of its texts a tokenizer knows, and whether it reads single words as in running text."""
+"""Measures the share of unknown tokens in texts, and whether a tokenizer reads single words as in running text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,19 +9,19 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
 
 MANY = 0.05
-"""Share of unknown tokens from which on a tokenizer is another text's."""
+"""Share of unknown tokens from which a warning says that the tokenizer was made for other text."""
 
 
 def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
-    """Returns the size of the vocabulary, what it lacks of some samples, and whether texts end without special tokens.
+    """Returns the size of the vocabulary, a large share of unknown tokens, and a lack of special tokens, in words.
 
-    Warns of a tokenizer that knows little of them.
+    Warns if the share of unknown tokens in `samples` is `MANY` or more.
     """
     lacking, share = "", unknown_share(tokenizer, samples)
     if share >= MANY:
         lacking = f"{share:.0%} of the text is {tokenizer.unk_token}"
         log.warning(
-            "%s: the tokenizer was made for other text, and the model cannot tell what stands there; choose another "
+            "%s: the tokenizer was made for other text, and the model cannot see these words; choose another "
             "data.tokenizer, or data.tokenizer_kind", lacking,
         )  # fmt: skip
     bare = "" if tokenizer.num_special_tokens_to_add() else "the tokenizer adds no special tokens to a text"
@@ -31,8 +31,8 @@ def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
 def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
     """Returns the share of the unknown token among the ordinary tokens of samples.
 
-    It is measured on 200 samples, spread evenly, and is 0 without an unknown token, if that token is also the end of
-    text, as in GPT-2, and for fewer than 500 tokens, which are too few.
+    It is measured on 200 evenly spread samples. It is 0 if there is no unknown token, if that token is also the end of
+    text (as in GPT-2), or if the samples have fewer than 500 tokens.
     """
     unknown, special = tokenizer.unk_token_id, {*tokenizer.all_special_ids}
     others = {tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.pad_token_id}
@@ -44,14 +44,14 @@ def unknown_share(tokenizer: Tokenizer, samples: Any) -> float:
 
 
 _PROBES = (("a", "b"), ("A", "B"), ("0", "1"), ("ж", "я"), ("中", "文"), ("あ", "い"), ("ب", "م"), ("क", "ख"))
-"""Pairs of words, in scripts of which a vocabulary may know one alone."""
+"""Pairs of words in several scripts, as a vocabulary may know only one script."""
 
 
 def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> bool:
-    """Makes a tokenizer read single words as running text, if it does not; returns whether it got a new normalizer.
+    """Makes a tokenizer read single words as it reads running text; returns whether it got a new normalizer.
 
-    A byte-level splitter has a setting for it. Without `new_normalizer` nothing else is tried. The normalizer puts a
-    space before the first word of running text as well, as that setting does, and is saved with the tokenizer.
+    A byte-level splitter has a setting for this; other tokenizers get a normalizer, if `new_normalizer` is set. Both put
+    a space before the first word of running text as well. The normalizer is saved with the tokenizer.
     """
     from tokenizers.normalizers import Prepend
     from tokenizers.normalizers import Sequence as Normalizers
@@ -80,13 +80,13 @@ def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> boo
     words, alone, running = differences[0]
     log.warning(
         "the tokenizer reads words one by one as %r, and in running text as %r (%s): a model that was trained on running "
-        "text has learnt only the latter", alone, running, " ".join(words),
+        "text knows only the second spelling", alone, running, " ".join(words),
     )  # fmt: skip
     return False
 
 
 def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], str, str]]:
-    """Returns probes whose tokens as single words and as a text differ, with both spellings, ignoring merges."""
+    """Returns probes whose joined tokens differ between single words and a text, with the joined tokens of both."""
     found = []
     for words in probes:
         alone = backend.encode(words, is_pretokenized=True, add_special_tokens=False).tokens

@@ -21,11 +21,11 @@ _MEMORY = 1 << 29
 """Bytes that a conversation takes at most."""
 
 _LONGEST = 1 << 25
-"""Characters of the longest text."""
+"""The most characters of a rendered conversation."""
 
 
 class _Renderer:
-    """A process that renders the conversations of this one, line by line."""
+    """A child process that renders the conversations of this process, one conversation per line."""
 
     def __init__(self) -> None:
         self.parent = os.getpid()
@@ -42,7 +42,7 @@ class _Renderer:
         atexit.register(self.end)
 
     def __call__(self, request: str) -> str:
-        """Returns the answer; empty where the process ended instead."""
+        """Returns the answer to a request; empty if the process ended without an answer."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -61,7 +61,7 @@ class _Renderer:
 
 
 _RENDERERS: dict[int, _Renderer] = {}
-"""That of this process, by its id: a process that was forked has none yet."""
+"""The renderer of each process, by process id; a forked process has no renderer yet."""
 
 _LOCK = Lock()
 os.register_at_fork(after_in_child=lambda: globals().update(_LOCK=Lock()))
@@ -70,10 +70,10 @@ os.register_at_fork(after_in_child=lambda: globals().update(_LOCK=Lock()))
 def render_chat(
     template: str, messages: Sequence[Mapping[str, object]], tokens: Mapping[str, object], generate: bool
 ) -> str:
-    """Returns the text of a conversation by a chat template, with the special `tokens` by name.
+    """Renders a conversation with a chat template; `tokens` are the special tokens by name.
 
-    `generate` adds the beginning of an answer. Raises ValueError where the template refuses the conversation, or takes
-    more time, memory or characters than any does.
+    `generate` adds the beginning of an answer. Raises ValueError if the template refuses the conversation, or exceeds
+    the limits of time, memory or characters.
     """
     words = {"chat_template": template, "add_generation_prompt": generate, **tokens}
     request = json.dumps([list(messages), words], default=str)
@@ -93,7 +93,7 @@ def render_chat(
 
 
 def _serve(requests: IO[str], answers: IO[str], seconds: float, memory: int, longest: int) -> None:
-    """Renders each line of `requests` within the bounds; this is the other process."""
+    """Renders each line of `requests` within the bounds; it runs in the child process."""
     import resource
 
     from transformers.utils.chat_template_utils import render_jinja_template

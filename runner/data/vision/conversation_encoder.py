@@ -1,4 +1,4 @@
-"""Conversations to tokens, with labels for the answers, and their images to the inputs of a model.
+"""Encodes conversations as tokens, with labels for the answers, and their images as inputs of a model.
 
 Letters in shapes: L tokens.
 """
@@ -57,10 +57,10 @@ class ConversationEncoder:
     """Encodes conversations for a vision-language model of transformers.
 
     Texts go through the tokenizer's chat template, or `PLAIN_TEMPLATE`. Labels are the tokens of the assistant's turns
-    with their end token, and `ignore_index` elsewhere. The tokens of each image are those of `images`.
+    with their end token, and `ignore_index` elsewhere. `images` gives the tokens of each image.
 
-    For samples of more than `max_length` tokens `too_long` is `error` or `skip`, which raise SampleTooLong, or
-    `truncate`, which cuts off the end, but never within an image.
+    `too_long` decides about samples of more than `max_length` tokens: `error` and `skip` raise SampleTooLong;
+    `truncate` cuts off the end, and raises SampleTooLong only if that would cut into an image.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class ConversationEncoder:
             ids, labels = text.input_ids[: self.max_length], text.labels[: self.max_length]
             text = EncodedText(ids, labels, min(text.prompt_length, self.max_length), truncated=True)
         if (text.labels == self.ignore_index).all():
-            raise ValueError(f"{conversation.name()}: nothing of its answer is left to learn")
+            raise ValueError(f"{conversation.name()}: no token of its answers is left to train on")
         return text
 
     def _whole(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> tuple[EncodedText, int]:
-        """Returns all tokens and labels, with each image's tokens in its place, and the number up to the last image."""
+        """Returns all tokens and labels, with each image's tokens in its place, and the position after the last image."""
         rendered, spans = self._rendered(conversation)
         encoded = self.tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
         ids = np.array(encoded["input_ids"], dtype=np.int64)
@@ -165,7 +165,7 @@ class ConversationEncoder:
                 after = self._render(conversation, turns[: i + 1], generate=False).rstrip()
                 if not (whole.startswith(after) and after.startswith(before)):
                     raise ValueError(
-                        f"{conversation.name()}: the tokenizer's chat template writes earlier turns anew when later ones "
+                        f"{conversation.name()}: the tokenizer's chat template changes earlier turns when later turns "
                         "follow, so answers cannot be told from prompts; give the tokenizer another template"
                     )
                 spans.append((len(before), len(after)))

@@ -1,6 +1,6 @@
 """Conversations about images, read from rows of three kinds: LLaVA's, captions, and questions with answers.
 
-An image stands in a text where `<image>` does, whatever the model's own token for it is.
+`<image>` marks the position of an image in a text, whatever image token the model itself uses.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ ROLES = {"human": USER, "user": USER, "gpt": ASSISTANT, "assistant": ASSISTANT, 
 """The names of the speakers in data sets."""
 
 COLUMNS = {n: n for n in ("id", "image", "conversations", "caption", "question", "answer", "kind")}
-"""The default names of the columns. `kind` is the type of a question, to measure each apart."""
+"""The default names of the columns. `kind` is the type of a question; each type has its own metrics."""
 
 
 class Turn(NamedTuple):
@@ -44,23 +44,23 @@ class Conversation(NamedTuple):
     where: str
 
     def name(self) -> str:
-        """Returns the sample, for messages."""
+        """Returns row and id of the sample, for messages."""
         return f"{self.where} (sample {self.id!r})"
 
     def image_key(self) -> str:
-        """Returns the images, or the text without them: equal keys are all trained on or all held out."""
+        """Returns the images, or, if there are none, the first text. Samples with equal keys are held out together."""
         return "\n".join(self.images) or self.turns[0].text
 
 
 class ConversationReader:
-    """Makes a conversation of a row, whose columns tell its kind.
+    """Makes a conversation of a row. The columns of the row decide its type:
 
     - LLaVA's: `conversations`, a list of `{"from": "human" or "gpt", "value": text}`, and maybe `image`.
     - Captions: `image` and `caption`; the question is `caption_prompt`.
     - Questions: `question`, `answer` (a text, or a list of all that are accepted), and maybe `image` and `kind`. Images
-      stand before a question without places for them.
+      come before a question that has no `<image>`.
 
-    `image` is a path, a list of them, or, but for captions, empty. `columns` gives other names, such as
+    `image` is a path or a list of paths; it may be empty, except for captions. `columns` renames columns, as in
     `{"question": "statement"}`.
     """
 
@@ -72,7 +72,7 @@ class ConversationReader:
         self.caption_prompt = caption_prompt
 
     def __call__(self, row: Row, number: int) -> Conversation:
-        """Returns the conversation of row `number`; raises ValueError, with its place, if it cannot be used."""
+        """Returns the conversation of row `number`; raises ValueError with the place of an unusable row."""
         values, names = row.values, self.columns
         accepted, given = [], values.get(names["image"])
         images = [] if given in (None, "") else [*given] if isinstance(given, list | tuple) else [given]
@@ -136,8 +136,8 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
     spoken = roles[1:] if roles[0] == SYSTEM else roles
     if not spoken or spoken != [USER, ASSISTANT] * (len(spoken) // 2):
         raise ValueError(
-            f"{row.where}: the turns are those of {', '.join(roles)}; expected user and assistant in turn, the "
-            "assistant at the end"
+            f"{row.where}: the turns are of {', '.join(roles)}; expected user and assistant in turn, and the "
+            "assistant as the last"
         )
     if any(turn.role == ASSISTANT and not turn.text.strip() for turn in turns):
         raise ValueError(f"{row.where}: the assistant says nothing; remove the row or fill it in")
@@ -152,7 +152,7 @@ def _text(row: Row, name: str) -> str:
 
 
 def _answers(row: Row, name: str) -> list[str]:
-    """Accepted answers; numbers and truth values as text."""
+    """Returns the accepted answers; numbers and booleans are converted to text."""
     given = row.column(name, "data.columns")
     answers = given if isinstance(given, list | tuple) else [given]
     values = [

@@ -37,14 +37,14 @@ from tiryns.runner.data.vision.processors import VisionProcessor, conversation_t
 
 
 class ConversationSequences(TaskSequences):
-    """D conversations as tokens and labels, each with the sizes of its images, which `extras` decodes.
+    """D conversations as tokens and labels, with the sizes of their images; `extras` decodes the images.
 
-    With `max_undecodable` above 0 a grey image replaces one that cannot be decoded, and the sample gets no label.
+    If `max_undecodable` is above 0, a grey image replaces an undecodable image, and the sample gets no label.
     """
 
     examples: Sequence[Conversation]
     lengths_count_images = True
-    """The tokens of a sample have a place for each feature of its images."""
+    """The length of a sample includes one token for each feature of its images."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ConversationSequences(TaskSequences):
         return self.image_counts[indices] > 0
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """`labels` [N], `prompt_lengths`, `image_counts` and `undecodable` [D], and the arrays of `join_images`.
+        """Returns `labels` [N], `prompt_lengths`, `image_counts` and `undecodable` [D], and the arrays of `join_images`.
 
         Raises UndecodableImage for a broken image if `max_undecodable` is 0, and ValueError for one with a changed size.
         """
@@ -96,8 +96,8 @@ class ConversationSequences(TaskSequences):
         for name, image, size in zip(conversation.images, images, sizes, strict=True):
             if image.size != size and not encoder.fixed:
                 raise ValueError(
-                    f"{conversation.name()}: the image {name!r} is of {image.size}, where its text has places for one of "
-                    f"{size}: has it changed since the run began?"
+                    f"{conversation.name()}: the image {name!r} has size {image.size}, but its text was encoded for "
+                    f"{size}: has the image changed since the run began?"
                 )
         return [encoder.inputs(image) for image in images], False
 
@@ -109,7 +109,7 @@ def encode_conversations(
     max_undecodable: int,
     setting: str,
 ) -> ConversationSequences:
-    """Tokenises a set; the log counts long samples. Raises ValueError or FileNotFoundError for unusable ones."""
+    """Tokenises a set, and logs the number of long samples. ValueError or FileNotFoundError for an unusable sample."""
     encoded: list[tuple[Conversation, EncodedText, list[Size]]] = []
     skipped: list[str] = []
     for conversation in conversations:
@@ -139,7 +139,7 @@ def encode_conversations(
 
 
 class ConversationData:
-    """The parts that data modules of conversations share; a subclass finds `vision` in `prepare_data`."""
+    """A mixin for data modules of conversations; a subclass sets `vision` in `prepare_data`."""
 
     task_name = "vision_language"
     settings: ImagesAndText
@@ -182,7 +182,7 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         self.reading = reading_of(settings)
 
     def prepare_data(self) -> None:
-        """Reads and tokenises everything once; raises ValueError or FileNotFoundError for what cannot be used."""
+        """Reads and tokenises everything once; raises ValueError or FileNotFoundError for unusable data."""
         if self.prepared:
             return
         given = self.settings
@@ -245,7 +245,7 @@ class FoundConversations(NamedTuple):
 def read_conversations(
     source: RowSource, reading: Reading, part: str, setting: str, reader: ConversationReader, folder: Any
 ) -> FoundConversations:
-    """Returns the conversations of a source, with images below `folder`, or below the folder of its file if that is None.
+    """Returns the conversations of a source. Images are below `folder`, by default the folder of the source's file.
 
     Raises ValueError or FileNotFoundError, which name the `setting`, for a source or a row that cannot be used.
     """
@@ -254,7 +254,7 @@ def read_conversations(
         first = source[0] if isinstance(source, list | tuple) and source else source
         found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
         if found is None or found.hub:
-            problem = "data.images must name the folder of the images of rows from the hub or made in code"
+            problem = "data.images must name the folder of images if rows are from the hub or made in code"
             raise ValueError(problem)
         folder = found.files[0].parent
     images: SizedImages = source if isinstance(source, SizedImages) else ImageFolder(folder)

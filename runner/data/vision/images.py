@@ -1,4 +1,4 @@
-"""Images decoded to RGB, from bytes or files of one folder, and as tokens in a text and tensors by a model's own names.
+"""Decodes images, from bytes or a folder, to RGB, and encodes them as tokens of a text and input tensors of a model.
 
 Letters in shapes: L tokens of an image, n images, r rows of an image in a tensor (1 if stacked, else one per patch).
 """
@@ -20,7 +20,7 @@ Size = tuple[int, int]
 """Width and height in pixels."""
 
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""Formats that are decoded; to decode some others runs programs."""
+"""Formats that are decoded. Decoding some other formats would run external programs."""
 
 MOST_PIXELS = 2**26
 """Pixels of the largest image that is decoded: a small file may claim to hold gigabytes."""
@@ -29,7 +29,7 @@ SIDEWAYS = (5, 6, 7, 8)
 """EXIF orientations that exchange width and height."""
 
 EXIF_IN_PNG = {"exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif", "Raw profile type APP1"}
-"""Entries of a PNG with EXIF data; without one, `getexif` would decode the image to look for it."""
+"""Entries of a PNG that hold EXIF data. If all are missing, `getexif` would decode the image to search for EXIF."""
 
 
 class UndecodableImage(ValueError):
@@ -94,13 +94,13 @@ class ImageFolder:
 
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
-    """An image in RGB, upright, on white where transparent. Raises UndecodableImage, which gives its `name`."""
+    """Returns an image in RGB, turned upright by EXIF, white where transparent. UndecodableImage contains `name`."""
     with _opened(source, name) as image:
         return in_rgb(ImageOps.exif_transpose(image))
 
 
 def in_rgb(image: Image.Image) -> Image.Image:
-    """An image in RGB, on white where transparent; the plugin of the documentation asks for it, too."""
+    """Returns an image in RGB, white where transparent; a plugin in the documentation calls it too."""
     if image.mode.startswith("I;16"):  # which Pillow would clip
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
@@ -110,7 +110,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
 
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
-    """Returns the size of the image of `decode_image`, from the beginning of the file; raises as that does."""
+    """Returns the size that `decode_image` gives, but reads only the file's beginning; raises like `decode_image`."""
     with _opened(source, name) as image:
         has_exif = image.format != "PNG" or EXIF_IN_PNG.intersection(image.info)
         sideways = has_exif and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS
@@ -166,14 +166,14 @@ class EncodedImage(NamedTuple):
 class ImageEncoder:
     """Images as a model reads them. The tokens of an image may depend on its size, but on nothing else.
 
-    `place_id` is the token of an image in a text, which the tokens of the image replace; `feature_id` is among them as
-    often as the model has features for the image.
+    `place_id` is the placeholder of an image in a text; the tokens of the image replace it. Among these tokens,
+    `feature_id` occurs once for each feature that the model has for the image.
     """
 
     def __init__(
         self, encode: "EncodesWithProcessor | EncodesInPlaces", place_id: int, feature_ids: Sequence[int]
     ) -> None:
-        """Uses the most frequent of `feature_ids` in an image. Raises ValueError if the image has none of them."""
+        """Sets `feature_id` to the most frequent of `feature_ids` in an image. ValueError if it has none of them."""
         self._encode, self.place_id = encode, place_id
         across, down = np.meshgrid(*(np.linspace(16, 240, size, dtype=np.uint8) for size in EXAMPLE_SIZE))
         colours = Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
@@ -206,7 +206,7 @@ class ImageEncoder:
         return encoded.ids, encoded.inputs
 
     def inputs(self, image: Image.Image) -> ImageInputs:
-        """Returns the model's inputs for an image in RGB, without text if that makes no difference: faster."""
+        """Returns the model's inputs for an image in RGB; leaves out the text, for speed, if it makes no difference."""
         return self._encode(image).inputs if self._needs_text else self._encode.inputs(image)
 
 
@@ -217,7 +217,7 @@ class EncodesWithProcessor:
         self.processor, self.place = processor, place
 
     def __call__(self, image: Image.Image) -> EncodedImage:
-        """Raises whatever the processor raises for one image in one place."""
+        """Encodes an image in one place; raises whatever the processor raises."""
         text = {"text": [self.place], "add_special_tokens": False}
         found = self.processor(images=[image], **text, return_tensors="pt")
         marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
@@ -232,7 +232,7 @@ class EncodesInPlaces:
     """Encodes an image with an image processor; the placeholder tokens are `ids` for every image."""
 
     def __init__(self, image_processor: Any, ids: Sequence[int]) -> None:
-        """Raises ValueError where images of several sizes are not brought to one."""
+        """Raises ValueError if the image processor does not resize all images to one size."""
         self.image_processor, self.ids = image_processor, list(ids)
         tried = [self.inputs(Image.new("RGB", size))["pixel_values"] for size in OTHER_SIZES]
         first, *others = dict.fromkeys(pixels.shape for pixels in tried)
@@ -243,7 +243,7 @@ class EncodesInPlaces:
             )
 
     def __call__(self, image: Image.Image) -> EncodedImage:
-        """An image in RGB."""
+        """Encodes an image in RGB."""
         return EncodedImage(self.ids, self.inputs(image))
 
     def inputs(self, image: Image.Image) -> ImageInputs:
@@ -252,7 +252,7 @@ class EncodesInPlaces:
 
 
 def join_images(images: Sequence[ImageInputs]) -> FlatSamples:
-    """`images`: the inputs of n images end to end; `image_rows`: the rows of each image in each input, [n].
+    """Returns `images`, the inputs of n images end to end, and `image_rows` [n], the rows per image in each input.
 
     If images differ in a dimension other than the first, they are padded with zeros, as processors do.
     """

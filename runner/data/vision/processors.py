@@ -61,7 +61,7 @@ class _WithoutVideos(ProcessorMixin):
 
 
 def _image_only(base: Any) -> Any:
-    """A class of processors without its part for videos."""
+    """Returns the processor class `base` without its video processor."""
 
     class ImageOnly(base, _WithoutVideos):
         __init__ = base.__init__  # its parameters tell the parts
@@ -94,7 +94,7 @@ def _empty(base: object) -> Any:
 
 
 def _video_settings(name_or_path: str) -> dict[str, object] | None:
-    """Returns the settings that older models have in a file of their own."""
+    """Returns the video settings, which older models have in a separate file; None if the file is missing."""
     file = cached_file(
         name_or_path,
         "video_preprocessor_config.json",
@@ -108,7 +108,7 @@ SPECIAL_TOKENS = {
     "llava": ("<image>",),
     "idefics3": ("<image>", "<fake_token_around_image>", "<end_of_utterance>", "<global-img>"),
 }
-"""Tokens that an architecture adds to a tokenizer, for each that a processor can be made for."""
+"""The tokens that an architecture adds to a tokenizer, for each architecture of `make_processor`."""
 
 
 class VisionProcessor(NamedTuple):
@@ -129,10 +129,10 @@ class VisionProcessor(NamedTuple):
 
 
 def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
-    """Returns the processor `given.processor`, or one for a model with random weights.
+    """Returns the processor `given.processor`; if that is None, makes one for a model with random weights.
 
-    The latter has the tokenizer `given.tokenizer`, or one trained on `texts`. Raises ValueError for a model that reads no
-    images, or fewer than `given.max_length` tokens.
+    A new processor has the tokenizer `given.tokenizer`, or one trained on `texts`. Raises ValueError for a model that
+    cannot read images, or that reads fewer than `given.max_length` tokens.
     """
     if given.processor is not None:
         vision = load_processor(given.processor, given.processor_options)
@@ -144,8 +144,8 @@ def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> 
         return vision
     if given.processor_options:
         raise ValueError(
-            "data.processor_options are for the processor of a model that is loaded; one with random weights has its "
-            "own (model.image_size, model.image_places)"
+            "data.processor_options are for a loaded model's processor; a model with random weights has the "
+            "settings model.image_size and model.image_places instead"
         )
     if None in (given.architecture, given.image_size, given.image_places):
         raise ValueError(
@@ -192,10 +192,10 @@ def load_processor(name_or_path: str, options: Mapping[str, object] | None = Non
 def make_processor(
     architecture: str, tokenizer: Tokenizer, image_size: int, image_places: int
 ) -> VisionProcessor:
-    """A processor for a model of random weights: images of `image_size` squared, `image_places` tokens for each.
+    """Returns a processor for random weights: images of `image_size` pixels squared, `image_places` tokens per image.
 
     Adds the architecture's special tokens and a chat template to the tokenizer. Raises ValueError for an unknown
-    architecture, or a number of places that is no square.
+    architecture, or if `image_places` is not the square of a divisor of `image_size`.
     """
     import transformers
 
@@ -225,7 +225,7 @@ def make_processor(
 
 
 def vision_processor(processor: Any) -> VisionProcessor:
-    """Finds the tokens of an image in a processor's texts. Raises ValueError for a processor without any."""
+    """Returns a processor with the encoder of its images. Raises ValueError if it has no token for images."""
     tokenizer = processor.tokenizer
     if tokenizer.chat_template is None:
         tokenizer.chat_template = getattr(processor, "chat_template", None) or PLAIN_TEMPLATE
@@ -245,7 +245,7 @@ def vision_processor(processor: Any) -> VisionProcessor:
 
 
 def conversation_texts(conversations: Iterable[Conversation]) -> Iterator[str]:
-    """Texts to train a tokenizer for conversations on."""
+    """Yields the turns of conversations as texts, to train a tokenizer on."""
     for conversation in conversations:
         for turn in conversation.turns:
             speaker = "ASSISTANT" if turn.role == ASSISTANT else "USER"

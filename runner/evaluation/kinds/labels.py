@@ -106,12 +106,12 @@ class Thresholds:
     """
 
     def __init__(self, given: object, labels: Sequence[str], several: bool = True) -> None:
-        """Raises ValueError for invalid values, or for any `given` if each example has one label (not `several`)."""
+        """Raises ValueError if `given` is invalid, or if it is given for examples with one label each (not `several`)."""
         check_thresholds(given)
         if given is not None and not several:
             raise ValueError(
-                f"objective.thresholds={given!r} is for texts with several labels at once, and here each has one or a "
-                "number: leave it out"
+                f"objective.thresholds={given!r} is for texts with several labels at once, but here a "
+                "text has one label or a number: leave it out"
             )
         self.labels, self._is_given = list(labels), given is not None
         self.mode = given if given in THRESHOLDS else None
@@ -148,8 +148,8 @@ class Thresholds:
 def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> float:
     """Returns the threshold with the highest F1 for probabilities [M] and truth, bool [M]; on ties the nearest to 0.5.
 
-    It lies in the middle between two probabilities, unless 0.5 lies between them. It is 0.5 if nothing is true, or all
-    probabilities are 0.
+    A threshold between two probabilities is 0.5 if 0.5 lies between them, else their mean. It is 0.5 if nothing is true,
+    or if all probabilities are 0.
 
     Example:
         >>> best_threshold(np.array([0.9, 0.8, 0.3, 0.2]), np.array([True, False, True, False]))
@@ -199,7 +199,7 @@ class LabelPredictions(OfLabels[LabelledSequences]):
         return np.asarray(probability > self.thresholds.values), labels > 0.5
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Yields the predicted labels and their probabilities; without any, `none` is 1 - the largest probability."""
+        """Yields rows with the predicted labels; a row without one has `none`, which is 1 - the largest probability."""
         names, known = self.sequences.names, self.known()
         for i in np.flatnonzero(self.seen).tolist():
             probability, labels = self.values["probability"][i], self.sequences.labels[i]
@@ -234,7 +234,7 @@ class NumberPredictions(OfLabels[LabelledSequences]):
         return predicted.astype(np.float64), true.astype(np.float64)
 
     def parts(self) -> list[Compared]:
-        """Returns the part of the metrics of numbers, also for a subclass with a kind of its own."""
+        """Returns a part of the kind `regression`, also for a subclass that has another kind."""
         return [Compared("regression", *self.scored(), self.owners())]
 
     def rows(self) -> Iterator[PredictionRow]:

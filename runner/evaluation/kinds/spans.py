@@ -17,7 +17,7 @@ AROUND = 75
 
 
 class QuestionPredictions(Predictions[QuestionSequences]):
-    """A text per question: the best span of all windows; empty if allowed and better by more than `null_threshold`."""
+    """The best span of each question's windows, or an empty text if allowed and better by more than `null_threshold`."""
 
     kind, monitor = "question_answering", "f1"
 
@@ -31,7 +31,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
 
     def join(self, gather: Gather) -> None:
-        """Also chooses each question's answer: the best window, or none by the least no-answer score of its windows."""
+        """Also chooses each question's answer: the best span, or none if its windows' least no-answer score is better."""
         super().join(gather)
         sequences, values = self.sequences, self.values
         seen = np.flatnonzero(self.seen)
@@ -58,12 +58,12 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return np.array(known, dtype=np.int64)
 
     def parts(self) -> list[Compared]:
-        """Returns exact match and F1, also by questions with and without an answer if the data may have both."""
+        """Returns the part of all questions and, if answers may be empty, parts of questions with and without answer."""
         (whole,) = super().parts()
         return with_kinds(whole) if self.sequences.may_be_empty else [whole]
 
     def measured_names(self) -> list[str]:
-        """Returns the names; if the data may have both, also those of the kinds that occur: with or without an answer."""
+        """Returns names of metrics; if answers may be empty, also for the set's answerable and unanswerable questions."""
         names = sorted(super().measured_names(), key=lambda name: name != self.monitor)
         answers = [e.answers for e in self.sequences.examples if e.answers is not None]
         kinds = {"answerable": any(answers), "unanswerable": not all(answers)}

@@ -21,10 +21,10 @@ from tiryns.runner.evaluation.ranks import Ranking, cosines, rank
 
 
 class PairVectors(Predictions[PairSequences]):
-    """The vectors of a set, and the objective's loss and figures of them in batches of one size, in the set's order.
+    """The vectors of a set, with the objective's loss and metrics of batches of one size, in the set's order.
 
-    `objective` has `batch_figures` of rows, with their mean `loss`, the `dimensions` that vectors are cut to, the
-    `similarity` that scores vectors, and `learn_temperature`.
+    `objective` has `batch_figures` (the metrics of rows, with their mean `loss`), the `dimensions` that vectors are cut
+    to, the `similarity` that scores vectors, and `learn_temperature`.
     """
 
     def __init__(self, sequences: PairSequences, objective: Any) -> None:
@@ -37,7 +37,7 @@ class PairVectors(Predictions[PairSequences]):
         return {"places": micro_batch["samples"], **own}
 
     def measured_names(self) -> list[str]:
-        """Returns the names of the metrics of each size of vectors, of those of batches, and of a learnt temperature."""
+        """Returns the names of metrics: of each size of vectors, of batches, and of the temperature if it is learnt."""
         learnt = ["temperature"] if self.objective.learn_temperature else []
         own = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
         return [*own, *self.objective.batch_figure_names, *learnt]
@@ -140,7 +140,7 @@ class _Texts(NamedTuple):
     queries: NDArray[np.int64]
     """The first row of each query [Q]."""
     passages: NDArray[np.int64]
-    """The first place of each passage [P], counted row by row."""
+    """The first position of each passage [P] among the passages of all rows."""
     relevant: list[list[int]]
     """The numbers of the passages that belong to each query."""
     query_of: dict[int, int]

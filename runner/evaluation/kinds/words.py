@@ -20,7 +20,7 @@ from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions, 
 class TokenPredictions(Predictions[SentenceSequences]):
     """A label per word; a word without a token gets the most frequent label that is allowed there.
 
-    A sentence counts once all its words with a token are predicted. With `constrained`, if the training data follows a
+    A sentence counts only if all its words with a token are predicted. With `constrained`, if the training data follows a
     scheme of tags, Viterbi's algorithm finds the most probable tags of a sentence under this scheme; otherwise each word
     gets its most probable tag.
     """
@@ -83,7 +83,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return self._sentences()[self._known() & self.seen]
 
     def parts(self) -> list[Compared]:
-        """Returns the part of accuracy over words and, if labels are tags of entities, that of metrics over entities."""
+        """Returns the part for the accuracy and, if labels are tags of entities, the part for metrics of entities."""
         parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
         if self._tagging and len(parts[0].true):
             predicted, true = zip(*self._tags(), strict=True)
@@ -148,7 +148,7 @@ MEAN_SCORE = "mean_score"
 
 
 class JointPredictions(Predictions[TaggedSequences]):
-    """A label per word and column; `columns` has the predictions of each column, whose metrics end in its name."""
+    """A label per word and column. `columns` has each column's predictions; names of metrics end in the column's name."""
 
     kind = "joint_tagging"
     monitor = MEAN_SCORE
@@ -163,7 +163,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         return next(iter(self.columns.values())).size()
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Returns what the predictions of each column read, under keys that begin with its name."""
+        """Returns the values that each column's predictions read, under keys that begin with the column's name."""
         sizes = [one.num_labels() for one in self.columns.values()]
         found = {"places": micro_batch["words"]}
         for (name, one), logits in zip(self.columns.items(), output["logits"].split(sizes, -1), strict=True):
@@ -198,7 +198,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         return [MEAN_SCORE, *(f"{figure}_{name}" for name, figure in of_columns)]
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """Returns the mean loss of each column in which the set has labels, and as `loss` their sum by column weights."""
+        """Returns the mean loss of each column in which the set has labels, and as `loss` their weighted sum."""
         weights = {name: totals.get(f"{name}/weight") for name in self.columns}
         known = {name: totals[f"{name}/loss"] / weight for name, weight in weights.items() if weight}
         if not known:
@@ -218,13 +218,13 @@ class JointPredictions(Predictions[TaggedSequences]):
             yield row
 
     def tables(self) -> Entry:
-        """Returns the tables of each column in which the set has labels, under names that end in the column's."""
+        """Returns the tables of each column in which the set has labels, under names that end in the column's name."""
         known = [name for name, one in self.columns.items() if len(one.compared()[1])]
         return {f"{key}_{name}": rows for name in known for key, rows in self.columns[name].tables().items()}
 
 
 def mean_score(found: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the mean of the columns' own metrics, whose names `own` gives by column; empty if none is found.
+    """Returns the mean of one metric per column, which `own` names by column; empty if no such metric is found.
 
     Example:
         >>> mean_score({"accuracy_pos": 0.5, "entity_f1_ner": 1.0}, {"pos": "accuracy", "ner": "entity_f1"})

@@ -21,7 +21,7 @@ FIGURES = ("exact_match", "constant_exact_match")
 
 
 class AnswerPredictions(Predictions[ConversationSequences]):
-    """Texts written for the last question of some of a set's conversations."""
+    """Texts that a model writes to answer the last question of a conversation, for some conversations of a set."""
 
     kind, monitor = "vision_language", "exact_match"
 
@@ -47,7 +47,7 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return [*FIGURES, *(_of_kind(name, kind) for name in FIGURES for kind in apart)]
 
     def measure(self) -> dict[str, float]:
-        """Returns SQuAD's exact match, of the answers and of the best constant answer per type, overall and per type."""
+        """Returns SQuAD's exact match of the answers and of each type's best constant answer, overall and per type."""
         kinds = self.kinds()
         found = {}
         for name in FIGURES if kinds else ():

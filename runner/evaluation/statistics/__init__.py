@@ -1,4 +1,4 @@
-"""Statistics of metrics: how far a metric, or the difference of two values, may be chance.
+"""Statistics of metrics: whether a metric, or the difference of two values, may be chance.
 
 - `intervals`: percentile bootstrap over samples.
 - `paired`: the difference of two settings over pairs of equal seeds, tested while the pairs come in.

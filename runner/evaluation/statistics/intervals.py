@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals over samples (Efron 1979), from keyed resamples: one seed always gives the same ones.
+"""Percentile bootstrap intervals over samples (Efron 1979), from keyed resamples: a seed always gives the same resamples.
 
 Letters in shapes: R resamples, D samples.
 """
@@ -55,8 +55,8 @@ def bootstrap(
 ) -> dict[str, NDArray[np.float64]]:
     """Returns the percentile interval of every metric, [2] or [..., 2]: its lower and its upper end.
 
-    Resamples in which a metric is NaN (a correlation of equal numbers) do not count; NaN if all are. Raises
-    ValueError for no samples or no resamples.
+    Resamples in which a metric is NaN (a correlation of equal numbers) do not count; if all are NaN, the interval is
+    NaN. Raises ValueError for no samples or no resamples.
 
     Example:
         >>> values = np.array([1.0, 2.0, 3.0, 4.0])

@@ -1,13 +1,13 @@
 """Tests of a few paired differences: 2 to 16 pairs of runs with equal seeds.
 
-After each pair the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule): if both
-settings are alike, all 2^k signs of |d_1| ... |d_k| are equally likely (Fisher 1935, The Design of Experiments, section
-21). The paths with the largest |d_1 + ... + d_k| are called clear, in addition to paths called so earlier, as many as the
-error spent up to k allows. This error depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be clear
-after 3 pairs, and is wrong in a quarter of the cases where each difference is about +c or -c; a test by betting
-(Waudby-Smith and Ramdas 2024, JRSS B 86) needs as many pairs as this one, and more once a sign differs.
+After pair k the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule). If both
+settings are alike, all 2^k paths of signs of |d_1| ... |d_k| are equally likely (Fisher 1935, The Design of Experiments,
+section 21). The paths with the largest |d_1 + ... + d_k| are called clear, and stay clear. Their number is limited by the
+error that may be spent up to pair k. This error depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be
+clear after 3 pairs, and is wrong in a quarter of the cases if each difference is about +c or -c. A test by betting
+(Waudby-Smith and Ramdas 2024, JRSS B 86) needs as many pairs as this test, and more once a sign differs.
 
-Sources of the rest: Student's distribution for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4;
+Further sources: Student's distribution for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4;
 correction for several tests, Holm 1979, Scandinavian Journal of Statistics 6, and of sequential ones, Bartroff and Song
 2014, JSPI 153.
 """
@@ -37,7 +37,7 @@ MOST = 10_000
 
 
 def first_look(error: float = ERROR) -> int:
-    """Returns the fewest pairs that can be clear.
+    """Returns the smallest number of pairs after which the differences can be clear.
 
     Example:
         >>> first_look(0.05), first_look(0.01)
@@ -58,7 +58,7 @@ def spent(pairs: int, error: float = ERROR) -> float:
 
 
 def clear_after(differences: Differences, error: float = ERROR) -> int | None:
-    """Returns how many of the differences [N], from the first, make clear that they do not centre on 0; None if never.
+    """Returns the number of pairs after which the differences [N] clearly do not centre on 0; None if they never do.
 
     Example:
         >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
@@ -77,7 +77,7 @@ def clear_after(differences: Differences, error: float = ERROR) -> int | None:
 
 
 def interval(differences: Differences, error: float = ERROR) -> tuple[float, float] | None:
-    """Returns the interval of values that the pairs [N] do not exclude: subtracted from each they leave nothing clear.
+    """Returns the interval of values that the pairs [N] do not exclude: differences minus such a value are not clear.
 
     It holds at any time: the chance that it ever leaves out the true difference is at most the error. None if it has no
     bounds (fewer pairs than `first_look`), or if the first pairs exclude all values that the later pairs suggest.
@@ -109,7 +109,7 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
 
 
 def sign_flip_p(differences: Differences) -> float:
-    """Returns the share of sign flips of differences [N], at least one, with a mean as far from 0; exact up to 16.
+    """Returns the share of sign flips of one or more differences [N] with a mean at least as far from 0; exact up to 16.
 
     Example:
         >>> sign_flip_p([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
@@ -120,7 +120,7 @@ def sign_flip_p(differences: Differences) -> float:
 
 
 def skewness(differences: Differences) -> float | None:
-    """Returns the skewness of differences [N], corrected for their number; None for fewer than three, or equal ones.
+    """Returns the skewness of differences [N], corrected for their number; None if N < 3 or all are equal.
 
     Joanes and Gill 1998, The Statistician 47, their G1.
 
@@ -150,10 +150,10 @@ def t_statistic(differences: Differences) -> float:
 
 
 def pairs_needed(differences: Differences, error: float = ERROR, power: float = 0.8) -> int | None:
-    """Estimates how many pairs in all detect a difference as large as the mean of these [N] with probability `power`.
+    """Estimates how many pairs in all detect a difference as large as the mean of `differences` with probability `power`.
 
-    By the sample size of a t-test (Guenther 1981, The American Statistician 35), and never below `first_look`. None
-    without an estimate: fewer than two pairs, a mean of 0, or more than 10,000 pairs.
+    The estimate is the sample size of a t-test (Guenther 1981, The American Statistician 35), at least `first_look`.
+    None for fewer than two differences, a mean of 0, or an estimate of more than 10,000 pairs.
 
     Example:
         >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
@@ -170,7 +170,7 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
 
 
 def holm(tests: Sequence[float]) -> list[float]:
-    """Returns the p of several tests, corrected so that the chance of any false positive keeps its bound (Holm 1979).
+    """Returns p-values of tests, corrected so that they bound the chance of any false positive among them (Holm 1979).
 
     Example:
         >>> holm([0.01, 0.04, 0.03])
@@ -184,10 +184,10 @@ def holm(tests: Sequence[float]) -> list[float]:
 
 
 def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[float | None]:
-    """Returns, for several settings' differences, the level at which each is clear by Holm's rule; None if it is not.
+    """Returns the level at which each of M settings is clear by Holm's rule, from its differences; None if not clear.
 
-    The first must be clear at error / M, the next at error / (M - 1), and so on. So the chance is at most the error that
-    any setting is called different although it is like the setting that it is compared with.
+    The first must be clear at error / M, the next at error / (M - 1), and so on. So the chance that any setting is called
+    different although it is like the setting that it is compared with is at most the error.
 
     Example:
         >>> clear_among([[0.3, 0.2, 0.1, 0.4, 0.2, 0.3, 0.2], [0.1, -0.2] * 4])

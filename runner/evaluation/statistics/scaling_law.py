@@ -42,9 +42,9 @@ class Law(NamedTuple):
 
 
 def optimum(losses: Mapping[float, float]) -> Optimum | None:
-    """Returns the lowest point of the parabola, in the logarithm of the rate, by a seed's best rate and its neighbours.
+    """Returns the lowest point of the parabola through a seed's best rate and its neighbours, over the rate's logarithm.
 
-    `losses` are finite, by rate. None if the best rate is the first or the last, as the lowest point may be beyond.
+    `losses` has finite losses by rate. None if the best rate is the first or the last: a better rate may lie beyond it.
 
     Example:
         >>> found = optimum({1e-3: 2.2, 2e-3: 2.0, 4e-3: 2.0, 8e-3: 2.2})
@@ -74,7 +74,7 @@ class AtBest(NamedTuple):
 
 
 def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
-    """Returns the best rate over the seeds' curves of losses over rates; rates are averaged by their logarithms."""
+    """Returns the mean over seeds of the best rate (by logarithms) and of its loss, from each seed's losses by rate."""
     if not curves:
         return AtBest(problem="no run has a finite loss")
     optima = []
@@ -90,7 +90,7 @@ def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
 
 
 class Transfer(NamedTuple):
-    """How a value scales with the width: its power of the width, and its largest over its smallest."""
+    """How a value scales with the width: the exponent of its power law, and its largest over its smallest value."""
 
     power: float
     ratio: float
@@ -102,7 +102,7 @@ def transferred(widths: Sequence[int], values: Sequence[float]) -> Transfer:
 
 
 def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
-    """Returns the rate to expect at a width, by the power of the width that fits the known rates."""
+    """Returns the rate to expect at a width, by a power law of the width that is fitted to the known rates."""
     return float(np.exp(np.polyval(np.polyfit(np.log(widths), np.log(rates), 1), np.log(width))))
 
 
@@ -129,8 +129,8 @@ def predicted(
     Raises:
         ValueError: the losses do not fall with the size.
 
-    The interval covers laws whose squares exceed the least by at most t**2 variances: the profile likelihood, with
-    Student's t for the degrees of freedom left, and the residual variance, or that of the seeds if it is larger.
+    The interval covers laws whose sum of squares exceeds the least sum by at most t**2 variances (profile likelihood),
+    with Student's t for the degrees of freedom left. The variance is that of the residuals or seeds, the larger of both.
     """
     x, y = np.asarray(sizes, float), np.asarray(losses, float)
     squares, fits, best = _fits(x, y)

@@ -46,7 +46,7 @@ def t_interval(differences: Sequence[float], error: float = ERROR) -> tuple[floa
 
 
 def t_quantile(freedom: int, error: float = ERROR) -> float:
-    """Returns the t that Student's distribution of `freedom` exceeds, to either side, with chance `error`.
+    """Returns the bound that |t| of Student's distribution with `freedom` degrees exceeds with chance `error`.
 
     Example:
         >>> round(t_quantile(2), 3)
@@ -70,7 +70,7 @@ def within(t: float, freedom: int) -> float:
 
 
 def last_where(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Returns the last value from `inside`, where a condition holds, to `outside`, where it does not hold."""
+    """Returns the last value at which a condition holds, between `inside`, where it holds, and `outside`, where not."""
     for _ in range(60):
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if holds(middle) else (inside, middle)

@@ -1,4 +1,4 @@
-"""Tasks of mteb, measured through a frozen encoder. Imported where mteb is installed."""
+"""Tasks of mteb, measured with a frozen encoder. Can only be imported if mteb is installed."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -42,7 +42,7 @@ class MtebEncoder:
 
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
-    """Returns the metrics of each task as in `evaluation.json`: means over splits and languages, the main one first."""
+    """Returns each task's entry of `evaluation.json`; metrics are means over splits and languages, the main one first."""
     adapted, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
         done = mteb.evaluate(adapted, task, co2_tracker=False, cache=None, show_progress_bar=False)

@@ -22,7 +22,7 @@ from tiryns.runner.inference.passes import device_here
 from tiryns.runner.inference.vectors import FrozenEncoder
 
 MOST_WORDS = 20_000
-"""Most words that a probe is fitted to; of up to n times as many words, every n-th is taken."""
+"""Most words that a probe is fitted to; if a set has up to n times as many words, every n-th word is used."""
 
 Scores = Callable[[Tensor], Tensor]
 """A function from features [M, H] to the scores of classes [M, C]."""
@@ -37,7 +37,7 @@ class Probed(NamedTuple):
     sets: dict[str, Entry]
     """Entries of `evaluation.json`."""
     predictions: Mapping[str, Iterable[PredictionRow]]
-    """Their lines of `predictions.jsonl`."""
+    """The lines of each set in `predictions.jsonl`."""
     chosen: Mapping[str, float] = {}
     """The values chosen on the validation examples."""
 
@@ -48,13 +48,13 @@ class Probed(NamedTuple):
         }
 
     def objective(self) -> str:
-        """Returns the key of the main metric, of a validation set if there is one: `val/validation/accuracy`."""
+        """Returns the key of the main metric, such as `val/validation/accuracy`; of a validation set if there is one."""
         keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
         return next(key for key in keys if key in self.figures())
 
 
 def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, encoder: Any) -> Probed:
-    """Measures a frozen encoder, or for minimal pairs a `PairScorer`, on prepared data, by the kind of the data.
+    """Measures a frozen encoder on prepared data; for minimal pairs `encoder` is a `PairScorer`.
 
     Texts or pairs with one label: a linear probe and nearest neighbours; words with labels: a linear probe; pairs with
     numbers: the cosine of the two texts; queries with passages: ranks by cosine; tasks of mteb: the metrics of mteb;
@@ -90,11 +90,11 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
 
 
 def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
-    """Fits a linear probe on the features of texts, or of words, whose sentences are decoded as in training; for texts
-    also nearest neighbours.
+    """Fits a linear probe on the features of texts or of words, and for texts also nearest neighbours.
 
-    Both are chosen by the share of the validation examples or words with a label whose class has the largest score.
-    Raises ValueError without a validation set.
+    The penalty and the number of neighbours are chosen by the accuracy of the largest score, over validation examples
+    or words that have a label. Labels of words are then decoded as in training, with constraints on tags. Raises
+    ValueError without a validation set.
     """
     sets = {"train": data.train_set, **data.evaluated_sets}
     features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
@@ -136,7 +136,7 @@ def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed
 
 
 def _compare_pairs(data: Any, encoder: FrozenEncoder) -> Probed:
-    """Compares the cosine of the features of two texts with a number."""
+    """Compares the cosine of the features of a pair's texts with the pair's number."""
     predictions, entries = {}, {}
     for name, given in data.evaluated_sets.items():
         sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
@@ -170,7 +170,7 @@ def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> 
 
 
 def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
-    """Yields each query with the first passage, and the passages that belong to it."""
+    """Yields a line for each query, with the passage that is ranked first and the passages that belong to the query."""
     for number, (query, top) in enumerate(zip(given.queries, ranking.first, strict=True)):
         gold = [given.passages[place] for place in given.relevant[number]]
         first = given.passages[top[0]] if top[0] >= 0 else None
@@ -178,7 +178,7 @@ def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[Prediction
 
 
 def _measure(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:
-    """Returns predictions for all samples, or words, of a set from their logits [M, C], and the entry of the set."""
+    """Fills the predictions of a set with logits [M, C] of all samples or words; returns them with the set's entry."""
     places = torch.arange(len(logits))
     predictions.add({"samples": places, "words": places}, {"logits": logits.cpu()})
     predictions.join(lambda mine: [mine])

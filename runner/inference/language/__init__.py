@@ -1,5 +1,5 @@
 """Language models on text.
 
-- `figures`: their loss on documents; `likelihood`: the loss of each token masked alone, and of pairs of sentences.
+- `figures`: the loss on documents; `likelihood`: the pseudo-perplexity of documents, and scores of sentence pairs.
 - `infill`: guesses for masks, and continuations of texts by causal models.
 """

@@ -50,17 +50,17 @@ class DocumentSequences(TaskSequences):
         """Bytes of UTF-8 of each document [E]; 0 for a document of token ids."""
 
     def by_document(self, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns how many tokens [E] of each document have an id that is `counted` [V]."""
+        """Returns for each document [E] the number of tokens whose id is true in `counted` [V]."""
         owners = np.repeat(self.documents, self.lengths(np.arange(len(self))))
         return np.bincount(owners, counted[self.ids], len(self.num_bytes)).astype(np.int64)
 
 
 class LanguageModel:
-    """The language model of a run, with its objective and settings, or of a folder, with the defaults of `objective`,
-    which is clm for a model that guesses next tokens, else mlm, unless given.
+    """The language model of a run with the run's objective and settings, or of a folder with default settings.
 
-    `changes` are data settings that replace these. A run of enhanced masked language modelling, whose decoder is not
-    exported, is measured as mlm. Raises ValueError for another model, or an objective that cannot be measured.
+    `objective` overrides the objective; without a run its default is clm for a model that predicts next tokens, else mlm.
+    `changes` override `data` settings. A run of enhanced masked language modelling is measured as mlm, because its
+    decoder is not exported. Raises ValueError for another model, or an objective that cannot be measured.
     """
 
     def __init__(self, run: str, opened: Opened, changes: Settings, objective: str | None = None) -> None:
@@ -110,7 +110,7 @@ class LanguageModel:
         return self.cut(source.documents(), source.describe())
 
     def cut(self, documents: Iterable[str | Sequence[int]], where: str) -> DocumentSequences:
-        """Returns documents, texts or token ids, cut as in training; ValueError if they hold no text."""
+        """Cuts documents, texts or token ids, into sequences as in training; ValueError if they hold no text."""
         length, how = self.settings["max_length"], self.settings["long_documents"]
         chunker = Chunker(self.tokenizer.backend_tokenizer, length, how)
         ids: list[NDArray[np.int64]] = []
@@ -133,7 +133,7 @@ class LanguageModel:
         return DocumentSequences(ids, owners, sizes)
 
     def measure(self, sequences: DocumentSequences, report: Report | None = None) -> Measured[list[Entry]]:
-        """Measures a set: its metrics are those of a validation of the run, its predictions a line for each document.
+        """Measures a set: returns the metrics of the run's validation, and as predictions a line for each document.
 
         Masks depend only on the run's seed and the indices of the sequences.
         """

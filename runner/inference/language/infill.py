@@ -36,7 +36,7 @@ from tiryns.runner.run.files import meant_run
 from tiryns.runner.run.model_folder import model_folder
 
 MASK = "[MASK]"
-"""The mask in the texts of users, for every tokenizer."""
+"""How users write a mask in a text, whatever mask token the tokenizer has."""
 
 
 class Opened(NamedTuple):
@@ -62,12 +62,12 @@ def open_model(run: str) -> Opened:
 
 
 def check_language_model(run: str, config: Any) -> None:
-    """Raises ValueError unless the config of a run's model is that of a language model."""
+    """Raises ValueError if the config of a run's model is not the config of a language model."""
     classes = config.architectures or []
     if "ElectraForPreTraining" in classes or Path(model_folder(run), DISCRIMINATOR).exists():
         raise ValueError(
-            f"the model in {run!r} is a discriminator, which finds replaced tokens and fills in no masks: its generator "
-            "does, in model/generator where objective.export_generator was true"
+            f"the model in {run!r} is a discriminator, which finds replaced tokens and cannot fill masks: "
+            "its generator does, in model/generator if objective.export_generator was true"
         )
     if generates(config) or is_language_model(config):
         return
@@ -84,13 +84,13 @@ def check_language_model(run: str, config: Any) -> None:
 
 
 def generates(config: PretrainedConfig) -> bool:
-    """Whether a config is that of a model that guesses next tokens: a decoder, or an encoder trained causally."""
+    """Whether a config belongs to a model that predicts next tokens: a decoder, or an encoder trained causally."""
     decoders = ("ForCausalLM", "LMHeadModel")
     return bool(objective_of(config)) or any(name.endswith(decoders) for name in config.architectures or [])
 
 
 def is_language_model(config: PretrainedConfig) -> bool:
-    """Whether a config is that of a masked language model of transformers."""
+    """Whether a config belongs to a masked language model of transformers."""
     return any(name.endswith(("ForMaskedLM", "ForPreTraining")) for name in config.architectures or [])
 
 
@@ -108,7 +108,7 @@ class Masks(OfTexts):
         self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
-        """Returns the texts filled in, or the likeliest tokens; each batch after the first has its own seed.
+        """Returns the filled-in texts, or with `top_k` the likeliest tokens; each batch after the first has its own seed.
 
         Raises ValueError for a text that has no mask or is too long.
         """
@@ -142,7 +142,7 @@ class Masks(OfTexts):
 
 
 class Continuations(Masks):
-    """A causal language model, which continues texts; a model that reads both ways also fills in masks."""
+    """A causal language model, which continues texts; a model of the hybrid objective also fills in masks."""
 
     name = "generation"
 
@@ -194,7 +194,7 @@ class Continuations(Masks):
         longest = longest_text(self.causal.pretrained)
         if longest is not None and len(ids) >= longest:
             raise ValueError(
-                f"the text has {len(ids)} tokens, and the model reads {longest} with what it writes: give a shorter one"
+                f"the text has {len(ids)} tokens; the model reads {longest} with the continuation: give a shorter one"
             )
         end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         forbidden = sorted(special - {end})
@@ -215,7 +215,7 @@ class Continuations(Masks):
 
 
 def drawn(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float64]:
-    """Returns scores [V] with Gumbel noise of (seed, step, token): the largest is a draw from their softmax.
+    """Returns scores [V] plus Gumbel noise keyed by seed, step and token: the argmax is a sample of the scores' softmax.
 
     Example:
         >>> scores = np.log([0.5, 0.25, 0.25])

@@ -2,8 +2,8 @@
 
 Each ordinary token of a text is masked alone and guessed from all others of its sequence; the pseudo-log-likelihood is
 the sum of the log-probabilities, and the pseudo-perplexity exp(-sum / tokens) over all documents (Salazar et al. 2020,
-"Masked Language Model Scoring", arXiv 1910.14659). Minimal pairs are scored by it, or by the likelihood of both sentences
-for a model of next tokens, as in BLiMP (arXiv 1912.00582).
+"Masked Language Model Scoring", arXiv 1910.14659). Sentences of minimal pairs are scored by the pseudo-log-likelihood,
+or for a model of next tokens by the log-likelihood, as in BLiMP (arXiv 1912.00582).
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ _STREAM = 0x70736575
 
 
 class MaskedOneByOne:
-    """For each of N tokens a copy of its sequence, in which that token is masked."""
+    """Copies of sequences: one copy for each of N tokens, in which only this token is masked."""
 
     def __init__(
         self, sequences: DocumentSequences, numbers: NDArray[np.int64], offsets: NDArray[np.int64]
@@ -52,7 +52,7 @@ class MaskedOneByOne:
 
 
 class OneMaskCollator(FlatCollator):
-    """Masks the token at `masked_places` of each sample, its only target."""
+    """Masks the token at `masked_places` of each sample; this token is the only target."""
 
     packs = True
 
@@ -74,11 +74,11 @@ def add_pseudo_perplexity(
     seed: int,
     report: Report | None = None,
 ) -> None:
-    """Adds the pseudo-perplexity of `num_documents` chosen by the seed, or of all if None, to the entry of their set.
+    """Adds to a set's entry the pseudo-perplexity of `num_documents` documents, chosen by the seed; None for all.
 
-    Its interval is over documents; the entry also gets the numbers of `documents` and `tokens`.
+    Also adds its interval, which resamples documents, and the numbers of `documents` and `tokens`.
 
-    Raises ValueError for a model that guesses next tokens, whose perplexity is exact, and documents without a token.
+    Raises ValueError for a model of next tokens, because its perplexity is exact, and for documents without a token.
     """
     if language.objective in ("clm", "hybrid"):
         raise ValueError(
@@ -105,7 +105,7 @@ def pseudo_losses(
     chosen: NDArray[np.int64],
     report: Report | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Returns the negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 if not `chosen`.
+    """Returns for each document [E] the negative pseudo-log-likelihood in nats and its tokens; both 0 if not `chosen`.
 
     Raises ValueError for a model that is not a masked language model, and for documents without a token.
     """
@@ -124,7 +124,7 @@ def pseudo_losses(
     for passed in passes(*given, samples_at_once=2048, report=report):
         apart.add(passed)
     if "loss" not in apart.sums:
-        raise ValueError("the pseudo-perplexity is for masked language models, and this model is another")
+        raise ValueError("the pseudo-perplexity needs a masked language model, which this model is not")
     return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)
 
 
@@ -171,7 +171,7 @@ class PairScorer(LanguageModel):
     def __init__(
         self, name: str | None, computation: Computation, progress: Callable[[str], Report] | None = None
     ) -> None:
-        """`progress` makes the report of a set by its name. Raises ValueError for a model without a name."""
+        """`progress` returns the `Report` of a named set. Raises ValueError if `name` is None, for random weights."""
         if name is None:
             raise ValueError(
                 "random weights find the right sentence of a pair in half of the cases: name a trained model, "

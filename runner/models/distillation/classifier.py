@@ -25,8 +25,8 @@ from tiryns.runner.widening import widened
 class DistilledClassifier(Taught, SequenceClassifier):
     """Trains on the sum over labelled texts of `label_weight` times the loss and `teacher_weight` times the divergence.
 
-    The divergence is T^2 KL at temperature T (arXiv 1503.02531, section 2), its mean over labels if several may hold at
-    once. For a number it is the squared difference from the teacher's, without a temperature.
+    The divergence is T^2 KL at temperature T (arXiv 1503.02531, section 2). With multiple labels it is the mean over
+    labels. In regression it is the squared difference from the teacher's number, without a temperature.
 
     Letters in shapes: D texts, C classes, N training samples.
     """
@@ -67,7 +67,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
         return found._replace(total=found.total + added.sum(), each=found.each + added)
 
     def divergence(self, ours: Tensor, theirs: Tensor) -> Tensor:
-        """Returns the divergence of each text's logits [D, C] from the teacher's, [D]."""
+        """Returns the divergence [D] of each text's logits [D, C] from the teacher's logits [D, C]."""
         if self.problem_type == REGRESSION:
             return functional.mse_loss(ours, theirs, reduction="none").sum(-1)
         apart = divergence if self.problem_type == SINGLE else binary_divergence
@@ -75,17 +75,17 @@ class DistilledClassifier(Taught, SequenceClassifier):
 
 
 PIECE = 1024
-"""Samples of a file."""
+"""Samples per file of the cache."""
 
 AT_ONCE = 32
-"""Samples of a batch, on which the rounding of outputs depends."""
+"""Samples per batch of the teacher. The rounding of its outputs depends on this number."""
 
 
 def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], rank: int = 0) -> Tensor:
     """Returns a teacher's outputs for each training sample, [N, ...] in fp32 on the CPU, computed once, cached on disk.
 
     Pieces of consecutive samples have the same batches in every process. Ranks and jobs share the work: each
-    computes pieces that no other has begun, and waits for the rest.
+    computes pieces that no other process has begun, then waits for the pieces of the others.
 
     `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
     outputs [D, ...]. Raises ValueError for data that cannot be read by index.
@@ -93,8 +93,8 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
     samples: Any = data.train
     if not hasattr(samples, "gather"):
         raise ValueError(
-            f"objective.cache_teacher keeps outputs by sample, and {type(data).__name__} reads its data as a stream; "
-            "leave it at false"
+            f"objective.cache_teacher needs samples by index, but {type(data).__name__} reads its data as a stream; "
+            "set it to false"
         )
     known = {"teacher": teacher, "data": samples.fingerprint, "layout": data.layout, "rows": AT_ONCE}
     folder = own_cache() / "teachers" / key_of(known)
@@ -120,8 +120,8 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
 
 @torch.no_grad()
 def _asked(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
-    """Returns the outputs for the samples of these indices, in batches of `AT_ONCE`."""
-    log.info("asking the teacher about samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
+    """Returns the teacher's outputs for the samples `numbers`, computed in batches of `AT_ONCE`."""
+    log.info("computing the teacher's outputs for samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
     size = 1 if data.layout == "single" else AT_ONCE
     found = []
     for start in range(numbers.start, numbers.stop, size):

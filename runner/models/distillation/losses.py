@@ -13,8 +13,8 @@ from tiryns.runner.widening import widened
 def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
     """Returns T^2 KL(teacher || student) [N] of logits [N, V], both softened by T (arXiv 1503.02531, section 2).
 
-    T^2 keeps the scale of the gradient as T changes. With `top_k` the teacher's distribution covers only its likeliest
-    tokens, the student's still all tokens.
+    T^2 keeps the scale of the gradient as T changes. With `top_k` the teacher's distribution covers only its `top_k`
+    likeliest tokens; the student's distribution covers all tokens.
 
     Example:
         >>> logits = torch.tensor([[1.0, 2.0, 3.0]])
@@ -55,7 +55,7 @@ def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def matching_layers(student: int, teacher: int) -> list[tuple[int, int]]:
-    """Returns the compared layers, counted from 1: each of the student's with the teacher's at the same relative depth.
+    """Returns pairs of student and teacher layers at the same relative depth, from 1, given both numbers of layers.
 
     Example:
         >>> matching_layers(3, 12)

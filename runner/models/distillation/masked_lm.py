@@ -16,10 +16,10 @@ from tiryns.runner.models.pretraining.sparse_head import Scored, SparseMaskedLM,
 class DistilledMaskedLM(Taught, SparseMaskedLM):
     """Trains on the sum over the targets of `label_weight` CE + `teacher_weight` T^2 KL + `hidden_weight` (1 - cos).
 
-    The factors are settings of the objective (DistilBERT, arXiv 1910.01108, section 3). Hidden states are the last ones,
-    or with `hidden_layers=uniform` those of each of the student's layers, compared with the teacher's at the same
-    relative depth; their distances are averaged. If the widths differ, a learned linear map without a bias leads from the
-    student's to the teacher's (TinyBERT, arXiv 1909.10351, equation 8); it is not exported.
+    The factors are settings of the objective (DistilBERT, arXiv 1910.01108, section 3). The cosine compares last hidden
+    states. With `hidden_layers=uniform` it is a mean over the student's layers, each compared with the teacher's layer at
+    the same relative depth. If the widths differ, a learned linear map without a bias maps the student's hidden states to
+    the teacher's width (TinyBERT, arXiv 1909.10351, equation 8). The map is not exported.
 
     Letters in shapes: N targets, H width.
 
@@ -69,11 +69,11 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
 
     @property
     def reads_logits(self) -> bool:
-        """Whether the loss differs from that of the labels alone."""
+        """Whether the loss of a target differs from its cross-entropy with the label."""
         return bool(self.options.teacher_weight) or self.options.label_weight != 1
 
     def token_losses(self, logits: Tensor, targets: Tensor, *taught: Tensor) -> Tensor:
-        """Returns the weighted losses [N] of logits and targets, and the teacher's last hidden states [N, H] if given."""
+        """Returns weighted losses [N] from logits, targets and, in `taught`, the teacher's last hidden states [N, H]."""
         losses, options = super().token_losses(logits, targets), self.options
         if self.training:
             losses = options.label_weight * losses
@@ -94,7 +94,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
 def states_at(
     model: SparseMaskedLM, micro_batch: MicroBatch, positions: Tensor, layers: Sequence[int]
 ) -> list[Tensor]:
-    """Returns the hidden states [N, H] at positions [N] after some layers, counted from 1, the last layer at the end."""
+    """Returns hidden states [N, H] at positions [N] after each of `layers` (from 1); the last must be the top layer."""
     arguments = model.arguments(micro_batch)
     if len(layers) > 1:
         arguments["output_hidden_states"] = True

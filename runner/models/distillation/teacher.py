@@ -1,6 +1,6 @@
 """The teacher: a trained model that is evaluated and never trained.
 
-It is not part of the student's state: neither of its parameters nor of checkpoints, nor of the export.
+Its weights are not among the student's parameters; neither checkpoints nor the export contain them.
 """
 
 from collections.abc import Sequence
@@ -50,16 +50,16 @@ def load_teacher(
         if (order := order_of(theirs, labels)) is None:
             raise ValueError(
                 f"objective.teacher: the model {name_or_path!r} was trained for {len(theirs)} labels ({few(theirs, 5)}), "
-                f"the data has {len(labels)} ({few(labels, 5)}): set data.labels to the teacher's"
+                f"the data has {len(labels)} ({few(labels, 5)}): set data.labels to the teacher's labels"
             )
         reorder_labels(model, order)
     return model
 
 
 class Taught(WrappedModel):
-    """The base class of students; `learn_from` gives one its teacher.
+    """The base class of students; `learn_from` sets the teacher.
 
-    In validation a student is measured on labels alone, as a model without a teacher is.
+    In validation the loss is that of the labels alone, as for a model without a teacher.
     """
 
     teacher: Any

@@ -1,4 +1,4 @@
-"""A model of vectors of texts that learns from pairs and from the vectors of another model.
+"""A model that maps texts to vectors, and learns from pairs of texts and from the vectors of a teacher.
 
 Letters in shapes: X texts of a micro-batch, D rows, K texts of a row, H hidden.
 """
@@ -21,9 +21,9 @@ from tiryns.runner.models.wrapped import WrappedModel
 class DistilledVectors(Taught, ContrastiveModel):
     """Trains on `label_weight` times the loss of pairs plus `teacher_weight` times the mean of 1 - cos over each row.
 
-    The teacher's vectors are pooled as the student's are. If their widths differ, a learned linear map without a bias
-    leads from the student's to the teacher's; it is not exported. With losses that compare pairs with scores, only rows
-    with a score count.
+    The cosine compares the student's vector of a text with the teacher's, pooled in the same way. If their widths
+    differ, a learned linear map without a bias maps the student's vectors to the teacher's width. The map is not
+    exported. If the loss compares pairs with scores, rows without a score are left out.
     """
 
     widen: nn.Module | None
@@ -40,7 +40,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return self
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns the vectors [X, H], in training followed by the teacher's, which are computed once."""
+        """Returns vectors [X, H]; in training the teacher's, computed once per micro-batch, are appended to each."""
         vectors = super().vectors_of(micro_batch)
         if not (self.training and self.options.teacher_weight):
             return vectors
@@ -52,7 +52,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return torch.cat([vectors, micro_batch["taught"]], 1)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the weighted sum of both losses over the rows of a batch, 0-dim; in evaluation only that of pairs."""
+        """Returns the weighted sum of both losses over the rows of a batch, 0-dim; in evaluation only the pairs' loss."""
         ours, theirs = pairs.vectors[..., : self.width], pairs.vectors[..., self.width :]
         found = super().loss(pairs._replace(vectors=ours), temperature)
         if not self.training:

@@ -20,13 +20,13 @@ from tiryns.runner.models.wrapped import WrappedModel
 from tiryns.runner.widening import widened
 
 POOLS = "add_pooling_layer"
-"""The argument of transformers' encoders that can do without a pooler."""
+"""The argument with which an encoder of transformers is built with or without a pooler."""
 
 
 class PairsModel(WrappedModel):
-    """A model of texts with a loss that couples all rows of a global batch; a subclass makes vectors of texts.
+    """A model of texts whose loss couples all rows of a global batch; a subclass defines `vectors_of`.
 
-    `options` are the settings of the objective, and `texts` is how an exported folder reads texts.
+    `options` are the settings of the objective; `texts` states how the exported model turns texts into vectors.
     """
 
     couples_batch = True
@@ -83,9 +83,9 @@ class PairsModel(WrappedModel):
         return self.pair_loss(pairs, temperature)
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
-        """Returns the vectors [X, ...] of the texts of micro-batches as rows, without fillers if of the `whole_batch`.
+        """Arranges vectors [X, ...] of texts in rows [D, K, ...]: of the micro-batches, or of the batch without fillers.
 
-        Rows of the whole batch are in its order; rows of other micro-batches, and rows that the run leaves out, are 0.
+        Rows of the `whole_batch` are in its order; rows that are not in these micro-batches, or are left out, are 0.
         """
         places = torch.cat([self.places(micro_batch, whole_batch) for micro_batch in micro_batches])
         given: Sequence[Any] = micro_batches
@@ -104,7 +104,7 @@ class PairsModel(WrappedModel):
         return Pairs(of_texts, of_ids, spread(matches, rows, 1), spread(scores, rows, 1))
 
     def places(self, micro_batch: MicroBatch, whole_batch: bool) -> Tensor:
-        """Returns the positions [X] of a micro-batch's texts in its rows, or in the whole batch's, text by text."""
+        """Returns the positions [X] of a micro-batch's texts in rows of the micro-batch or batch, text by text."""
         rows = micro_batch["text_rows"]
         if whole_batch:
             rows = micro_batch["batch_places"][rows]
@@ -119,14 +119,14 @@ class ContrastiveModel(PairsModel):
     """An encoder with pooling, which makes one vector for each text."""
 
     def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, *given: Any) -> None:
-        """As `PairsModel`; raises ValueError for dimensions that its vectors do not have."""
+        """As `PairsModel`; raises ValueError if the loss has more dimensions than the model's vectors."""
         super().__init__(pretrained, loss, *given)
         leave_out_pooler(pretrained.base_model)
         self.embedding = self.texts
         width = pretrained.config.get_text_config().hidden_size
         if too_many := [size for size in loss.dimensions if size > width]:
             raise ValueError(
-                f"objective.dimensions has {too_many[0]}, and vectors of this model have {width} dimensions"
+                f"objective.dimensions has {too_many[0]}, but this model's vectors have only {width} dimensions"
             )
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
@@ -135,7 +135,7 @@ class ContrastiveModel(PairsModel):
 
 
 def leave_out_pooler(encoder: Any) -> None:
-    """Removes, or freezes, a pooler that the vectors do not use, as nothing would train it."""
+    """Removes the encoder's pooler, or freezes it if the class needs it: vectors do not use it, so nothing trains it."""
     pooler = getattr(encoder, "pooler", None)
     if pooler is None:
         return
@@ -146,6 +146,6 @@ def leave_out_pooler(encoder: Any) -> None:
 
 
 def loaded_without_pooler(encoder: object) -> dict[str, bool]:
-    """Returns arguments that load an encoder without its pooler, so that no new one is drawn; empty with a pooler."""
+    """Returns the arguments to load an encoder of this class without a pooler; empty if `encoder` has a pooler."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

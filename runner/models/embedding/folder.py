@@ -1,6 +1,6 @@
-"""How texts become vectors, by the files in a folder of sentence-transformers, without that library.
+"""Reads and writes the files of sentence-transformers that state how texts become vectors, without that library.
 
-They lie beside the model's: `modules.json`, `sentence_bert_config.json` (the longest text), `1_Pooling/config.json`,
+The model's folder has `modules.json`, `sentence_bert_config.json` (the longest text), `1_Pooling/config.json`,
 `2_Normalize/config.json` if vectors have unit length, and `config_sentence_transformers.json` (prompts). They are written
 with the names of version 5, which version 6 reads as well.
 """
@@ -25,7 +25,7 @@ POOLINGS = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-"""Fields of poolings in version 5, by their names in version 6."""
+"""The config field of each pooling in version 5, by the pooling's name in version 6."""
 
 OURS = ("cls", "mean", "max")
 """Poolings that `pooled` knows."""
@@ -53,14 +53,14 @@ class Embedding(NamedTuple):
     prompts: Mapping[str, str] = {}
     """Prompts before texts, by name."""
     default_prompt: str | None = None
-    """The name of the prompt for texts without a kind."""
+    """The name of the prompt for texts whose prompt is not named."""
     max_length: int | None = None
-    """Longest text in tokens; None for the tokenizer's."""
+    """Longest text in tokens; None for the tokenizer's limit."""
     similarity: str = "cosine"
     """How vectors are compared."""
 
     def prompt(self, name: str | None) -> str:
-        """Returns the prompt of that name, or the default; queries and passages may have none; ValueError for others."""
+        """Returns the prompt of a name (None: default), empty for an unset query or passage; ValueError for others."""
         if name is None:
             return self.prompts.get(self.default_prompt, "") if self.default_prompt else ""
         same_as = (name, *PASSAGE) if name in PASSAGE else (name,)
@@ -81,7 +81,7 @@ def write_embedding(
 ) -> None:
     """Turns a folder with a model of hidden size `width` and a tokenizer into a folder of sentence-transformers.
 
-    `model_arguments` are the arguments with which it loads the model.
+    `model_arguments` are the arguments with which sentence-transformers loads the model.
     """
     poolings = {field: name == embedding.pooling for name, field in POOLINGS.items()}
     pooling: dict[str, object] = {"word_embedding_dimension": width, **poolings, "include_prompt": True}
@@ -99,10 +99,10 @@ def write_modules(
     embedding: Embedding,
     model_arguments: Mapping[str, object],
 ) -> None:
-    """Writes the files of a folder of sentence-transformers for a `kind` of its models.
+    """Writes the files of a folder of sentence-transformers with the model class `kind`.
 
-    `modules` are configs by the type of the module, below `sentence_transformers`. The first module is the model of
-    transformers, which lies in `folder` itself; its config joins the config of texts.
+    `modules` maps types of modules, such as `models.Pooling`, to their configs. The first module is the model of
+    transformers in `folder` itself; its config is written to `sentence_bert_config.json`.
     """
     names = [name.rpartition(".")[2] for name in modules]
     places = [f"{number}_{name}" if number else "" for number, name in enumerate(names)]
@@ -170,7 +170,7 @@ def _read(path: str, modules: object) -> Embedding:
     if modules[0]["path"]:
         raise _UnknownModule(f"its Transformer in {modules[0]['path']!r} instead of beside {MODULES}")
     if (place := Path(str(modules[1]["path"]))).is_absolute() or ".." in place.parts:
-        raise _UnknownModule(f"its Pooling in {str(place)!r}, outside")
+        raise _UnknownModule(f"its Pooling in {str(place)!r}, outside of the folder")
     pooling = _content(path, f"{place}/config.json")
     if pooling is None:
         raise _UnknownModule(f"no {place}/config.json")
@@ -189,7 +189,7 @@ def _read(path: str, modules: object) -> Embedding:
 
 
 def _pooling(config: Mapping[str, Any]) -> str:
-    """Returns the name of a pooling in the config of either version."""
+    """Returns the name of the pooling in a config of version 5 or 6."""
     given = config.get("pooling_mode") or [name for name, field in POOLINGS.items() if config.get(field)]
     modes = [given] if isinstance(given, str) else list(given) or ["mean"]
     if len(modes) > 1 or modes[0] not in OURS:
@@ -211,10 +211,10 @@ def _content(path: str, name: str) -> Any:
 
 
 def settle_embedding(config: DictConfig) -> None:
-    """Fills in unset settings of vectors from the model's folder, else with mean pooling to unit length.
+    """Fills in unset pooling, unit length and prompts from the model's folder; without one, mean and unit length.
 
-    One line of the log names the settings that differ from the folder's. Raises ValueError for a folder with
-    modules that cannot be trained here.
+    Logs the settings that differ from the folder. Raises ValueError for a folder with modules that cannot be
+    trained here.
     """
     name = config.model.get("name_or_path")
     found = read_embedding(name) if name else None

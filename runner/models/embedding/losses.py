@@ -30,18 +30,18 @@ class Pairs(NamedTuple):
     """[D], NaN for no score."""
 
     def some(self, rows: slice | Tensor) -> "Pairs":
-        """Returns the rows of a slice, or those that a bool tensor [D] marks."""
+        """Returns the rows of a slice or of a bool mask [D]."""
         return Pairs(*(part[rows] for part in self))
 
 
 class PairLoss(NamedTuple):
-    """The loss of a batch of pairs, of one kind; scores are of rows, and rows without one do not count.
+    """The loss of a batch of pairs, by `kind`. In losses that use scores, rows without a score do not count.
 
     `infonce`, `cosent`, `margin_kl`: see `info_nce`, `cosent` and `margin_divergences`. `cosine`: the sum of
-    (cos_i - score_i)^2. `margin_mse`: the sum of (margin_i - score_i)^2, where margin_i is the similarity of the
-    passage minus that of the first hard negative, and score_i the teacher's margin (MarginMSE, arXiv 2010.02666).
+    (cos_i - score_i)^2. `margin_mse`: the sum of (margin_i - score_i)^2, where margin_i is the query's similarity to the
+    passage minus to the first hard negative, and score_i the teacher's margin (MarginMSE, arXiv 2010.02666).
 
-    With `dimensions` it is the sum of the losses of vectors cut to each size, by their weights (Matryoshka representation
+    With `dimensions` the loss is the weighted sum of the losses of vectors cut to each size (Matryoshka representation
     learning, arXiv 2205.13147, equation 1).
 
     Example:
@@ -58,7 +58,7 @@ class PairLoss(NamedTuple):
     similarity: DotProduct = COSINE
 
     def __call__(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the sum of the losses of all rows, 0-dim; `cosent` counts once per row that has a score."""
+        """Returns the sum of the losses of all rows, 0-dim; for `cosent`, its loss times the number of scored rows."""
         if not self.dimensions:
             return self.of(pairs, temperature)
         weights = self.weights or [1.0] * len(self.dimensions)
@@ -69,7 +69,7 @@ class PairLoss(NamedTuple):
         return torch.stack(losses).sum()
 
     def of(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the loss of whole vectors."""
+        """Returns the loss of the given vectors, which are not cut, 0-dim."""
         if self.kind == "infonce":
             return self.info_nce(pairs, temperature)
         if self.kind == "cosent":
@@ -84,9 +84,9 @@ class PairLoss(NamedTuple):
     def info_nce(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """Returns the sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s the similarity.
 
-        The candidates c are all passages and hard negatives of the batch, except for `false_negatives`, and candidates
-        whose score exceeds that of the own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
-        2004.04906). A `symmetric` loss is the mean of this sum and that over passages with the queries as candidates.
+        The candidates c are all passages and hard negatives of the batch, except for `false_negatives` and for candidates
+        that score higher than the query's own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
+        2004.04906). A `symmetric` loss is the mean of this sum and its reverse: passages i, with queries as candidates.
         """
         vectors = self.similarity.prepared(pairs.vectors)
         queries, passages = vectors[:, 0], vectors[:, 1]
@@ -99,7 +99,7 @@ class PairLoss(NamedTuple):
     def _sum_in_chunks(
         self, anchors: Tensor, candidates: Tensor, pairs: Pairs, temperature: Tensor, backwards: bool
     ) -> Tensor:
-        """Returns the sum over anchors, some at a time, which are computed again in the backward pass."""
+        """Returns the sum of losses over anchors, in chunks that are computed again in the backward pass."""
         size = max(1, COSINES_AT_ONCE // (len(candidates) * self.similarity.products(candidates)))
 
         def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
@@ -122,10 +122,10 @@ class PairLoss(NamedTuple):
 
 
 def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
-    """Returns which candidates [D, C] are no negatives of some rows' queries, or of their passages if `backwards`.
+    """Returns a mask [D, C] of candidates that are no negatives of the queries (if `backwards`: passages) of `rows`.
 
-    These are texts equal to the query or its passage, passages of equal queries or equal `match_ids`, and missing texts,
-    but not the query's own passage. The candidates of a passage are the queries.
+    It marks texts equal to the query or its passage, passages of equal queries or equal `match_ids`, and missing texts.
+    It never marks the query's own passage. If `backwards`, the candidates are the queries.
     """
     ids, matches = pairs.text_ids, pairs.match_ids
     queries, passages = ids[:, 0], ids[:, 1]
@@ -172,10 +172,10 @@ def squared_errors(found: Tensor, scores: Tensor) -> Tensor:
 
 
 def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> Tensor:
-    """Returns the sum of t^2 KL(teacher || student) over rows that have a score, over passage and first hard negative.
+    """Returns the sum over scored rows of t^2 KL(teacher || student), for two texts: passage and first hard negative.
 
-    Both distributions are the softmax of scores divided by t, for which a margin is enough: the score of a row is the
-    teacher's margin of the passage over the negative.
+    Each distribution is the softmax of two similarities divided by t, which depends only on their margin. A row's score
+    is the teacher's margin, its similarity to the passage minus to the first hard negative.
     """
     unknown = scores.isnan()
     both = (margins, scores.masked_fill(unknown, 0.0).to(margins.dtype))

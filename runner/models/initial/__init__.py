@@ -1,4 +1,4 @@
-"""The initial state of a model: the type of its weights, and weights from other sources than transformers.
+"""The initial state of a model: the dtype of its weights, and initial weights that transformers does not offer.
 
 - `dtypes`: the type that the run's precision decides, whatever type a file has.
 - `schemes`: published schemes that depend on depth and width (`model.init`).

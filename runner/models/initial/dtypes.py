@@ -66,7 +66,7 @@ def types_of(module: nn.Module, precision: str) -> str:
 
 @contextmanager
 def weights_of(precision: object) -> Iterator[list[str]]:
-    """Loads models inside as a run in `precision` holds them; yields a line for each file of another type."""
+    """In the block, models are loaded in the dtype of a run in `precision`; yields a line per file of another dtype."""
     run = _Run(weights_dtype(precision), [])
     token = _run.set(run)
     try:
@@ -76,7 +76,7 @@ def weights_of(precision: object) -> Iterator[list[str]]:
 
 
 def as_held(model: Model) -> Model:
-    """Gives a model that was built in a run the type of the run's loaded models, in place."""
+    """Converts a model that was built in a run, in place, to the dtype in which the run loads models."""
     run = _run.get()
     wide = run is not None and run.trained == torch.float64
     return model.double() if wide else model

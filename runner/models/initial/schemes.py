@@ -24,7 +24,7 @@ ATTENTION = re.compile(r"att(?:e)?n")
 
 @torch.no_grad()
 def initialise(model: PreTrainedModel, scheme: str) -> None:
-    """Draws all matrices and embeddings again; padding keeps its embedding of 0.
+    """Draws all matrices and embeddings again, by `scheme`; the embedding of padding stays 0.
 
     Raises:
         ValueError: the layers of this architecture have other names than the scheme knows.
@@ -58,7 +58,7 @@ def initialise(model: PreTrainedModel, scheme: str) -> None:
 
 
 def _check_layers(known: dict[str, Part], scheme: str, architecture: str) -> None:
-    """Raises ValueError unless each layer has two projections back, or matrices in and outside attention."""
+    """Raises ValueError unless each layer has two projections back, or (gpt_bert) matrices in and outside attention."""
     layers: dict[tuple[str, int], list[str]] = {}
     for name, part in known.items():
         if part.place.layer is not None and part.role == "matrix":

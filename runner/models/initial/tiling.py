@@ -1,9 +1,9 @@
-"""Fills a larger encoder with the weights of a smaller one of its architecture, as ModernBERT-large from -base.
+"""Fills a larger encoder with the weights of a smaller one of the same architecture, as ModernBERT-large from -base.
 
-Layer i takes layer round(i * L_old / L_new), at most the last. In a side that grows, index j takes index (j - offset) mod
-old: the old weights lie in the middle, at offset (new - old) // 2, and wrap around. Sides of attention heads begin at the
-edge of a head. Queries, keys and values that share a matrix, and the halves of a gated feed-forward layer, are tiled
-separately. Positions keep their index, and start again after the last. Nothing is rescaled.
+Layer i takes layer round(i * L_old / L_new), at most the last. In a dimension that grows from old to new, index j takes
+index (j - offset) mod old: the old weights lie in the middle, at offset (new - old) // 2, and wrap around. In the hidden
+dimension the offset is rounded down to the edge of a head. Queries, keys and values that share a matrix, and the halves
+of a gated feed-forward layer, are tiled separately. Positions have offset 0. Nothing is rescaled.
 """
 
 import re
@@ -20,7 +20,7 @@ FUSED = re.compile(r"Wqkv|qkv|query_key_value|in_proj\b|c_attn")
 """Names of matrices that hold queries, keys and values."""
 
 SIDES = ("hidden_size", "intermediate_size", "max_position_embeddings", "embedding_size")
-"""Fields of configs that are sides of weights and may grow."""
+"""Config fields with the dimensions of weights that may grow."""
 
 
 @torch.no_grad()
@@ -83,7 +83,7 @@ def _head_size(config: PretrainedConfig) -> int:
 def _places(
     before: int, after: int, counts: tuple[int, ...], name: str, new: PretrainedConfig, old: PretrainedConfig
 ) -> Tensor:
-    """Returns the old index of each new one along a side of `counts` parts; ValueError if it is no size of the config."""
+    """Returns the old index of each new index in a dimension of `counts` equal parts; ValueError for an unknown size."""
     for count in counts:
         for field in SIDES:
             ours, theirs = getattr(new, field, None), getattr(old, field, None)

@@ -1,8 +1,8 @@
 """Embeddings for another vocabulary, from those of a trained model.
 
-A new token whose string is in the old vocabulary takes the embedding of the old token; a special token takes that of the
-old token with its role. Any other takes the mean over the pieces into which the old tokenizer cuts its text. If these
-are none or unknown, it is drawn from a normal distribution with the mean and the deviation of each column.
+A special token takes the embedding of the old token with its role. Another token in the old vocabulary keeps its
+embedding. Any other token takes the mean embedding of the pieces into which the old tokenizer cuts its text. If there is
+no piece, or an unknown one, its embedding is drawn from a normal distribution with each column's mean and deviation.
 """
 
 import torch
@@ -21,7 +21,7 @@ SIZES = ("num_embeddings", "out_features")
 def fit_vocabulary(
     model: PreTrainedModel, old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase
 ) -> dict[str, int]:
-    """Replaces the vocabulary `old` of a model by `new`; returns the number of tokens by each rule.
+    """Replaces the vocabulary `old` of a model by `new`; returns the number of tokens copied, averaged and drawn.
 
     Untied output embeddings and the output bias are made in the same way.
 
@@ -60,7 +60,7 @@ def fit_vocabulary(
 
 
 def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Returns for each id of the new vocabulary the old ids whose mean it takes; empty for a drawn one."""
+    """Returns for each id of the new vocabulary the old ids whose mean embedding it takes; empty if it is drawn."""
     known = old.get_vocab()
     roles = {
         getattr(new, role): getattr(old, role) for role in ROLES if getattr(new, role) and getattr(old, role)

@@ -1,10 +1,10 @@
 """Attention over one packed row of documents, which do not see each other, as an interface of transformers.
 
 - On a GPU in half precision: variable-length flash attention, of the package `flash_attn` or torch's own.
-- On a CPU: flash attention document by document (`flash_documents`); in a layer whose results are read for some tokens
-  only, only their queries.
-- On a GPU in fp32, or with dropout if the kernel lacks it, as torch's does: documents as padded rows. On a CPU with
-  dropout: `DroppedAttention`.
+- On a CPU: flash attention document by document (`flash_documents`). If a layer's results are used only for some tokens,
+  only the queries of these tokens are computed.
+- On a GPU in fp32, or with dropout that the kernel lacks (as torch's kernel does): documents as padded rows. On a CPU
+  with dropout: `DroppedAttention`.
 - If most of the rows would be padding, or flash attention is excluded on a CPU: a loop over the documents.
 - With scores of positions that a model adds (ALiBi, GPT-BERT): padded rows on a GPU, a loop on a CPU.
 
@@ -65,8 +65,8 @@ def packed_attention(
 ) -> tuple[Tensor, None]:
     """Maps queries [1, N, T, H], keys and values [1, N or fewer, T, H] to [1, T, N, H], for any model of transformers.
 
-    Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]). With a `sliding_window` tokens
-    see only others nearer than that; if the module `is_causal`, or its encoder reads causally, they see none after them.
+    Document d is tokens `cu_seq_lens_q[d]` to `cu_seq_lens_q[d + 1] - 1` (int32 [D + 1]). With a `sliding_window` a token
+    sees only tokens nearer than that. If the module `is_causal`, or its encoder reads causally, it sees no later tokens.
     Raises ValueError for padded rows, which come without `cu_seq_lens_q`.
     """
     if cu_seq_lens_q is None or max_length_q is None:
@@ -109,7 +109,7 @@ def _attend(
 
 
 def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
-    """Whether tokens see whole documents, of up to `longest` tokens, and a kernel of a CPU applies in eager mode."""
+    """Whether chosen queries can be computed alone: tokens see whole documents (up to `longest`), eager on a CPU."""
     plain = sees_all(longest, *options.sides) and options.added is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -160,7 +160,7 @@ def _has_flash(query: Tensor) -> bool:
 
 
 def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) -> Tensor:
-    """Returns the attention [T, N, H] over the documents as rows of `longest` tokens."""
+    """Returns the attention [T, N, H], computed on the documents in rows padded to `longest` tokens."""
     places, gaps = padded_places(cu_seqlens, longest)
     q, k, v = (x[places].transpose(1, 2) for x in states)
     unseen = gaps[:, None, None]
@@ -212,7 +212,7 @@ def padded_attention(
     is_causal: bool | None = None,
     **further: Any,
 ) -> tuple[Tensor, None]:
-    """Computes attention over padded rows, by transformers' own `sdpa`, or on a CPU with keyed dropout.
+    """Computes attention over padded rows by transformers' `sdpa`, or on a CPU with the bits of `dropout_keys`.
 
     Maps queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H]; the mask is made
     causal if the encoder reads causally.

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tiryns.runner.order.ranges import ranges
 
 Causal = Any
-"""All documents (True), none (False), a bool tensor [D] that marks padded rows, or the parts of a packed row."""
+"""Documents read causally: all (True), none (False), a bool mask [D] of padded rows, or the parts of a packed row."""
 
 _NAME = "reading_direction"
 
@@ -39,13 +39,13 @@ class Direction:
 
 
 def causal_of(module: nn.Module) -> Causal | None:
-    """Returns which documents a module's encoder reads causally; None without a `Direction`, when it reads as usual."""
+    """Returns which documents a module's encoder reads causally; None if it has no `Direction` and reads as usual."""
     direction = getattr(module, _NAME, None)
     return None if direction is None else direction.causal
 
 
 def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Tensor | None, bool]:
-    """Returns the mask of padded rows [B, 1, T, T] for attention of queries [B, H, T, E], and whether it is also causal.
+    """Returns the mask [B, 1, T, T] of padded rows for queries [B, H, T, E], and whether attention adds a causal mask.
 
     A bool `mask` is True where a key is seen; a float `mask` is added to the scores.
     """

@@ -1,6 +1,6 @@
 """The positions of documents in a packed row, which of their tokens see each other, and documents as padded batches.
 
-Batches are gathered and put back as rows of one head's numbers, in one pass instead of a copy and a transposition.
+Batches are gathered and scattered by rows of one head [H], in one pass instead of a copy and a transposition.
 Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head; R positions of all
 heads in all buckets.
 """
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 
 class Chosen:
-    """Queries of an attention that are read afterwards, so that a CPU leaves out the others.
+    """The queries of an attention whose results are used, so that a CPU leaves out the others.
 
-    They are at positions [M] of a packed row [T], in ascending order; a repeated position has no gradient.
+    Their positions [M] in a packed row [T] are in ascending order; no gradient may reach a repeated position.
 
     Example:
         >>> chosen = Chosen(torch.tensor([1, 4, 5]))
@@ -41,7 +41,7 @@ class Chosen:
 
 @contextmanager
 def choose(attention: nn.Module | None, positions: Tensor | None) -> Iterator[None]:
-    """Limits, for the block, the attention of this module to queries at these positions [M]."""
+    """In the block, limits an attention module to the queries at `positions` [M]; no effect for None, or on a GPU."""
     if attention is None or positions is None or positions.device.type != "cpu":
         yield
         return
@@ -61,14 +61,14 @@ def chosen_queries(attention: nn.Module) -> Chosen | None:
 
 
 _WASTE = 1 << 12
-"""Pairs of tokens that padding may add per head; another bucket takes about as long on a CPU."""
+"""Pairs of tokens per head that padding may add to a bucket; on a CPU they cost about as much as another bucket."""
 
 Documents = list[tuple[int, int]]
 """The length and the first token of each document."""
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Returns the token index in a flat row for each position of padded rows [D, L], 0 in gaps, and which are gaps."""
+    """Returns the index in the flat row of each token of padded rows [D, L] (0 for padding), and a mask of padding."""
     bounds = cu_seqlens.long()
     places = bounds[:-1, None] + torch.arange(longest, device=bounds.device)
     gaps = places >= bounds[1:, None]
@@ -76,7 +76,7 @@ def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
-    """Returns the positions [T] of a packed row's tokens in rows of `longest`, counted row by row."""
+    """Returns the position [T] of each token of a packed row in rows padded to `longest`, counted row by row."""
     bounds, tokens = cu_seqlens.long(), torch.arange(num_tokens, device=cu_seqlens.device)
     owners = torch.searchsorted(bounds[1:].contiguous(), tokens, right=True)
     return tokens + owners * longest - bounds[owners]
@@ -138,7 +138,7 @@ class Options(NamedTuple):
     added: Callable[[Tensor, Tensor], Tensor] | None = None
     """Maps queries and keys [D, N, T, H] to an addend of their scores, [D or 1, N, T, T]."""
     keys: Tensor | None = None
-    """The keys of dropout [T], if they are not the module's own."""
+    """The dropout keys [T] of the queries; None for the current keys of the module."""
 
     def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Returns the mask to add to the scores of documents of one length, in a shape that broadcasts."""
@@ -164,7 +164,7 @@ class Bucket(NamedTuple):
     """[D, 1, 1, L], added to the scores of keys: 0 for tokens, for padding a number that makes the weight 0; None without
     padding."""
     first: int
-    """The first of its positions among the R of all buckets."""
+    """The index of the bucket's first position among the R positions of all buckets."""
 
     def padded(self, flat: Tensor) -> Tensor:
         """Returns the bucket's part of [T, N, H] as [D * N, L, H]; padding repeats tokens."""
@@ -208,7 +208,7 @@ class Buckets(NamedTuple):
         return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
 
     def of_chosen(self, chosen: Chosen, num_heads: int) -> "Buckets":
-        """Returns the documents' chosen tokens in the same buckets, indexed among the chosen ones."""
+        """Returns the same buckets with only the chosen tokens of each document; indices count chosen tokens."""
         groups = []
         for documents in self.groups:
             ends = torch.tensor([(start, start + length) for length, start in documents])

@@ -1,8 +1,8 @@
 """Dropout on a CPU by 16 random bits per element, as torch's random floats take longer than much of the model.
 
 The bits come from the element's key if the training step has set keys (`runner.models.packed.dropout_keys`), else from
-torch. Attention with dropout has a backward pass without a mask, as in FlashAttention (arXiv 2205.14135): with weights A,
-dropped and rescaled ones D, output O = D V and G = dO V^T, the gradient of the scores is D * G - A * rowsum(dO * O).
+torch. Attention has a backward pass without a dropout mask, as in FlashAttention (arXiv 2205.14135). With weights A (D
+after dropout and rescaling), output O = D V and G = dO V^T, the gradient of the scores is D * G - A * rowsum(dO * O).
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def can_drop(rate: float, tensor: Tensor) -> bool:
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Whether a model drops anything in training: by a module, or as attention by a rate in one of its configs."""
+    """Whether a model drops anything in training: by a dropout module, or by a rate in one of its configs."""
     configs = {
         id(config): config for m in model.modules() if (config := getattr(m, "config", None)) is not None
     }
@@ -71,9 +71,9 @@ class DroppedAttention(torch.autograd.Function):
         options: Options,
         chosen: Chosen | None = None,
     ) -> Tensor:
-        """Computes attention; drops weights by the keys [T] of the queries if `options` have them.
+        """Computes attention; drops weights by the queries' dropout keys [T] if `options` has keys, else at random.
 
-        With `chosen`, queries and their dropout keys cover only M tokens, which see their whole documents; the result is
+        With `chosen`, only M tokens have queries and dropout keys. These tokens see their whole documents; the result is
         [M, N, H].
         """
         heads = query.shape[1]
@@ -123,7 +123,7 @@ class DroppedAttention(torch.autograd.Function):
 def plain_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float, rate: float, queries: Tensor
 ) -> Tensor:
-    """Returns attention [D, N, L, H] with dropout by the queries' keys [D, L]; a bool mask is True for visible keys."""
+    """Returns attention [D, N, L, H]; `queries` [D, L] are dropout keys; a bool mask is True where a key is visible."""
     scores = torch.matmul(query, key.transpose(-1, -2)) * scale
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -135,7 +135,7 @@ def plain_attention(
 
 
 def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
-    """Returns the factor of each element by its int16 bits: 0 with probability `rate`, else one to keep the mean."""
+    """Returns each element's factor from its int16 bits: 0 with probability `rate`, else a factor that keeps the mean."""
     gone = round(rate * _LEVELS)
     # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one
     exact = at_least_fp32(dtype)

@@ -1,4 +1,4 @@
-"""Dropout as a function of the element's key, so that it does not depend on how a global batch is cut.
+"""Dropout by a key of each element, so that it does not depend on how a global batch is cut into micro-batches.
 
 An element's 16 bits are a hash (SplitMix64) of (seed, step, sample, position, module and its call, feature). The bits of
 an attention weight hash (seed, step, sample, position of the query, module and its call, head, position of the key).
@@ -21,7 +21,7 @@ _MULTIPLIERS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 _BLOCK = 1 << 17
 """Words of 64 bits mixed at a time: 1 MiB of them and 1 MiB of scratch."""
 _CALLS = 1 << 16
-"""Most calls of one module in a pass that have their own bits."""
+"""Number of calls of one module in a pass after which random bits repeat."""
 
 
 def mix64(x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def mix64(x: Tensor) -> Tensor:
 
 
 def bits(keys: Tensor, count: int) -> Tensor:
-    """Returns 16 random bits for `count` elements under each of int64 keys [...]: int16 [..., count], a view."""
+    """Returns 16 random bits, as a view int16 [..., count], for `count` elements of each of the int64 keys [...]."""
     words = -(-count // 4)
     counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
     flat, found = keys.reshape(-1, 1), keys.new_empty((keys.numel(), words))
@@ -71,7 +71,7 @@ class DropoutKeys:
 
     @contextmanager
     def piece(self, positions: Tensor) -> Iterator[None]:
-        """Gives modules in the block the keys of the tokens at positions [M], as one piece of a call for more tokens."""
+        """In the block, modules use the keys of the tokens at `positions` [M], one piece of a call with more tokens."""
         self.chosen, self._in_pieces = positions, True
         try:
             yield
@@ -96,7 +96,7 @@ class DropoutKeys:
 
     @property
     def samples(self) -> Tensor:
-        """Returns the keys of samples [D], those of their first tokens."""
+        """Returns the keys of samples [D]; a sample has the key of its first token."""
         if "cu_seqlens" in self._micro_batch:
             return self.tokens[self._micro_batch["cu_seqlens"][:-1].long()]
         return self.tokens.view(self._shape)[:, 0]
@@ -111,7 +111,7 @@ class DropoutKeys:
 
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
         """Returns bits for hidden states [..., H] of all tokens, chosen tokens or samples, or for attention weights
-        [D, N, L, L]; None for another shape, whose bits are drawn.
+        [D, N, L, L]; None for another shape, for which the caller draws bits.
 
         A module with `shared_by_rows` drops the same elements for all samples of the step, as its input has no samples.
         """
@@ -165,13 +165,13 @@ _current: DropoutKeys | None = None
 
 
 def current_keys() -> DropoutKeys | None:
-    """Returns the current keys of dropout; None if it draws from torch's generator."""
+    """Returns the current dropout keys; None if dropout draws from torch's generator."""
     return _current
 
 
 @contextmanager
 def dropout_keys(micro_batch: MicroBatch, seed: int) -> Iterator[DropoutKeys | None]:
-    """Makes dropout in the block follow the keys of the micro-batch's samples, if it has any, and the step's seed."""
+    """In the block, computes dropout from the step's seed and `sample_keys`, if the micro-batch has these keys."""
     global _current
     _current = DropoutKeys(micro_batch, seed) if "sample_keys" in micro_batch else None
     try:
@@ -189,7 +189,7 @@ def number_modules(model: nn.Module) -> None:
 def add_embedding_noise(pretrained: PreTrainedModel, alpha: float) -> None:
     """Adds noise in [-r, r], r = alpha / sqrt(tokens of the sample * H), to embeddings in training (NEFTune).
 
-    Like dropout it is a function of (seed, step, sample, position, feature); padding does not count (arXiv 2310.05914).
+    Like dropout, the noise depends on (seed, step, sample, position, feature). Padding is not counted (arXiv 2310.05914).
     """
     pretrained.get_input_embeddings().register_forward_hook(partial(_noisy, alpha))
 

@@ -25,9 +25,9 @@ def flash_attention(
     options: Options,
     chosen: Chosen | None = None,
 ) -> Tensor:
-    """Returns attention [T, N, H], without dropout and added scores.
+    """Returns attention [T, N, H], without dropout or added scores.
 
-    With `chosen` only M tokens have queries and results [M, N, H]; these tokens see their whole documents.
+    With `chosen`, only M tokens have queries; they see their whole documents, and the result is [M, N, H].
     """
     if torch.compiler.is_compiling():
         return document_attention(query, key, value, cu_seqlens, *options.sides, options.scale)[0]
@@ -60,7 +60,7 @@ def _flat(batch: Tensor) -> Tensor:
 def _forward(
     states: Sequence[Tensor], extents: tuple[Extents, Extents], options: Options
 ) -> tuple[Tensor, list[Tensor]]:
-    """Returns the attention [M, N, H], and for each batch the logarithms of the sums of its softmax [D, N, length]."""
+    """Returns the attention [M, N, H], and for each batch the log-sum-exp [D, N, length] of its scores."""
     outs, sums = [], []
     of_queries, of_keys = extents
     batches = [_batches(x, each) for x, each in zip(states, (of_queries, of_keys, of_keys), strict=True)]
@@ -128,7 +128,7 @@ class _Documents(torch.autograd.Function):
 def document_attention(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens: Tensor, before: int, behind: int, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Returns the attention [T, N, H] and the logarithms [T * N], as an operator that torch.compile need not unroll."""
+    """Returns the attention [T, N, H] and log-sum-exp [T * N]; an operator that torch.compile does not trace into."""
     options = Options((before, behind), scale)
     out, sums = _forward((query, key, value), _extents(cu_seqlens), options)
     return out, torch.cat([each.flatten() for each in sums])

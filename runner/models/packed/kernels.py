@@ -1,4 +1,4 @@
-"""Flash attention over documents on a GPU: which there is, and what it takes."""
+"""Flash attention over documents on a GPU: the choice of an installed kernel, and the arguments it supports."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _kernel_name: str | None = None
 
 
 def use_kernel(name: str | None) -> None:
-    """Chooses the one of `FLASH_KERNELS` that models use from now on; None for the first installed one."""
+    """Sets which of `FLASH_KERNELS` models use from now on; None for the first kernel that is installed."""
     global _kernel_name
     _kernel_name = name
     flash_kernel.cache_clear()
@@ -33,10 +33,10 @@ def gpu_has_flash(device: torch.device | None = None) -> bool:
 def flash_kernel(
     sides: tuple[int, int], scale: float, size: int, dropout: float = 0.0
 ) -> Callable[..., Any] | None:
-    """Returns the chosen flash attention for heads of a `size`; None if it lacks an argument, as torch's lacks dropout.
+    """Returns the chosen kernel for heads of a `size`; None if it lacks an argument, as torch's kernel lacks dropout.
 
-    It takes queries, keys and values [T, N, H], the bounds of documents twice, and the longest length twice. Dropout is
-    drawn from the generator of the device.
+    The kernel takes queries, keys and values [T, N, H], the bounds of documents twice, and the longest length twice.
+    Dropout is drawn from the generator of the device.
     """
     if dropout and size > _MOST_WITH_DROPOUT:
         return None

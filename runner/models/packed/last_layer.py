@@ -1,6 +1,6 @@
-"""The last layer on the tokens with a target only: nothing reads the others' results.
+"""Computes the last layer only for the tokens with a target, as its results for other tokens are not used.
 
-Keys and values cover all tokens; queries, the results of attention, and all later parts only the chosen tokens.
+Keys and values are computed for all tokens; queries, attention and all later parts only for the chosen tokens.
 Letters in shapes: B sequences, T tokens, M targets, H width.
 """
 
@@ -17,12 +17,12 @@ from tiryns.runner.models.packed.trials import evaluating, relative_difference
 
 
 class Place(NamedTuple):
-    """The modules of a kind of encoder's layer that can be narrowed, by name."""
+    """The names of the modules that can be limited to chosen tokens, in the layers of one kind of encoder."""
 
     layers: str
     """The encoder's list of layers."""
     parts: tuple[tuple[str, str], ...]
-    """The first and the last module of parts that treat tokens one by one."""
+    """The first and the last module of each part of the layer that treats tokens one by one."""
     attention: str = ""
     """The module that the attention function receives; empty to compute all queries."""
 
@@ -38,7 +38,7 @@ PLACES = (
     ),
     Place("transformer.layer", (("ffn",) * 2,)),
 )
-"""The known kinds of encoders, each before a variant that narrows less."""
+"""The known kinds of encoders; each comes before its variant with fewer limited modules."""
 
 
 class NarrowedLastLayer:
@@ -104,7 +104,7 @@ class NarrowedLastLayer:
 
     @torch.no_grad()
     def _is_exact(self, encoder: Any) -> bool:
-        """Whether chosen tokens have the same hidden states.
+        """Whether chosen tokens have the same hidden states if only they are computed.
 
         Rows of 7 tokens detect models that pad rows themselves; more than 7 chosen tokens detect models that cut rows.
         """

@@ -1,6 +1,6 @@
 """Chooses the layout of rows for a model: packed, padded or single.
 
-Each layout is tried first, as in many architectures packed documents see each other, and some read padding.
+Each layout is first tried on random documents: in many architectures packed documents see each other; some read padding.
 """
 
 import copy
@@ -41,7 +41,7 @@ def set_up_packed_rows(pretrained: PreTrainedModel) -> int:
     """Sets the attention of packed documents; returns the model's first position (RoBERTa's is not 0).
 
     Raises:
-        ValueError: a copy in at least fp32 computes other hidden states for packed random documents than for each alone,
+        ValueError: in at least fp32, hidden states of packed random documents differ from those of each document alone;
             or the model has its own attention.
     """
     name = f"{type(pretrained).__name__} ({pretrained.config.model_type})"
@@ -87,11 +87,11 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
 
 
 def choose_layout(layout: str, collator: object, task_model: TaskModel, began: str | None = None) -> str:
-    """Returns the layout for `auto`: the run's own (`began`), else the first of packed, padded and single for
-    which a trial succeeds; returns other layouts unchanged. Sets the model up for the result.
+    """Sets the model up for a layout and returns this layout: `layout` itself, or for `auto` the layout with which
+    the run `began`, else the first of packed, padded and single whose trial succeeds.
 
     Raises:
-        ValueError: `packed` or `padded` is given, and would change the hidden states of a document.
+        ValueError: `layout` or `began` is packed or padded, but would change the hidden states of a document.
     """
     if layout == "auto" and began:
         try:
@@ -118,7 +118,7 @@ def choose_layout(layout: str, collator: object, task_model: TaskModel, began: s
         log.info("each document is a row and a micro-batch of its own: %s", _without_advice(error))
         return "single"
     if untried:
-        reasons.append(f"whether padding changes anything could not be tried: {untried}")
+        reasons.append(f"the effect of padding could not be tried: {untried}")
     if reasons:
         log.info("rows are padded: %s", "; ".join(dict.fromkeys(reasons)))
     return "padded"
@@ -156,7 +156,7 @@ def _without_advice(reason: object) -> str:
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def try_padded_rows(task_model: TaskModel) -> str:
-    """Compares random documents alone and padded to the longest; leaves out documents that the model cannot run alone.
+    """Checks that padding changes no hidden state of random documents, except for documents that cannot run alone.
 
     Returns the reason if the trial is impossible, else an empty string.
 
@@ -184,7 +184,7 @@ def try_padded_rows(task_model: TaskModel) -> str:
     difference = trials.relative_difference(found, torch.cat(alone))
     if not difference <= trials.TOLERANCE:
         raise ValueError(
-            f"{name} makes something else of documents in padded rows than of each alone (by {difference:.2g}, relative "
+            f"{name} makes other outputs of documents in padded rows than of each alone (by {difference:.2g}, relative "
             f"to the largest, where {trials.TOLERANCE:g} is allowed); set data.layout=single"
         )
     return ""
@@ -193,7 +193,7 @@ def try_padded_rows(task_model: TaskModel) -> str:
 def padded_rows(
     documents: list[Tensor], config: PretrainedConfig, device: torch.device | None = None
 ) -> MicroBatch:
-    """Returns documents [T] as rows of the longest, as a collator pads them."""
+    """Returns documents [T] in rows padded to the longest document, as a collator pads them."""
     ids = pad_sequence(documents, batch_first=True, padding_value=trials.padding_id(config))
     mask = pad_sequence([torch.ones_like(document) for document in documents], batch_first=True)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
@@ -202,7 +202,7 @@ def padded_rows(
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
-    """Returns the first position, 0 or the one after padding's, and the difference of the hidden states with it."""
+    """Returns the model's first position, 0 or padding's id + 1, and the difference of packed hidden states with it."""
     model: Any = copy.deepcopy(pretrained)
     model.to("cpu", at_least_fp32(pretrained.dtype)).eval()
     documents = trials.trial_documents(model.config)

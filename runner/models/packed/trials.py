@@ -1,4 +1,4 @@
-"""Trials of models on random documents, by which rows, precision and layers are chosen."""
+"""Trials of models on random documents, which decide on row layout, precision and the last layer."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,10 +35,10 @@ def in_one_line(error: BaseException) -> str:
 
 
 def trial_documents(config: PretrainedConfig) -> list[Tensor]:
-    """Returns random documents [T] of several lengths, one longer than a sliding window if that is short.
+    """Returns random documents [T] of several lengths; one is longer than a short sliding window (up to 512).
 
-    Each ends with the model's end token, if it has one, as some heads look for it. One has masks, if the config names the
-    mask token, as ESM scales a row by their share.
+    If the config names an end token, each document ends with it, as some heads look for it. If the config names a mask
+    token, one document has masks, as ESM scales a row by their share.
     """
     padding = padding_id(config)
     end, mask = (getattr(config, f"{role}_token_id", None) for role in ("eos", "mask"))

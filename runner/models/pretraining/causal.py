@@ -23,8 +23,8 @@ PARTS = ("mlm", "clm")
 
 
 NOTE = """
-Trained to guess next tokens with a causal mask, which the class of transformers does not set (`tiryns_objective` in
-config.json): `tiryns predict <this folder> "a text"` continues texts with it.
+Trained to guess next tokens with a causal mask. The class of transformers does not set this mask (`tiryns_objective` in
+config.json); `tiryns predict <this folder> "a text"` sets it and continues texts.
 """
 
 
@@ -37,7 +37,7 @@ class CausalLM(sparse_head.SparseMaskedLM):
 
     trained_as = sparse_head.CLM
     causal, way = True, "causally"
-    """Whether documents are read causally unless a micro-batch marks them, and the same as a word."""
+    """Whether documents are read causally if a micro-batch does not state it, and the reading direction in words."""
 
     def __init__(self, pretrained: PreTrainedModel, z_loss: float = 0.0) -> None:
         """Raises ValueError for an encoder that cannot be read causally, such as one with its own attention."""
@@ -56,8 +56,8 @@ class CausalLM(sparse_head.SparseMaskedLM):
             self.direction = Direction(self.core, causal=True)
             if self._sees_ahead(packed=False):
                 raise ValueError(
-                    f"{self._name} cannot be read causally: its tokens see later ones in spite of the mask; "
-                    "choose another, such as model=modernbert_tiny"
+                    f"{self._name} cannot be read causally: its tokens see later tokens in spite of the "
+                    "mask; choose another model, such as model=modernbert_tiny"
                 )
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
@@ -133,7 +133,7 @@ class HybridLM(CausalLM):
         self.options = options
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """Returns sums over the micro-batch: the weighted `loss`, `correct`, and both for each part."""
+        """Returns sums over the micro-batch: weighted `loss`, `correct`, and the loss and `correct` of each part."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
         chosen = sparse_head.rows_at(self.encode(micro_batch, positions), positions)
         scored = self.scored(chosen, micro_batch["targets"], None, positions)
@@ -154,11 +154,11 @@ class HybridLM(CausalLM):
         return sums
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """Returns the positions [M] of the guessed tokens: for masked tokens their own, unless `shifted`."""
+        """Returns the positions [M] of the guessed tokens: `positions`, plus 1 for next tokens (`shifted`: for all)."""
         return positions + (1 if self.options.shifted else micro_batch["causal_targets"].long())
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Returns the weighted mean of both losses, accuracy over all targets, next tokens' perplexity; then by part."""
+        """Returns the weighted mean of both losses, overall accuracy, perplexity of next tokens, and metrics by part."""
         parts: dict[str, float] = {}
         share = self.options.causal_share
         for part in PARTS:

@@ -26,7 +26,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
         shifted = objective_of(pretrained.config) == SHIFTED
         super().__init__(pretrained)
         self.guessed_before = int(shifted)
-        """How many tokens before a mask the model guesses it."""
+        """How many tokens before a masked token the model guesses this token: 1 after shifted training, else 0."""
         special = torch.ones(pretrained.config.vocab_size, dtype=torch.bool)
         special[torch.as_tensor(ordinary_ids)] = False
         self.special: Tensor
@@ -50,7 +50,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
         return super().logits(hidden).masked_fill(self.special, -math.inf)
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Returns `bits_per_token`, the bound on the mean -log2 p of an ordinary token; `loss` is the same in nats."""
+        """Returns the bound on the mean -log p of ordinary tokens (`loss` in nats, `bits_per_token`), and `accuracy`."""
         bound = super().figures(totals)
         accuracy = totals["correct"] / max(totals["targets"], 1.0)
         return {**bound, "accuracy": accuracy, "bits_per_token": bound["loss"] / math.log(2)}
@@ -69,8 +69,8 @@ def infill(
 ) -> Tensor:
     """Returns token ids [B, T] with every mask token replaced, over `num_steps` steps from t = 1 to 0.
 
-    `random`: the ancestral sampler of MDLM; each step reveals each masked token with probability 1 / steps left.
-    `confidence`: each step reveals an equal share, the most probable tokens. Temperature 0 takes the likeliest token.
+    `order=random` is the ancestral sampler of MDLM: each step reveals each masked token with probability 1 / steps left.
+    With `confidence` each step reveals an equal share, the most probable tokens. Temperature 0 takes the likeliest token.
 
     Raises:
         ValueError: an unknown order, no step, or a negative temperature.
@@ -123,7 +123,7 @@ def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> tup
 
 
 def _surest(masked: Tensor, confidence: Tensor, steps_left: int) -> Tensor:
-    """Marks in each row of `masked` [B, T] one in `steps_left` tokens (rounded up), those of highest confidence."""
+    """Marks the most confident 1 / `steps_left` (rounded up) of the masked tokens in each row of `masked` [B, T]."""
     scores = torch.full(masked.shape, -1.0, device=masked.device).masked_scatter(masked, confidence)
     rank = scores.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     quota = -(-masked.sum(-1, keepdim=True) // steps_left)

@@ -21,7 +21,7 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
-    """Predicts every token from the sentence embedding and a few other tokens, and the tokens masked for the encoder.
+    """A decoder predicts every token from the sentence embedding and a few other tokens; the encoder, its masked tokens.
 
     Both predictions use the model's own head. The decoder is not exported.
     """
@@ -40,7 +40,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Returns sums over the micro-batch: the weighted `loss` of decoder and encoder, `correct` of the decoder.
 
-        With masking on the encoder's side also `decoder_loss`, `encoder_loss`, `encoder_correct`, `encoder_targets`.
+        If the encoder has masked tokens, also `decoder_loss`, `encoder_loss`, `encoder_correct` and `encoder_targets`.
         """
         ids, positions, targets = self.masked(micro_batch)
         hidden = self.encode({**micro_batch, "input_ids": ids})
@@ -62,7 +62,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         }
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the encoder's ids, positions of targets and targets; no targets if it sees every token."""
+        """Returns the encoder's ids, positions of targets and targets; without targets if no token is masked for it."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
             return micro_batch["input_ids"], nothing, nothing
@@ -83,7 +83,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
-        """Returns the targets of both sides."""
+        """Returns the number of targets of decoder and encoder."""
         return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 
     def figure_names(self) -> list[str]:
@@ -91,7 +91,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return list(self.figures(defaultdict(lambda: 1.0, masked)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
-        """Returns the weighted mean of both losses; the decoder's accuracy, perplexity; each side's loss and accuracy."""
+        """Returns the weighted mean of both losses, both losses, both accuracies, and the decoder's perplexity."""
         if "encoder_targets" not in totals:  # the data masks nothing for the encoder
             return super().figures(totals)
         decoder = super().figures(totals | {"loss": totals["decoder_loss"]})
@@ -111,7 +111,7 @@ class EnhancedDecoder(nn.Module):
     """One transformer layer in which no token sees itself; in a second layer it would see itself through the others.
 
     Queries are the sentence embedding plus positions, keys and values the input embeddings plus positions; the sentence
-    embedding is also the first key, which every token sees. The residual follows the queries.
+    embedding is also the first key, which every token sees. The residual connection adds the queries.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class EnhancedDecoder(nn.Module):
 
 
 def visible_pairs(row_seeds: Tensor, masking: float) -> Tensor:
-    """Returns which tokens [B, T, T] each token sees: the first, others with probability 1 - masking, never itself.
+    """Returns which tokens [B, T, T] each token sees: always the first, others with probability 1 - masking, not itself.
 
     A pair is decided by a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`).
     """

@@ -1,7 +1,7 @@
-"""Packed rows with a few more tokens: of recurring lengths, or of one shape for CUDA graphs.
+"""Fills packed rows with a few more tokens: to recurring lengths, or to one shape for CUDA graphs.
 
-In bf16 on a CPU oneDNN compiles its kernels for each shape; a CUDA graph, one launch for all kernels, has one shape.
-Its results lie in memory that the next replay overwrites: `encode` begins a micro-batch, `keep_gradients` ends it.
+In bf16 on a CPU oneDNN compiles its kernels for each shape. A CUDA graph launches all kernels at once, for one shape; the
+next replay overwrites its results. So `encode` begins a micro-batch, and `keep_gradients` ends it.
 
 Letters in shapes: D documents, T tokens, M targets, H width.
 """
@@ -20,17 +20,17 @@ from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.patches.torch import foreach
 
 _LEAST = 16
-"""Least step of the sizes of matrices: as many rows as a vector register has numbers."""
+"""Smallest step between sizes of matrices: as many rows as a vector register holds numbers."""
 
 _SPREAD = 4
 """Standard deviations by which the targets of a full row may exceed their mean, as each is drawn independently."""
 
 _TOKENS_PER_DOCUMENT = 16
-"""Average tokens of a document below which its row takes a larger size of bounds."""
+"""Average tokens per document. A row of shorter documents has its bounds filled to a multiple of the usual size."""
 
 
 class Sizes(NamedTuple):
-    """Sizes to which packed micro-batches are filled: each size, or a multiple of it for a micro-batch with more."""
+    """Sizes to which packed micro-batches are filled; a micro-batch that exceeds a size is filled to a multiple."""
 
     tokens: int
     targets: int
@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 
 
 def rounded(count: int) -> int:
-    """Returns the next of the 8 to 16 sizes per power of 2 to which matrices are filled; 3 % larger on average.
+    """Rounds a count up to one of 8 to 16 sizes per power of 2, which are 3 % larger on average.
 
     Example:
         >>> [rounded(count) for count in (1, 148, 512, 513, 2047)]
@@ -51,7 +51,7 @@ def rounded(count: int) -> int:
 
 
 def multiple(count: int, size: int) -> int:
-    """Returns the next multiple of a size, at least the size itself.
+    """Rounds a count up to a multiple of `size`, at least to `size` itself.
 
     Example:
         >>> [multiple(count, 16) for count in (0, 16, 17)]
@@ -61,7 +61,7 @@ def multiple(count: int, size: int) -> int:
 
 
 def fixed_sizes(tokens: int, rate: float, longest: int) -> Sizes:
-    """Returns the sizes for rows of up to `tokens`, a share `rate` of them targets, and documents up to `longest`.
+    """Returns the sizes for rows of up to `tokens` tokens with a share `rate` of targets, and documents up to `longest`.
 
     Example:
         >>> fixed_sizes(4096, 0.3, 128)
@@ -82,10 +82,10 @@ def filled(
 ) -> tuple[MicroBatch, Tensor]:
     """Returns a packed micro-batch with added documents and targets of weight 0, and all positions [M'] of targets.
 
-    Without `sizes` tokens and targets are `rounded`; with them `cu_seqlens` has one length too, its last bound repeated.
+    Without `sizes` the numbers of tokens and targets are `rounded`. With `sizes`, `cu_seqlens` repeats its last bound.
 
-    Only the first M losses count. `positions` are those of the M targets. There is at least one added token, as
-    gradients of targets that share a position with others would collide.
+    Only the first M losses count, of the targets at `positions` [M]. At least one token is added, so that added targets
+    share no position with the others, as their gradients would collide.
     """
     row, targets, bounds = micro_batch["input_ids"], micro_batch["targets"], micro_batch["cu_seqlens"]
     tokens, longest, device = row.shape[-1], micro_batch["max_length"], row.device
@@ -129,7 +129,7 @@ class FixedShapes:
         plain: Callable[..., tuple[Tensor, Tensor]] | None,
         sizes: Sizes,
     ) -> None:
-        """Takes the function of the losses of a chunk of targets, and its replacement if it cannot be compiled."""
+        """Takes `losses`, which computes the losses of a chunk of targets, and `plain` in case it cannot be compiled."""
 
         def states(arguments: dict[str, object]) -> Tensor:
             return pretrained.base_model(**arguments)[0]
@@ -146,14 +146,14 @@ class FixedShapes:
         return self._encode.works
 
     def encode(self, arguments: dict[str, object]) -> Tensor:
-        """Returns the encoder's last hidden states [1, T, H], until the next call."""
+        """Returns the encoder's last hidden states [1, T, H], which are valid until the next call."""
         # a step of the graphs is one micro-batch: else a chunk of the head that is computed again would begin one
         torch.compiler.cudagraph_mark_step_begin()
         return self._encode(arguments)
 
 
 def sizes_of(data: Any) -> Sizes:
-    """Returns the sizes for micro-batches of a data module connected to its objective; phases may have their own."""
+    """Returns the sizes for micro-batches of a data module and its objective, by the highest target rate of a phase."""
     collators = [data.collator, *(part.collator for part in data.parts if part.collator is not None)]
     rates = [each.rate_at(done) for each in collators for done in (0.0, 1.0)]
     rate = max((rate for rate in rates if rate is not None), default=_UNKNOWN_RATE)

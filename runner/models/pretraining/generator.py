@@ -21,7 +21,7 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, added_u
 from tiryns.runner.widening import widened
 
 SAMPLING = 0x73616D706C656473
-"""Separates the keys of samples from those of dropout."""
+"""The seed that makes the keys of sampling differ from the keys of dropout."""
 
 NOISE_AT_ONCE = 2**22
 """Random numbers made at a time: 32 MiB of words."""
@@ -35,7 +35,7 @@ class TokenGenerator(SparseMaskedLM):
     """
 
     def __init__(self, pretrained: PreTrainedModel, temperature: float, never: Tensor) -> None:
-        """`never` [v] marks tokens that are not sampled; tokens of the model beyond these are not sampled either."""
+        """`never` marks tokens that are not sampled; tokens with ids beyond its length are not sampled either."""
         super().__init__(pretrained)
         self.temperature = temperature
         left_out = torch.ones(pretrained.config.get_text_config().vocab_size, dtype=torch.bool)
@@ -57,7 +57,7 @@ class TokenGenerator(SparseMaskedLM):
         return {"loss": added_up(losses), "sampled": torch.cat(list(sampled))}
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
-        """Returns a sample [M] by logits [M, V] of the targets at positions [M]."""
+        """Returns a sampled token [M] for each target at positions [M], from logits [M, V]."""
         left_out: Tensor = self.left_out  # type: ignore[assignment]
         rows = max(1, NOISE_AT_ONCE // logits.shape[-1])
         keys = self._keys[positions]
@@ -71,7 +71,7 @@ class TokenGenerator(SparseMaskedLM):
 
 
 def gumbel(keys: Tensor, count: int) -> Tensor:
-    """Returns Gumbel noise [M, count], float32, under int64 keys [M], 32 bits each: -log(-log(1 - u)), u in (0, 1).
+    """Returns Gumbel noise -log(-log(1 - u)), float32 [M, count], with u in (0, 1) from 32 bits by int64 keys [M].
 
     Small u, which make large noise, have the full precision of float32.
     """
@@ -80,8 +80,8 @@ def gumbel(keys: Tensor, count: int) -> Tensor:
 
 
 def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) -> PretrainedConfig:
-    """Returns the config of a generator: the share `generator_size` of the heads, whose width stays, of hidden states
-    and of feed-forward layers; the first `generator_depth` of the layers; and single fields.
+    """Returns the config of a generator, with a share `generator_size` of the heads (of unchanged width), hidden size and
+    feed-forward size, the first layers (a share `generator_depth`), and the fields of `options.generator`.
 
     The width of embeddings stays if the config has a field for it (ELECTRA). Raises ValueError for an unknown field.
     """
@@ -105,7 +105,7 @@ def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) 
 
 
 BESIDE_TOKENS = ("position_embeddings", "token_type_embeddings")
-"""Tables beside the table of tokens that models call as modules; other tables are read by their weights."""
+"""Tables, besides the table of tokens, that models call as modules; of other tables they read the weights."""
 
 
 def share_embeddings(discriminator: PreTrainedModel, generator: PreTrainedModel, sharing: str) -> None:
@@ -154,7 +154,7 @@ class ProjectedEmbedding(nn.Embedding):
 
     @classmethod
     def put_into(cls, module: nn.Embedding, width: int) -> None:
-        """Turns a module of E features into one with a table of `width`, whose values the caller sets."""
+        """Turns an embedding of E features into one with a table of `width`; the caller must set the table's values."""
         size, like = module.embedding_dim, module.weight
         module.weight = nn.Parameter(like.new_empty(module.num_embeddings, width))
         module.embedding_dim = width
@@ -163,11 +163,11 @@ class ProjectedEmbedding(nn.Embedding):
         module.__class__ = cls
 
     def forward(self, input: Tensor) -> Tensor:
-        """Embeddings [..., E] of ids [...]."""
+        """Returns the embeddings [..., E] of ids [...]."""
         return self.project(super().forward(input))
 
     def plain(self) -> Tensor:
-        """Returns the table [V, E] of a model of transformers with these embeddings."""
+        """Returns the table [V, E] with which a plain `nn.Embedding` gives the same embeddings."""
         return self.weight @ self.project.weight.T
 
 
@@ -176,7 +176,7 @@ class ProjectedDecoder(nn.Linear):
 
     @classmethod
     def put_into(cls, module: nn.Linear, table: ProjectedEmbedding) -> None:
-        """Turns the module into one that decodes by the table, whose weight it has already."""
+        """Turns an output layer that has the table's weight into one that decodes through the table's projection."""
         module.__dict__["table"] = table  # not a submodule: the projection is the table's
         module.__class__ = cls
 
@@ -191,18 +191,18 @@ class ProjectedDecoder(nn.Linear):
 
 
 class DisentangledEmbedding(nn.Embedding):
-    """A table of differences from another network's table, which gets no gradient through it."""
+    """A table of differences that are added to another network's table; that table gets no gradient from here."""
 
     @classmethod
     def put_into(cls, module: nn.Embedding, source: nn.Embedding) -> None:
-        """Turns the module into one whose difference from the source is 0."""
+        """Turns an embedding into one with the values of `source`: all differences are 0."""
         with torch.no_grad():
             module.weight.zero_()
         module.__dict__["source"] = source  # not a submodule: it is the generator's
         module.__class__ = cls
 
     def forward(self, input: Tensor) -> Tensor:
-        """Embeddings [..., E] of ids [...]."""
+        """Returns the embeddings [..., E] of ids [...]."""
         source = self.__dict__["source"].weight.detach()
         return functional.embedding(input, source) + super().forward(input)
 
@@ -213,7 +213,7 @@ class DisentangledEmbedding(nn.Embedding):
 
 @torch.no_grad()
 def plain_weights(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Returns the weights of a model with its embeddings as in transformers; tied weights are one tensor."""
+    """Returns the weights of a model with plain embeddings, as transformers has them; tied weights are one tensor."""
     state: dict[str, Tensor] = model.state_dict()
     made: dict[int, Tensor] = {}
     for name, module in model.named_modules(remove_duplicate=False):

@@ -48,7 +48,7 @@ class ReplacedTokenDetector(WrappedModel):
     unshardable = "objective=rtd trains two networks, whose embeddings depend on each other"
 
     def __init__(self, pretrained: PreTrainedModel, never: Tensor, options: ReplacedTokenDetection) -> None:
-        """Takes a masked language model, whose encoder becomes the discriminator's; the generator is a smaller one.
+        """Takes a masked language model. Its encoder becomes the discriminator's; the generator is a smaller model.
 
         `never` [V] marks tokens that are never sampled.
         """
@@ -73,8 +73,8 @@ class ReplacedTokenDetector(WrappedModel):
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Returns sums over the micro-batch: `loss`, `generator_loss`, `discriminator_loss` and `replaced` tokens.
 
-        In evaluation also the numbers of tokens `called` replaced, rightly so (`found`), and of each kind with a logit
-        in each bin (`replaced_bins`, `original_bins`).
+        In evaluation also the numbers of tokens detected as replaced (`called`), of replaced tokens among them (`found`),
+        and of replaced and original tokens by bin of the logit (`replaced_bins`, `original_bins`).
         """
         positions, targets = micro_batch["target_positions"], micro_batch["targets"]
         generated = self.generator(micro_batch)
@@ -105,7 +105,7 @@ class ReplacedTokenDetector(WrappedModel):
         return self.head(hidden, micro_batch.get("cu_seqlens"))
 
     def counts(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns 1 for each token [B T] whose loss counts, 0 for padding and in fillers."""
+        """Returns 1 for each token [B * T] that has a loss, 0 for padding and for the tokens of fillers."""
         if not micro_batch["weight"]:
             return torch.zeros_like(micro_batch["input_ids"], dtype=torch.float32).flatten()
         ones = torch.ones_like(micro_batch["input_ids"])
@@ -159,7 +159,7 @@ class ReplacedTokenDetector(WrappedModel):
         }  # fmt: skip
 
     def exported_weights(self) -> dict[str, Tensor]:
-        """Returns the weights of the discriminator; tables of differences are replaced by the sums of both tables."""
+        """Returns the weights of the discriminator, with the generator's table added to each table of differences."""
         return plain_weights(self.pretrained)
 
     def export_beside(self, folder: Path) -> list[Path]:
@@ -179,7 +179,7 @@ class ReplacedTokenDetector(WrappedModel):
 
 
 class DiscriminatorHead(nn.Module):
-    """ELECTRA's head on every token: dense, GELU, linear; DeBERTa-v3's first adds the first state, and normalises."""
+    """ELECTRA's head on every token: dense, GELU, linear. `adds_first`: a norm of state + first state before it."""
 
     def __init__(self, config: PretrainedConfig, adds_first: bool) -> None:
         """Takes the encoder's `config` for width and the standard deviation of initial weights."""
@@ -203,7 +203,7 @@ class DiscriminatorHead(nn.Module):
 
 
 def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor]:
-    """Returns numbers of tokens `called` replaced and `found`, and of each kind in each bin, by logits and labels [P]."""
+    """Returns the counts of `ReplacedTokenDetector.forward` from logits, labels `replaced`, and `counts` (0 or 1)."""
     called = (logits > 0) * counts
     bins = ((logits + RANGE) * (BINS / (2 * RANGE))).long().clamp(0, BINS - 1)
     empty = replaced.new_zeros(BINS)
@@ -216,7 +216,7 @@ def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor
 
 
 def area(positive: list[float], negative: list[float]) -> float:
-    """Returns the area under the ROC curve by counts of both kinds per bin, lowest first; 1/2 if one kind is missing.
+    """Returns the area under the ROC curve from counts per bin, lowest bin first; 1/2 without positives or negatives.
 
     Example:
         >>> area([0, 1, 3], [2, 2, 0])

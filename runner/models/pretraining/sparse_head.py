@@ -27,14 +27,14 @@ from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.widening import widened
 
 OBJECTIVE = "tiryns_objective"
-"""The field of an exported model's config that names its objective, if it is more than masks."""
+"""The field of an exported model's config that names its objective; missing if it only guesses masked tokens."""
 
 FIELDS = (OBJECTIVE, f"{FORMER}_objective")
 """`OBJECTIVE`, and its former name in models exported up to version 0.2."""
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
-"""Values of `objective_of`: the encoder reads causally, or also both ways; in the last case it guesses masks one token
-before."""
+"""Values of `objective_of`: the encoder reads causally, or also both ways. After `hybrid_shifted` it guesses a masked
+token at the token before."""
 
 Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
 """In chunks, the loss of each target [N], and whether its guess is right (empty in training)."""
@@ -112,11 +112,11 @@ class SparseMaskedLM(WrappedModel):
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """Returns the positions [N] of the tokens that are guessed at the `positions` [N] of `masked`: here the same."""
+        """Returns the positions [N] of the tokens that are guessed at `positions` [N]; here the same positions."""
         return positions
 
     def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
-        """Returns the encoder's last hidden states [B, T, H], B = 1 for packed rows; those at `positions` if given."""
+        """Returns the last hidden states [B, T, H], B = 1 for packed rows; with `positions` [N], exact only there."""
         with self.last_layer.at(positions):
             return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
@@ -132,8 +132,8 @@ class SparseMaskedLM(WrappedModel):
     ) -> Scored:
         """Returns the losses of hidden states [N, H] with targets [N] and factors [N].
 
-        A subclass may give its `token_losses` `more` tensors [N, ...]. Dropout of the head depends on the `positions` [N]
-        of the targets, which count tokens row by row.
+        `more` are further tensors [N, ...] for the `token_losses` of a subclass. Dropout of the head depends on the
+        targets' `positions` [N], which count tokens row by row.
 
         The backward pass computes chunks again, so that no more than `LOGITS_AT_ONCE` logits are in memory.
         """
@@ -149,7 +149,7 @@ class SparseMaskedLM(WrappedModel):
         return losses, correct
 
     def compile_core(self) -> None:
-        """Compiles the encoder, and in training the head with the loss of a chunk of any number of targets."""
+        """Compiles the encoder, and for training the head with the loss, for chunks of any number of targets."""
         super().compile_core()
         self.trace_head()
         self._compiled_losses = Compiled(self._losses, "head and loss", dynamic=True)
@@ -164,7 +164,7 @@ class SparseMaskedLM(WrappedModel):
         return self._fixed if self.training and self._fixed is not None and self._fixed.works else None
 
     def trace_head(self) -> None:
-        """Makes `logits` part of the compiled code."""
+        """Lets torch.compile trace `logits`."""
         self._head_alone = (head_alone(self.pretrained),)
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -215,7 +215,7 @@ class SparseMaskedLM(WrappedModel):
         return self.token_losses(widened(logits), targets, *more), logits
 
     def _can_fuse(self, hidden: Tensor) -> bool:
-        """Whether losses follow from states and weights of the last layer alone, by one trial."""
+        """Whether the output layer's inputs and weights alone decide the losses; tries it at the first call."""
         layer = self.pretrained.get_output_embeddings()
         if self.reads_logits or not can_fuse(hidden, layer):
             return False

@@ -1,7 +1,7 @@
 """Shortcuts with gradients that a training step allows its model, and gradients of an embedding table by row on a CPU.
 
-torch makes a gradient as large as the table for each pass, filled with zeros, and adds it to the others: much of a step
-of a small model. Here rows are added to the table's gradient in place. A new gradient reuses the memory of the last one,
+In each pass torch fills a gradient as large as the table with zeros, and adds it to the others. This takes much of a
+step of a small model. Here rows are added to the table's gradient in place. A new gradient reuses the last one's memory,
 in which only the used rows are set to zero. Clipping also reads and scales only the rows of the batch.
 
 Letters in shapes: V tokens of the vocabulary, H width.
@@ -27,8 +27,8 @@ class Allowed(NamedTuple):
     once: bool = False
     """Gradients are taken once and not differentiated again, so a forward pass may prepare them in place."""
     directly: bool = False
-    """Neither other ranks nor hooks read gradients on their way to weights, so they may be added to a weight's gradient
-    without autograd."""
+    """No other rank and no hook reads gradients before they reach the weights, so they may be added to a weight's
+    gradient without autograd."""
 
 
 _allowed = Allowed()
@@ -59,7 +59,7 @@ def quick_gradients(once: bool, directly: bool) -> Iterator[None]:
 
 
 def replace_embeddings(model: nn.Module) -> None:
-    """Replaces every `torch.nn.Embedding` of the model by `Embedding`, except those with settings that it lacks."""
+    """Replaces each `torch.nn.Embedding` of a model by `Embedding`, unless it has settings that `Embedding` lacks."""
     for module in model.modules():
         if type(module) is nn.Embedding and not (
             module.sparse or module.scale_grad_by_freq or module.max_norm is not None
@@ -96,13 +96,13 @@ class Embedding(nn.Embedding):
 
 
 def changed_rows(gradient: Tensor) -> Tensor | None:
-    """Returns the rows of a gradient that may be nonzero, each once, if it was made by row; else None."""
+    """Returns the indices of a gradient's possibly nonzero rows, without repeats; None if it was not made by row."""
     rows: list[Tensor] = getattr(gradient, "rows", [])
     return torch.cat(rows).unique() if rows else None
 
 
 class _RowGradients:
-    """The gradient of a table made only by row, for reuse, and the rows that may be nonzero."""
+    """Keeps the gradient of a table that is made by row, so that its memory is reused, and its possibly nonzero rows."""
 
     def __init__(self, weight: Tensor) -> None:
         self._gradient: Tensor | None = None

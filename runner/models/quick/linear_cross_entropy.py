@@ -1,9 +1,9 @@
 """The cross entropy of a linear layer's logits on a CPU, with only their exponentials in memory.
 
-The usual operators write logits, their logarithms, two gradients of them and one filled with zeros, each to memory and
-back. Here the vocabulary is cut into chunks that stay in the cache: exponentials replace the logits, and in the
-backward pass the gradient replaces the exponentials (as in Cut Cross-Entropy, arXiv 2411.09009, which computes the logits
-again instead). The distance of a chunk's rows also suits matrix products, unlike that of rows of 30,522 logits.
+The usual operators write the logits, their logarithms and three gradients (one filled with zeros) to memory and back.
+Here the vocabulary is cut into chunks that stay in the cache: exponentials replace the logits, and in the backward pass
+the gradient replaces the exponentials (as in Cut Cross-Entropy, arXiv 2411.09009, which computes the logits again
+instead). The stride of a chunk's rows also suits matrix products; a stride of 30,522 logits does not.
 
 Letters in shapes: N targets, H width, V vocabulary, C columns of a chunk, K chunks.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 COLUMNS = {torch.float32: 1024, torch.bfloat16: 2048}
-"""Approximate columns of a chunk by the type of products; other types are not supported."""
+"""Approximate number of columns per chunk for each dtype of the products; other dtypes are not supported."""
 
 
 def can_fuse(hidden: Tensor, layer: object) -> bool:
@@ -36,8 +36,8 @@ def can_fuse(hidden: Tensor, layer: object) -> bool:
 def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
     """Returns the loss [N] in nats, in fp32, of targets [N] under logits of states [N, H], weights [V, H] and biases [V].
 
-    Products are computed in the type of autocast, logits rounded to it, and all else in fp32, as by `functional.linear`
-    and `functional.cross_entropy`. Gradients can be taken once; the second time raises RuntimeError.
+    As in `functional.linear` and `functional.cross_entropy`, products are computed in autocast's dtype, logits rounded
+    to this dtype, and all else is computed in fp32. A second backward pass raises RuntimeError.
 
     Example:
         >>> states, weight = torch.zeros(2, 4), torch.ones(8, 4, requires_grad=True)
@@ -53,7 +53,7 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Saves for each chunk exp(logits - m), with m the largest of its row, and its factor to probabilities."""
+    """Saves for each chunk exp(logits - m), where m is a row's largest logit in it, and the factor to probabilities."""
 
     @staticmethod
     def forward(
@@ -110,7 +110,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 
 class _Chunks:
-    """The vocabulary in chunks, the targets that lie in each, and values [N, C] kept for each of them."""
+    """The vocabulary in chunks: the targets in each chunk, and the values [N, C] that are saved for it."""
 
     def __init__(self, targets: Tensor, size: int, columns: int) -> None:
         number = max(1, round(size / columns))

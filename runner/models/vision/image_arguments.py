@@ -21,8 +21,8 @@ TOWER_OUTPUTS = ("last_hidden_state", "pooler_output", "hidden_states", "attenti
 class ImageArguments:
     """The arguments of a model that puts features of images in place of tokens.
 
-    `marks` names an argument that is 1 at `image_token_id` and 0 elsewhere. For models without it, `token_type_ids` is 0
-    in prompts, in which all tokens see each other, and 1 in answers (PaliGemma).
+    `marks` names an argument that is 1 at `image_token_id` and 0 elsewhere. If it is None, `token_type_ids` is 0 in
+    prompts, in which all tokens see each other, and 1 in answers (PaliGemma).
     """
 
     def __init__(self, pretrained: PreTrainedModel, image_token_id: int, marks: str | None) -> None:
@@ -67,7 +67,7 @@ class ImageArguments:
         return self._of_images(ids, images) | marked
 
     def features(self, images: Mapping[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Returns the language model's inputs for images: features [all their tokens, width], and more from some."""
+        """Returns the language model's inputs: features [all image tokens, width], and further tensors of some models."""
         found = self.model.get_image_features(**_select(images, self._tower))
         features = torch.cat([f.reshape(-1, f.shape[-1]) for f in getattr(found, "pooler_output", found)])
         further = found.items() if hasattr(found, "items") else ()

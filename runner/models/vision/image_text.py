@@ -47,8 +47,8 @@ def build_image_text(
     side = isqrt(image_places) * (settings.scale_factor if architecture == "idefics3" else 1)
     if image_size % side:
         raise ValueError(
-            f"model.image_size={image_size} does not divide into {side} patches a side, which "
-            f"model.image_places={image_places} needs"
+            f"model.image_size={image_size} is not divisible by {side}, the patches per side "
+            f"that model.image_places={image_places} needs"
         )
     vision = {
         "model_type": "clip_vision_model" if architecture == "llava" else "idefics3_vision",
@@ -95,8 +95,8 @@ def _given(fields: Settings) -> Settings:
 def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
     """Gives a tower the weights of a language model, or of the vision tower of a model of images and text.
 
-    Rows of an embedding beyond that model's stay unchanged. Raises ValueError for weights that are missing there, or have
-    another shape.
+    Embedding rows beyond the other model's vocabulary stay as they are. Raises ValueError if that model lacks a weight,
+    or has it in another shape.
     """
     try:
         model = load_model(AutoModel, model_folder(name_or_path))

@@ -28,10 +28,10 @@ from tiryns.runner.patches.transformers import attention_of
 class VisionLanguageModel(SparseMaskedLM):
     """Wraps any model of transformers for images and text that puts features of images in place of tokens.
 
-    `images` of a micro-batch are the model's arguments for images, by its own names; `example` has those of one image,
-    with the tokens of the image.
+    `images` of a micro-batch are the model's arguments for images, by its own names. `example` has the arguments and the
+    tokens of one image.
 
-    The vision tower runs only if there are images. Otherwise its parameters, and those between it and the language
+    The vision tower runs only if there are images. Otherwise the tower, and the layers between it and the language
     model, get gradients of zero, so that updates do not depend on which micro-batch had images.
     """
 
@@ -57,7 +57,7 @@ class VisionLanguageModel(SparseMaskedLM):
         except (IndexError, RuntimeError, TypeError, ValueError) as error:
             shapes = ", ".join(f"{n} {tuple(value.shape)}" for n, value in self.example.items())
             raise ValueError(
-                f"{type(pretrained).__name__} takes no images as the processor makes them ({shapes}): {error}"
+                f"{type(pretrained).__name__} cannot read the images of the processor ({shapes}): {error}"
             ) from error
         places = example.ids.count(image_token_id)
         if len(features) != places:
@@ -135,8 +135,8 @@ class VisionLanguageModel(SparseMaskedLM):
             self.core.set_attn_implementation(self._attention)
             self.position_offset = None
             raise ValueError(
-                f"{type(self.pretrained).__name__} has other hidden states for packed samples (by {difference:.2g}, "
-                "relative to the largest); set data.layout=padded"
+                f"{type(self.pretrained).__name__} has other hidden states for packed samples than alone (by "
+                f"{difference:.2g}, relative to the largest); set data.layout=padded"
             )
 
     def try_padding(self) -> str:
@@ -194,7 +194,7 @@ class VisionLanguageModel(SparseMaskedLM):
 
 
 class AnswerWriter(NamedTuple):
-    """Writes answers of up to `max_new_tokens` to `generated_samples` of a set, always the same ones; 0 for all.
+    """Writes answers of up to `max_new_tokens` to `generated_samples` samples of a set, always the same ones (0: all).
 
     Example:
         >>> [sample for sample in range(6) if AnswerWriter(2, 32).asks(sample, 6)]
@@ -211,7 +211,7 @@ class AnswerWriter(NamedTuple):
     def write(
         self, model: Any, micro_batch: MicroBatch, size: int, together: bool = False
     ) -> dict[str, Tensor]:
-        """Returns `written` [M, K], the answers to the samples `asked` [M] of a set of `size` samples; -1 does not count.
+        """Returns `asked` [M], samples of a set of `size` samples (-1: none), and `written` [M, K], the answers to them.
 
         Ranks that share weights must write `together`, also ranks without a sample to answer.
         """

@@ -82,7 +82,7 @@ class AutomaticModule(ModelModule):
     def num_steps(self) -> int | None:
         """Optimizer steps of the whole training; None without a trainer.
 
-        Raises ValueError where neither the data has a length nor the trainer `max_steps`.
+        Raises ValueError if the data has no length and the trainer has no `max_steps`.
         """
         if self._trainer is None:
             return None
@@ -95,7 +95,7 @@ class AutomaticModule(ModelModule):
         return int(steps)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Returns the mean loss per target of a batch; in a loop its dropout follows from seed, batch and rank alone."""
+        """Returns the mean loss per target of a batch; in a loop, dropout depends only on seed, batch number and rank."""
         if not self.in_loop:
             return self._mean_loss(batch)[0]
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
@@ -126,14 +126,14 @@ class AutomaticModule(ModelModule):
             self.model.pack_rows()
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Sets up what the optimizer needs around a step, which may be several batches."""
+        """Enters the context that the optimizer needs for a step; a step may take several batches."""
         if not self._in_step:
             self._in_step = True
             needs = loop_needs(self.trainer.optimizers[0])
             self._step.enter_context(needs.step(self.trainer.global_step))
 
     def backward(self, loss: Tensor, *args: object, **kwargs: object) -> None:
-        """Runs the backward pass, differentiable itself where the optimizer needs it."""
+        """Runs the backward pass; makes it differentiable if the optimizer needs second derivatives."""
         needs = loop_needs(self.trainer.optimizers[0])
         super().backward(loss, *args, **({"create_graph": True} if needs.create_graph else {}), **kwargs)
         needs.after_backward()
@@ -144,42 +144,42 @@ class AutomaticModule(ModelModule):
         self.log("optim/grad_norm", whole(norm))
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        """Takes the step, and ends what was set up for it."""
+        """Takes the step, and leaves the optimizer's context of the step."""
         super().optimizer_step(*args, **kwargs)
         self.end_step()
 
     def end_step(self) -> None:
-        """Ends what was set up for a step, taken or not."""
+        """Leaves the optimizer's context of a step, even if the step was not taken."""
         self._in_step = False
         self._step.close()
 
     on_train_end = end_step
 
     def on_validation_start(self) -> None:
-        """Starts the figures of the evaluated sets, with the weights to evaluate."""
+        """Starts the metrics of the evaluated sets; switches to the weights to evaluate."""
         self._sets = {}
         self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
-        """Returns the mean loss per target of a batch, which is added to the figures of its set."""
+        """Returns the mean loss per target of a batch; adds the batch to the metrics of its set."""
         loss, micro_batch, output = self._mean_loss(batch)
         if self.in_loop:
             self.add_batch(dataloader_idx, batch_idx, micro_batch, output)
         return loss
 
     def on_validation_epoch_end(self) -> None:
-        """Logs the figures (loss, accuracy, ...) of every set, over all ranks."""
+        """Logs the metrics (loss, accuracy, ...) of every set, over all ranks."""
         for number, name in enumerate(self.set_names()):
             if number in self._sets:
                 figures = self.set_figures(number)
                 self.publish({f"{name}/{figure}": value for figure, value in figures.items()})
 
     def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
-        """Adds a batch to the evaluated set of that number."""
+        """Adds a batch to evaluated set `number`."""
         raise NotImplementedError
 
     def set_figures(self, number: int) -> dict[str, float]:
-        """Returns the figures of the evaluated set of that number, over all ranks."""
+        """Returns the metrics of evaluated set `number`, over all ranks."""
         raise NotImplementedError
 
     def on_load_checkpoint(self, checkpoint: State) -> None:
@@ -187,7 +187,7 @@ class AutomaticModule(ModelModule):
         self._seed = checkpoint.get("seed", self._seed)
 
     def on_save_checkpoint(self, *args: Any, **kwargs: object) -> None:
-        """Also writes model and tokenizer into the folder `huggingface` below the trainer's log_dir."""
+        """Saves the seed; also writes model and tokenizer into the folder `huggingface` below the trainer's log_dir."""
         for checkpoint in args[:1]:
             checkpoint["seed"] = self._seed
         if self._trainer is None:
@@ -207,11 +207,11 @@ class AutomaticModule(ModelModule):
 
     @property
     def stage(self) -> str:
-        """The prefix of an evaluation's figures: `val` or `test`."""
+        """The prefix of an evaluation's metrics: `val` or `test`."""
         return "test" if self.trainer.testing else "val"
 
     def set_names(self) -> list[str]:
-        """Returns the prefix of each evaluated set's figures: the stage, or with several sets `<stage>/<name>`."""
+        """Returns the prefix of each evaluated set's metrics: the stage, or `<stage>/<name>` for several sets."""
         kind = "test_names" if self.trainer.testing else "validation_names"
         count = len(getattr(self.trainer, f"num_{self.stage}_batches"))
         names = list(getattr(self.datamodule, kind, None) or [])

@@ -30,9 +30,9 @@ from tiryns.runner.tasks.base import Evaluated, TrainerTask, unnamed_labels
 
 @dataclass(eq=False)
 class SetFigures:
-    """Adds up batches of one set: sums for the loss, and the task's metrics, whose states are joined over the ranks.
+    """Accumulates loss and task metrics over the batches of one set; the metrics' states are joined over the ranks.
 
-    `names` are the names of the labels. Each window of a question counts by itself.
+    `names` are the names of the labels. Each window of a question is measured by itself.
     """
 
     task: TrainerTask
@@ -42,10 +42,10 @@ class SetFigures:
     weight: float = 0.0
     metrics: dict[str, Metric] = field(default_factory=dict)
     known: dict[str, dict[str, Metric]] = field(default_factory=dict)
-    """All metrics of each kind; `metrics` are the ones that the task uses."""
+    """All metrics of each kind of prediction; `metrics` has only the metrics that the task uses."""
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
-        """Takes in a batch."""
+        """Adds a batch to the loss and the metrics."""
         self.loss += float(output["loss"])
         self.weight += float(micro_batch["weight"])
         for part in self.task.measured(Evaluated(micro_batch, output, self.names, self.decode)):
@@ -151,7 +151,7 @@ class FinetuningModule(AutomaticModule):
         steps = self.num_steps() if falls or by_ratio else 0
         if steps is None:
             raise ValueError(
-                f"scheduler_type={kind!r} goes over all steps, whose number only a Trainer knows"
+                f"scheduler_type={kind!r} needs the number of all steps, which only a Trainer knows"
             )
         warmup = warmup or math.ceil(ratio * steps)
         schedule = ThreePhaseSchedule(
@@ -171,7 +171,7 @@ class FinetuningModule(AutomaticModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": scheduler, "interval": "step"}}
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """Returns the batch by the names of the task's model, with the number of its targets as `weight`."""
+        """Returns the batch with the input names of the task's model, and the number of targets as `weight`."""
         return self.task.micro_batch(batch, self.model, self.tokenizer)
 
     on_test_start = AutomaticModule.on_validation_start
@@ -179,7 +179,7 @@ class FinetuningModule(AutomaticModule):
     on_test_epoch_end = AutomaticModule.on_validation_epoch_end
 
     def add_batch(self, number: int, batch_idx: int, micro_batch: MicroBatch, output: Output) -> None:
-        """Adds a batch to the figures of its set; windows of a question are joined if the data module is our own."""
+        """Adds a batch to the metrics of its set; windows of a question are joined if the data module is ours."""
         if number not in self._sets:
             names = labels_of(self.model.pretrained.config)
             tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})

@@ -84,9 +84,9 @@ class PretrainingModule(AutomaticModule):
         self.phases |= {"warmup_kind": scheduler_warmup_kind or "linear", "warmup_steps": steps}
 
     def configure_optimizers(self) -> Any:
-        """Returns the optimizer, and the three phases of its rate; with training_steps=-1 it lasts until the cool-down.
+        """Returns the optimizer and a three-phase schedule; training_steps=-1 trains until the cool-down begins.
 
-        Raises ValueError for a cool-down, or a training phase that decays, without a known end.
+        Raises ValueError if the run's end is unknown and there is a cool-down or a training phase that decays.
         """
         optimizer = self.make_optimizer()
         phases = dict(self.phases)
@@ -97,7 +97,7 @@ class PretrainingModule(AutomaticModule):
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def micro_batch(self, batch: Batch) -> MicroBatch:
-        """Returns the batch with its targets end to end; draws the seeds of an enhanced decoder if it has none."""
+        """Returns the batch with its targets in one flat tensor; draws the seeds of an enhanced decoder if missing."""
         if self.objective == "enhanced_mlm" and "row_seeds" not in batch:
             made = self.collator.compute_labels({n: v for n, v in batch.items() if n != "labels"})
             batch = {**move_data_to_device(made, batch["input_ids"].device), **batch}
@@ -119,7 +119,7 @@ class PretrainingModule(AutomaticModule):
 def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> PreTrainedModel:
     """Returns an encoder with random weights; sizes that `fields` lacks are the defaults of its config class.
 
-    Raises ValueError for an unknown architecture or field, or neither a tokenizer nor `vocab_size`.
+    Raises ValueError for an unknown architecture or field, or if both a tokenizer and `vocab_size` are missing.
     """
     fields = {name: value for name, value in fields.items() if name != "mask_token_id"}
     architecture = fields.pop("architecture", "bert")
@@ -128,7 +128,7 @@ def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> 
     try:
         known = AutoConfig.for_model(architecture)
     except ValueError as error:
-        raise ValueError(f"architecture={architecture!r} is none of transformers") from error
+        raise ValueError(f"architecture={architecture!r} is unknown to transformers") from error
     hidden = fields.get("hidden_size", known.hidden_size)
     usual = {"intermediate_size": 4 * hidden, "max_position_embeddings": 512}
     sizes = {

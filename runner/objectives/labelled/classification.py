@@ -20,8 +20,8 @@ from tiryns.runner.objectives.rows import Samples, column_of
 class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
     """Classifies texts: `labels` are the names of the labels, `problem_type` is transformers' name for their kind.
 
-    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error, in training with what
-    `LabelLoss` adds. `new_head` replaces the head of a model that was trained for other labels. Labels of a list of
+    The loss is cross-entropy, binary cross-entropy averaged over the labels, or the squared error; `LabelLoss` may change
+    it in training. `new_head` replaces the head of a model that was trained for other labels. Labels of a list of
     samples are integers, numbers, or for multi-label problems one truth value per label; `thresholds` are then the
     probabilities above which a label is predicted. With a `teacher`, a trained classifier by name or folder, the model
     learns from its logits as well: see `runner.models.distillation.classifier`.

@@ -1,4 +1,4 @@
-"""What objectives of finetuning share: labels of samples, their loss and weights, the head, fields of the micro-batch."""
+"""Shared parts of finetuning objectives: labels of samples, their loss and weights, the head, micro-batch fields."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from tiryns.runner.objectives.rows import IGNORED, Places, Shape, spread
 
 
 def label_config(names: Sequence[str]) -> dict[str, object]:
-    """Fields of a model's config that name its labels."""
+    """Returns the fields of a model's config that name its labels."""
     return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
 
 
@@ -39,7 +39,7 @@ class ExampleLabels(FlatCollator):
         return {"input_ids": ids, "labels": np.full_like(ids, IGNORED), "example_labels": labels}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`example_labels` [D] or [D, C], `samples` [D], and `token_type_ids` [D, T] for pairs."""
+        """Returns `example_labels` [D] or [D, C], `samples` [D], and for pairs `token_type_ids` [D, T]."""
         return {
             "example_labels": torch.from_numpy(labelled["example_labels"]),
             "samples": sample_numbers(labelled),
@@ -47,7 +47,7 @@ class ExampleLabels(FlatCollator):
         }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` [B, T], and `labels` of the samples."""
+        """Returns `input_ids` [B, T], and `labels` of the samples."""
         labels = torch.from_numpy(labelled["example_labels"])
         return super().rows(labelled, places, shape) | {"labels": labels}
 
@@ -60,7 +60,7 @@ class WordLabels(FlatCollator):
     labels: list[str]
 
     def labels_of_tokens(self, flat: FlatSamples, name: str, labels: NDArray[np.int64]) -> FlatSamples:
-        """Returns flat samples of a list with `labels` [N, ...] as `name`, none at special tokens; a token is a word."""
+        """Returns `flat` with `labels` [N, ...] as `name`, -100 at special tokens; each token counts as a word."""
         special = self.is_special[flat["input_ids"]].reshape(-1, *[1] * (labels.ndim - 1))
         own: Any = {
             name: np.where(special, IGNORED, labels),
@@ -69,8 +69,8 @@ class WordLabels(FlatCollator):
         return {**flat, **own}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`samples` [D]; `word_positions` and `words` [W], place and word of each first piece; `read_positions` [R], the
-        places with a target or a first piece.
+        """Returns `samples` [D]; `word_positions` and `words` [W], the place and the word of each first piece; and
+        `read_positions` [R], the places of tokens that are a target or a first piece.
         """
         is_first = labelled["first_pieces"] & (not labelled.get("filler"))
         first = np.flatnonzero(is_first)
@@ -97,17 +97,17 @@ def given_labels(collator: Collator, tokenized: Batch) -> Any:
     for name in ("labels", str(collator.label_column)):
         if name in tokenized:
             return tokenized[name]
-    raise ValueError(f"there are no {collator.label_column!r} in rows that have {', '.join(tokenized)}")
+    raise ValueError(f"the rows lack {collator.label_column!r}; they have {', '.join(tokenized)}")
 
 
 def sample_numbers(labelled: FlatSamples) -> torch.Tensor:
-    """Returns the numbers of the samples in their set [D], -1 for fillers."""
+    """Returns the index [D] of each sample in its set, -1 for fillers."""
     samples = labelled["samples"]
     return torch.from_numpy(np.full_like(samples, -1) if labelled.get("filler") else samples)
 
 
 def token_types(labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-    """`token_type_ids` [D, T] if the samples have them."""
+    """Returns `token_type_ids` [D, T] if the samples have them, else no fields."""
     if "token_type_ids" not in labelled:
         return {}
     return {"token_type_ids": spread(labelled["token_type_ids"], places, shape, 0)}
@@ -120,7 +120,7 @@ SETTINGS = ("class_weights", "label_smoothing", "focal_gamma", "r_drop")
 class LabelCollator(FlatCollator):
     """Trains on labels with the loss that `LabelLoss` describes; see `conf.objective.labelled.LabelLoss` for settings.
 
-    `labels` are their names, and `label_counts` gives how often each holds in the training data, for `balanced` weights.
+    `labels` are the labels' names; `label_counts` counts them in the training data, for `balanced` weights.
     """
 
     options: options.LabelLoss
@@ -145,7 +145,7 @@ class LabelCollator(FlatCollator):
         if class_weights == options.BALANCED:
             if label_counts is None:
                 raise ValueError(
-                    "objective.class_weights=balanced needs label_counts, how often each label holds in the training data"
+                    "objective.class_weights=balanced needs label_counts, how often each label occurs in training"
                 )
             self.class_weights = balanced(label_counts(), self.labels, problem_type == MULTI)
         elif class_weights is not None:
@@ -153,19 +153,19 @@ class LabelCollator(FlatCollator):
             self.class_weights = np.array(weights, np.float64)
 
     def weights_of(self, labels: NDArray[np.int64]) -> float:
-        """Returns the sum of the weights of targets [M], all of which are labels."""
+        """Returns the sum of the weights of the targets `labels` [M], none of which may be missing."""
         if self.class_weights is None or self.problem_type == MULTI:
             return float(len(labels))
         return float(self.class_weights[labels].sum())
 
     def loss_of(self, pretrained: PreTrainedModel) -> LabelLoss | None:
-        """Returns the loss of training; None for the plain one. Raises ValueError for R-Drop without dropout."""
+        """Returns the training loss, None for the plain loss; raises ValueError for R-Drop on a model without dropout."""
         if not self.adds_to_loss:
             return None
         chosen = self.options
         if chosen.r_drop and not has_dropout(pretrained):
             raise ValueError(
-                f"objective.r_drop={chosen.r_drop:g} compares two passes with other dropout, and this model has none: "
+                f"objective.r_drop={chosen.r_drop:g} compares two passes with different dropout; this model has none: "
                 "set model.dropout=0.1 (or for model=pretrained the rates of its architecture in model.config)"
             )
         weights = None if self.class_weights is None else self.class_weights.tolist()
@@ -176,8 +176,8 @@ class LabelCollator(FlatCollator):
 def balanced(counts: LabelCounts, labels: Sequence[str], several: bool) -> NDArray[np.float64]:
     """Returns weights [C] that balance the labels: items / (labels * items of the label), as in scikit-learn.
 
-    For `several` labels at once: items without the label per item with it. Raises ValueError for a label
-    without examples, or, for `several`, for a label that every example has.
+    With `several` labels per item the weight is (items without the label) / (items with it). Raises ValueError for a
+    label that no example has, and with `several` also for a label that every example has.
 
     Example:
         >>> balanced(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=False).round(3).tolist()

@@ -21,9 +21,9 @@ from tiryns.runner.objectives.rows import IGNORED, Places, Samples, Shape, flat_
 class QuestionAnsweringCollator(FlatCollator):
     """Finds the first and last token of the answer in the context; the weights of a question's windows add up to 1.
 
-    In a window without the answer both are the first token. No predicted answer is longer than
-    `max_answer_tokens`; it is empty if the training data has unanswerable questions and the first token scores more
-    than `null_threshold` above the best span.
+    In a window without the answer both targets are the window's first token. A predicted answer has at most
+    `max_answer_tokens` tokens. It is empty if the training data has unanswerable questions and the first token scores
+    more than `null_threshold` above the best span.
 
     Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
     `answers` in SQuAD's form, of which the first is the target. The tokenizer makes the windows; `doc_stride` is only
@@ -64,7 +64,7 @@ class QuestionAnsweringCollator(FlatCollator):
         return {str(self.label_column): layout.column_of(samples, str(self.label_column))}
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
-        """Returns the real tokens, their characters in the context, and those of the answer."""
+        """Returns the real tokens, each with its characters in the context, and the characters of the answer."""
         if "offset_mapping" not in tokenized or not {"sequence_ids", "token_type_ids"} & set(tokenized):
             raise ValueError(
                 "question answering needs offset_mapping and token_type_ids (or sequence_ids) of each sample: "
@@ -102,7 +102,7 @@ class QuestionAnsweringCollator(FlatCollator):
         }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` [B, T]; `start_positions` and `end_positions` [B], places in the rows."""
+        """Returns `input_ids` [B, T], and `start_positions` and `end_positions` [B], positions in the rows."""
         first = np.cumsum(labelled["lengths"].astype(np.int64)) - labelled["lengths"]
         rows = {"input_ids": super().rows(labelled, places, shape)["input_ids"]}
         for name, position in (("start_positions", labelled["starts"]), ("end_positions", labelled["ends"])):
@@ -115,7 +115,7 @@ class QuestionAnsweringCollator(FlatCollator):
         return 0.0 if labelled.get("filler") else float(labelled["sample_weights"].sum(dtype=np.float64))
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
-        """`starts`, `ends`, `sample_weights`, `samples` [D]; `in_context`, `token_type_ids` [D, T]."""
+        """Returns `starts`, `ends`, `sample_weights`, `samples` [D], and `in_context`, `token_type_ids` [D, T]."""
         counts = np.float32(not labelled.get("filler"))
         return {
             "starts": torch.from_numpy(labelled["starts"]),
@@ -133,7 +133,7 @@ class QuestionAnsweringCollator(FlatCollator):
 
 
 def _span(answers: Mapping[str, Any] | None) -> tuple[int, int]:
-    """Returns the first and last character of the first answer in the context, stripped of white space; -1 if none."""
+    """Returns where the first answer, without outer white space, begins and ends in the context; (-1, -1) if none."""
     try:
         texts, starts = (list(answers[name]) if answers else [] for name in ("text", "answer_start"))
     except (KeyError, TypeError):

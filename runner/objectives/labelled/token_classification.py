@@ -1,4 +1,4 @@
-"""Classification of words by their first pieces, or by all: in one column of labels, or in several."""
+"""Classification of words by their first pieces or by all pieces, with one column of labels or several columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
     """Classifies words by their first pieces; each target weighs the same, or as `class_weights` say.
 
     With `label_all_pieces` every piece of a word is a target. `new_head` replaces the head of a model trained for other
-    labels. With `constrained_decoding` the tags of a sentence are predicted together, by their scheme.
+    labels. With `constrained_decoding` the tags of a sentence are decoded together and follow the scheme.
 
     Samples in a list have a label per *token*, -100 for none; special tokens never have one (leave the unknown token out
     of `special_token_ids` to train on words that became it).
@@ -57,7 +57,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         return self.labels_of_tokens(flat, "token_labels", labels.numpy()[real])
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns the label of each piece [N], -100 for special tokens and, unless all pieces count, for later pieces."""
+        """Returns the label of each piece [N], -100 for special tokens and, without `label_all_pieces`, later pieces."""
         labels = tokenized["token_labels"]
         if not self.options.label_all_pieces:
             labels = np.where(tokenized["first_pieces"], labels, IGNORED)
@@ -75,7 +75,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
 
 
 class JointTaggingCollator(finetuning.WordLabels):
-    """Tags the first piece of each word in K columns; the loss is the sum of each column's mean, times its weight.
+    """Tags the first piece of each word in K columns; the loss is the weighted sum of the columns' mean losses.
 
     `labels` are the labels of all columns, as `column=label`, column by column. Words may lack a label in some
     columns: a mean is over the words of the global batch that have a label. `column_weights` are 1 by default.
@@ -119,7 +119,7 @@ class JointTaggingCollator(finetuning.WordLabels):
         return self.labels_of_tokens(flat, "tag_labels", flat_column(tokenized, "tag_labels", real))
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """`tag_labels` [N, K] of first pieces; `labels` [N] are 0 for a token with a target, in whatever column."""
+        """Returns `tag_labels` [N, K] of first pieces, and `labels` [N], 0 for a token with a target in any column."""
         tags = np.where(tokenized["first_pieces"][:, None], tokenized["tag_labels"], IGNORED)
         labels = np.where((tags != IGNORED).any(1), 0, IGNORED)
         return {"input_ids": tokenized["input_ids"], "labels": labels, "tag_labels": tags}
@@ -135,7 +135,7 @@ class JointTaggingCollator(finetuning.WordLabels):
         }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
-        """`input_ids` [B, T], and `labels` [B, T, K]."""
+        """Returns `input_ids` [B, T], and `labels` [B, T, K]."""
         labels = np.full((shape[0] * shape[1], len(self.column_labels)), IGNORED)
         labels[places] = labelled["tag_labels"]
         made = torch.from_numpy(labels.reshape(*shape, -1))

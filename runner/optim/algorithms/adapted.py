@@ -24,7 +24,7 @@ class PlainState(Optimizer):
     """Saves the named attributes of each object in the state, and loads them into a new object."""
 
     objects: ClassVar[dict[str, tuple[str, ...]]]
-    """Keys of the state that hold objects, with the attributes that are state."""
+    """Keys of the state that hold objects, with the attributes of each object that are saved."""
 
     def new_object(self, key: str, parameter: Tensor, group: Group) -> object:
         """Returns a new object for this key, in its state before the first step."""
@@ -64,7 +64,7 @@ class Projector(GaLoreProjector):
     """Chooses its space at the first step and every `update_proj_gap` steps after it (arXiv 2403.03507, algorithm 2)."""
 
     def project(self, grad: Tensor, num_steps: int, *args: Any, **kwargs: Any) -> Tensor:
-        """As the library's, which counts steps from 1, and so would choose the second space a step too early."""
+        """Projects a gradient. The library counts steps from 1, and so would choose the second space a step too early."""
         return super().project(grad, num_steps - 1, *args, **kwargs)
 
 
@@ -148,7 +148,7 @@ class LoopSPlus(SPlus):
 
 
 class LoopStableAdamW(StableAdamW):
-    """StableAdamW with the ratios of its last step; weights in 16 bits are summed as Kahan does.
+    """StableAdamW that keeps the ratios of its last step. Updates of 16-bit weights use Kahan summation.
 
     With g a gradient, v the mean of its squares and r = sqrt(mean(g^2 / max(v, eps^2))), a tensor moves by
     lr / max(1, r) (arXiv 2304.13013, algorithm 2).
@@ -170,7 +170,7 @@ class LoopStableAdamW(StableAdamW):
 
 
 MARGIN = 1.02
-"""The momentum is scaled to this part of a Frobenius norm of 1, so that rounding to bf16 keeps its spectrum below 1."""
+"""The momentum is scaled to a Frobenius norm of 1 / `MARGIN`, so that its spectrum stays below 1 in bf16."""
 
 POLAR_EXPRESS = [
     (8.156554524902461, -22.48329292557795, 15.878769915207462),
@@ -184,7 +184,7 @@ iterations and `MARGIN`, as in github.com/KellerJordan/modded-nanogpt."""
 
 
 def coefficients(num_steps: int) -> list[tuple[float, float, float]]:
-    """Returns the coefficients for a matrix of norm 1, the margin in the first; after five iterations the last repeat."""
+    """Returns each iteration's coefficients for a matrix of norm 1; the first includes `MARGIN`, the fifth repeats."""
     a, b, c = POLAR_EXPRESS[0]
     first = (a / MARGIN, b / MARGIN**3, c / MARGIN**5)
     return [first, *POLAR_EXPRESS[1:num_steps]]

@@ -1,6 +1,6 @@
 """8-bit variants by bitsandbytes, in which blocks of 256 state values share a scale (arXiv 2110.02861).
 
-Its kernels lack Adam's coupled decay and the norms of LAMB and LARS; here they are rules around a step of Adam or SGD.
+Its kernels lack Adam's coupled decay and the norms of LAMB and LARS. Rules around a step of Adam or SGD add these.
 """
 
 import logging
@@ -29,7 +29,7 @@ def refuse_options(name: str, **options: object) -> None:
 
 
 def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **settings: object) -> Optimizer:
-    """Makes an optimizer of bitsandbytes; tensors below 4096 values keep 32 bits. Raises ImportError without it."""
+    """Makes an optimizer of bitsandbytes; tensors below 4096 values keep 32 bits. Raises ImportError if it is missing."""
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # it warns of kernels that no optimizer uses
     try:
         library = import_module("bitsandbytes.optim")
@@ -79,7 +79,7 @@ def scale_to_norm(step: Step, group: Group, p: torch.Tensor) -> None:
 
 
 def gradient_scaled_to_norm(trust_coefficient: float) -> Rule:
-    """Makes LARS' rule, to scale a matrix's gradient to a share of its norm, with decay (arXiv 1708.03888, alg. 1)."""
+    """Returns LARS' rule: scales gradient and decay to a share of the matrix's norm (arXiv 1708.03888, alg. 1)."""
 
     def rule(step: Step, group: Group, p: torch.Tensor) -> None:
         decay = group["weight_decay"]

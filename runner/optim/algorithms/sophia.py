@@ -2,8 +2,8 @@
 
     diag(H) ~ z * (H z),   z ~ N(0, 1),   H z = d(g . z)/dw
 
-Hooks on the parameters take each micro-batch's gradient with its graph and return one without it. z depends only on the
-step, so the estimate is that of the whole global batch, however it was cut.
+Hooks on the parameters keep each micro-batch's gradient with its graph, and return the gradient without it. z depends
+only on the step, so the estimate is that of the whole global batch, however this batch was cut.
 """
 
 import warnings

@@ -11,7 +11,7 @@ from tiryns.runner.order.timeline import Timeline
 
 
 class ScheduleChain:
-    """Schedules over their own steps, each times a factor: the phase's peak rate divided by the run's.
+    """The schedules of a run's phases, each over its own steps, times the phase's peak rate divided by the run's.
 
     Example:
         >>> falling = ThreePhaseSchedule(training_kind="linear", training_decay=0.0, max_steps=4)
@@ -97,7 +97,7 @@ def merged(settings: Settings, phase: RunPhase) -> Settings:
 
 
 def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | None:
-    """Returns the weight decay of each phase in units of the run's, by the settings of `optimizer`; None if all share it.
+    """Returns each phase's weight decay divided by the run's decay in the settings `optimizer`; None if no phase differs.
 
     Decay by `fully_decoupled` refers to the peak rate, and a phase with a rate has its own peak.
     """
@@ -121,14 +121,14 @@ def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
 
 
 def _ratio(where: str, own: object, setting: str, of_run: float | None) -> float:
-    """Returns a value of a phase in units of the run's; 1 if the phase has none."""
+    """Returns the value of a phase divided by the run's value; 1 if the phase sets no value."""
     if own is None or own == of_run:
         return 1.0
     if isinstance(own, bool) or not isinstance(own, int | float) or not 0 <= own < float("inf"):
         raise ValueError(f"{where}={own!r}: expected a number, 0 or more")
     if not of_run:
         raise ValueError(
-            f"{where}={own:g} changes that of each group of parameters in proportion, and {setting} is "
-            f"{of_run or 0:g}: give {setting} a number above 0"
+            f"{where}={own:g} scales the values of all parameter groups relative to {setting}, which is "
+            f"{of_run or 0:g}: set {setting} above 0"
         )
     return float(own) / float(of_run)

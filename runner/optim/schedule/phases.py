@@ -43,7 +43,7 @@ def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
 
 
 def check_kind(kind: str, where: str) -> str:
-    """Returns the kind's own spelling (`inverse-sqrt` is accepted too); raises ValueError for an unknown kind."""
+    """Returns the kind as spelled in `KINDS` (accepts `inverse-sqrt` too); raises ValueError for an unknown kind."""
     name = str(kind).replace("-", "_")
     if name not in KINDS:
         raise ValueError(
@@ -99,7 +99,7 @@ class Phase:
     """The factor at which a falling phase starts, or at which a warm-up ends."""
 
     def factor(self, step: int) -> float:
-        """Returns the factor at a step of the run from the phase's start on; after the phase's end it stays constant."""
+        """Returns the factor at a step of the run, not before the phase; after the phase the factor stays constant."""
         inside = step - self.start
         if self.num_steps is not None:
             inside = min(inside, self.num_steps)
@@ -180,7 +180,7 @@ class ThreePhaseSchedule:
         if self.max_steps is not None and needed > self.max_steps:
             raise ValueError(
                 f"a warm-up of {warmup}, training of {max(training, 0)} and a cool-down of {cooldown} steps, {needed} "
-                f"steps together, do not fit into max_steps={self.max_steps}; training_steps=-1 takes what is left."
+                f"steps together, do not fit into max_steps={self.max_steps}; training_steps=-1 takes remaining steps."
             )
         return training
 

@@ -40,7 +40,7 @@ class ClosedFormScheduler(LambdaLR):
         return {"last_epoch": self.last_epoch}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restores the number of steps and sets its rates (load the optimizer's state first)."""
+        """Restores the number of steps and sets the rates of that step (load the optimizer's state first)."""
         self.last_epoch = int(state_dict["last_epoch"])
         self._last_lr = [base * self.factor(self.last_epoch) for base in self.base_lrs]
         for group, base, lr in zip(self.optimizer.param_groups, self.base_lrs, self._last_lr, strict=True):
@@ -56,7 +56,7 @@ class ThreePhaseScheduler(ClosedFormScheduler):
 
 
 class PhasedScheduler(ThreePhaseScheduler):
-    """Also sets the weight decay of each group: its own decay times the phase's decay in units of the run's.
+    """Also sets the weight decay of each group: its own decay times the phase's decay divided by the run's.
 
     Example:
         >>> import torch
@@ -82,7 +82,7 @@ class PhasedScheduler(ThreePhaseScheduler):
         self._set_decays()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As for every closed form; also sets the decays of the step."""
+        """Restores the number of steps, and sets the rates and weight decays of that step."""
         super().load_state_dict(state_dict)
         self._set_decays()
 
@@ -132,9 +132,9 @@ def get_scheduler(
 ) -> ThreePhaseScheduler:
     """Returns the three-phase schedule on an optimizer; step it once per optimizer step.
 
-    Steps are numbers or fractions of max_steps. Decays are factors of the peak (also in cosine phases), in exponential
-    phases per step; each phase starts where the one before ended. A run converts tokens to steps beforehand. Raises
-    ValueError as `ThreePhaseSchedule` does, and for lengths in tokens.
+    Steps are numbers or fractions of max_steps. Decays are factors of the peak (also in cosine phases), but factors per
+    step in exponential phases. Each phase starts where the one before ended. A run converts tokens to steps beforehand.
+    Raises ValueError as `ThreePhaseSchedule` does, and for lengths in tokens.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""How Hydra 1.3 and 1.4 compose a config: its lists of defaults, the files that it reads, and a check of what comes out.
+"""How Hydra 1.3 and 1.4 compose a config: its lists of defaults, the files that it reads, and a check of the result.
 
 - Defaults: an entry may have a resolver, such as `${scaled:}`. Hydra 1.3 resolves an entry as OmegaConf does; 1.4 puts in
   the names of chosen options alone (`InputDefault._resolve_interpolation_impl`), and refuses any other interpolation and
@@ -12,7 +12,7 @@
   callbacks are too late to refuse one of them. Both compose in `ConfigLoaderImpl._load_configuration_impl`, whatever the
   command. Hydra 1.3 has no list of targets that it may call; 1.4 has one (`execution_whitelist`) and warns without it, so
   it is given what the check allows, and keeps its own refusals, such as `os.system`. Hydra composes the config of a
-  command twice, at first to learn `hydra.mode` alone; here the second takes the first's.
+  command twice, at first only to learn `hydra.mode`; here the second reuses the first.
 """
 
 import re
@@ -42,7 +42,7 @@ _ENTRY = "_entry_"
 
 
 def quicken_defaults() -> None:
-    """Lets Hydra collect the chosen options only for lists with an interpolation, and caches parsed versions."""
+    """Lets Hydra collect the chosen options only for lists with an interpolation; caches Hydra's parsed version."""
     lists, kept = vars(defaults_list), "_create_interpolation_map"
     if kept in lists and not hasattr(collect := lists[kept], "of_interpolations"):
 
@@ -181,7 +181,7 @@ def _again(
     run_mode: RunMode,
     **asked: Any,
 ) -> DictConfig | None:
-    """Returns the config that was composed for the mode as the config of the run; None if the two would differ.
+    """Returns the config that Hydra composed to learn the mode, for reuse in the run; None if the run's would differ.
 
     The first config leaves out a group without an option (`???`), which is an error in the config of one run.
     """

@@ -75,7 +75,7 @@ def only_shows() -> bool:
 
 
 def hydra_parser() -> argparse.ArgumentParser:
-    """Returns the parser of Hydra's flags, of which one takes the overrides.
+    """Returns the parser of Hydra's flags; its argument `overrides` takes the overrides.
 
     Example:
         >>> hydra_parser().parse_args(["--multirun", "seed=1,2"]).overrides

@@ -1,7 +1,7 @@
 """How a rendezvous (torch 2.10 to 2.15) names the events that it records.
 
-It asks `inspect.stack()` for the method that records one, even where nobody reads events. That looks at the sources of
-every module: a CPU second until two ranks start, and a tenth of one at each heartbeat of an agent.
+It finds the method that records an event by `inspect.stack()`, even if nobody reads events. This searches the sources
+of every module: 1 CPU second until two ranks start, and 0.1 CPU seconds at each heartbeat of an agent.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""The parts of a module: torch 2.10 to 2.15 keeps them in `Module._modules`, which a copy of the module shares.
+"""The submodules of a module: torch 2.10 to 2.15 keeps them in `Module._modules`, which a copy of the module shares.
 
-So a part of the copy cannot be exchanged alone, and a module cannot have the parts of another without being it.
+So a submodule of the copy cannot be exchanged alone. Two different modules cannot share their submodules either.
 """
 
 import copy
@@ -12,7 +12,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def copied(module: Module) -> Module:
-    """Returns a copy of a module with the same parts, any of which may be exchanged.
+    """Returns a copy of a module with the same submodules; exchanging a submodule does not change the original.
 
     Example:
         >>> first = nn.Sequential(nn.Identity())
@@ -27,5 +27,5 @@ def copied(module: Module) -> Module:
 
 
 def share_parts(module: nn.Module, other: nn.Module) -> None:
-    """Gives a module the parts of another."""
+    """Lets a module use the submodules of another module."""
     module._modules = other._modules

@@ -1,7 +1,7 @@
 """Which units for bf16 the CPU has.
 
-torch 2.13 tells it by `torch.cpu.get_capabilities`. Older releases that are admitted (2.10) may lack it, and have a
-private function for each unit.
+torch 2.13 returns them by `torch.cpu.get_capabilities`. Older supported releases (2.10) may lack this function; they
+have a private function for each unit.
 """
 
 import torch

@@ -1,6 +1,6 @@
 """Which part of a distributed tensor a rank has: torch 2.10 to 2.15 computes it in `torch.distributed.tensor._utils`.
 
-`DTensor.from_local` and `distribute_tensor` know shape and offset too, but tell neither.
+`DTensor.from_local` and `distribute_tensor` compute shape and offset too, but return neither.
 """
 
 from torch.distributed.tensor import DTensor

@@ -15,13 +15,13 @@ from tiryns.runner.report.phases import shared_phases, with_phases
 from tiryns.runner.run.metrics_file import Series
 
 MAX_SCATTERS = 6
-"""Charts of one setting each, at most, if several numeric settings vary."""
+"""If several numeric settings vary, each gets a chart, up to this number of charts."""
 
 MAX_CURVES = 12
-"""Curves of a chart, at most. For more runs the means of the best settings are drawn instead."""
+"""The maximum number of curves in a chart. If there are more runs, the means of the best settings are drawn instead."""
 
 LOG_FROM = 8.0
-"""The ratio of the largest to the smallest value of a setting from which its axis is logarithmic."""
+"""The axis of a setting is logarithmic if its largest value is at least this many times its smallest value."""
 
 
 def draws_means(compared: Comparison) -> bool:
@@ -39,7 +39,7 @@ def colours_of(compared: Comparison) -> dict[int, int]:
 
 
 def curve_charts(compared: Comparison) -> list[Chart]:
-    """Returns charts over the steps, of all runs or of the best settings; curves of one setting share a colour."""
+    """Returns charts over the steps with a curve per run or per best setting; runs of one setting share a colour."""
     keys = dict.fromkeys(key for run in compared.runs for key in run.series)
     wanted = [key for key in keys if key.startswith("val/")]
     wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
@@ -63,11 +63,11 @@ def curve_charts(compared: Comparison) -> list[Chart]:
 
 
 Line = tuple[int, int, str, Series, Floats | None]
-"""The position of a run, the number of its colour, a label, the points, and their standard deviations over seeds."""
+"""The position of a run, the number of its colour, a label, the points, and their standard deviations, if known."""
 
 
 def _of_runs(compared: Comparison, key: str) -> list[Line]:
-    """Returns a line for each run; for a branch only its own part: the rest would cover the curve of its parent."""
+    """Returns a line for each run; a branch begins at its last point in common with a parent that is drawn too."""
     folders = {run.path.resolve(): run for run in compared.runs}
     lines = list[Line]()
     for i, run in enumerate(compared.runs):
@@ -111,7 +111,7 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
 
 
 def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
-    """Returns levels that need no model, one per data set, and a note on those so far off that they would flatten all."""
+    """Returns the levels of baselines without a model, and a note on levels too far from the curves to be drawn."""
     found: dict[tuple[str, int], list[float]] = {}
     for setting in compared.settings:
         for i in setting.runs:
@@ -135,8 +135,8 @@ def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[di
 def setting_charts(compared: Comparison) -> list[Chart]:
     """Returns charts of the metric against each numeric setting that varies.
 
-    For a single one: means and a band of a standard deviation over seeds, one line for each combination of the other
-    settings. For several: one chart each, with a point for the mean of each setting.
+    If one numeric setting varies, its chart has means, a band of one standard deviation over seeds, and a line for each
+    combination of the other settings. If several vary, each has a chart with a point for the mean of each setting.
     """
     scored = [each for each in compared.settings if each.figures]
     names, title = compared.differences.names, in_words(compared.goal.title.capitalize())

@@ -16,7 +16,7 @@ from tiryns.runner.run.folder import Run, Settings
 HELD_OUT = f"test/{FOLD_SET}/"
 
 SHARES = ("accuracy", "f1", "precision", "recall", "exact match")
-"""Ends of the titles of metrics that are shares, from 0 to 1."""
+"""A metric whose title ends in one of these words is a share, from 0 to 1."""
 
 PER_BYTE = "bits_per_byte"
 """The metric that does not depend on the vocabulary."""
@@ -57,7 +57,7 @@ class Goal(NamedTuple):
 
 
 def goal_of(runs: Sequence[Run]) -> Goal:
-    """Returns the metric to rank by: of held-out folds, or the objective, else the first validation or training loss."""
+    """Returns the metric to rank by: of held-out folds, else `objective`, else the first validation or training loss."""
     keys = keys_of(runs)
     monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
     held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
@@ -74,7 +74,7 @@ def goal_of(runs: Sequence[Run]) -> Goal:
 
 
 def is_test(key: str) -> bool:
-    """Returns whether a metric was measured on a test set; a held-out fold is none."""
+    """Returns whether a metric was measured on a test set; a held-out fold is no test set."""
     return key.startswith("test/") and key.count("/") == 2 and not key.startswith(HELD_OUT)
 
 
@@ -119,18 +119,18 @@ def objective_of(run: Run) -> str:
 
 
 def suite_of(run: Run) -> Settings:
-    """Returns the suite that a run's weights are measured with, and its overrides."""
+    """Returns the suite that measures a run's weights, and the suite's overrides."""
     return {name: run.settings.get(f"callback.suite.{name}") for name in ("suite", "overrides")}
 
 
 def validation_of(run: Run) -> Settings:
-    """Returns the settings of the validation itself."""
+    """Returns the settings that change how a run is validated, not its data."""
     own = (name for name in run.settings if name.startswith("objective.validation_"))
     return {name: run.settings.get(name) for name in ("trainer.validation_batches", *own)}
 
 
 def validation_fingerprint(run: Run, name: str) -> object:
-    """Returns the fingerprint of a validation set; the settings of the data if the run has none."""
+    """Returns the fingerprint of a validation set, or the settings of the data if the run has no fingerprint of it."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
     if name == "mixture" and sets and shares:  # the mean of its sources' sets, weighted by their shares
@@ -147,7 +147,7 @@ def texts_of(run: Run) -> Settings:
 
 
 def data_of(run: Run) -> Settings:
-    """Returns the settings of the measured data: all except execution, the fold, and samples left out of training."""
+    """Returns the `data` settings that decide which data is measured: not execution, the fold, or samples left out."""
     names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
@@ -159,21 +159,21 @@ def examples_of(run: Run) -> Settings:
 
 
 class Kinds(NamedTuple):
-    """Each run's kind as a number, and in words how the kinds differ; only runs of one kind can be ranked together."""
+    """The number of each run's kind, and in words what kinds differ in. Only runs of one kind can be ranked together."""
 
     numbers: list[int]
     differ_in: list[str]
 
 
 def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
-    """Returns the kinds of runs: within a kind `key` measures the same, by objective, data, tokenizer; or by suite."""
+    """Groups runs into kinds with a comparable metric `key`: by objective, data and tokenizer, or by suite."""
     if key.startswith(OF_SUITES):
         suites = [suite_of(run) for run in runs]
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])
     facts: dict[str, Callable[[Run], object]] = {
         "objective": objective_of,
         "settings of the validation": validation_of,
-        "monitored figure": lambda run: run.monitor if key == "objective" else None,
+        "monitored metric": lambda run: run.monitor if key == "objective" else None,
     }
     known = [{what: fact(run) for what, fact in facts.items()} for run in runs]
     measured_on = [_Data(run, key) for run in runs]
@@ -207,7 +207,7 @@ class _Data:
             self.settings = examples_of(run)
 
     def differ_in(self, other: "_Data") -> list[str]:
-        """Returns in words what two differ in; empty if their metrics measure the same."""
+        """Returns in words how this data differs from `other`; empty if metrics on both can be compared."""
         pairs = zip(self.vocabulary, other.vocabulary, strict=True)
         other_tokens = self.is_per_token and any(None not in pair and pair[0] != pair[1] for pair in pairs)
         if not (self.fingerprint and other.fingerprint):

@@ -23,20 +23,20 @@ RECIPE = "experiment"
 SCALE = "scale"
 
 MAX_SETTINGS = 12
-"""Settings with a column, at most."""
+"""The maximum number of settings that get a column."""
 
 BRANCH = "branch of"
 
 FOLD, FOLDS = "data.fold", "data.folds"
 
 SEED = "that of the run"
-"""Stands for the value of a setting that follows the run's seed."""
+"""Replaces the value of a seed setting that equals the run's seed."""
 
 Values = dict[str, str]
 
 
 class Differences(NamedTuple):
-    """The differing settings of each run, the number of its setting, its seed and its fold.
+    """The names of settings that differ between runs, and for each run its values, number of its setting, seed and fold.
 
     `shown` has the values in few digits.
     """
@@ -56,7 +56,7 @@ class Differences(NamedTuple):
 
 
 def is_execution(run: Run, name: str) -> bool:
-    """Returns whether a setting changes how a run is executed, not what it computes, or is recorded and not set."""
+    """Returns whether a setting changes nothing that a run computes: it is a setting of execution, or only a record."""
     group, _, field = name.partition(".")
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
@@ -65,7 +65,7 @@ def is_execution(run: Run, name: str) -> bool:
 
 
 def differences(runs: Sequence[Run]) -> Differences:
-    """Returns the settings in which runs differ, by their configs and else by their overrides."""
+    """Returns the settings in which runs differ, from their configs, or from the overrides of a run without a config."""
     apart = contents(runs)
     keys: list[Hashable] = [frozenset(content.items()) for content in apart]
     words = [frozenset((n, v) for n, v in run.override_values.items() if _counts(run, n)) for run in runs]
@@ -158,7 +158,7 @@ def _counts(run: Run, name: str) -> bool:
 
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Returns the settings of each run that differ between the configs; seeds that follow the run's are `SEED`."""
+    """Returns the settings of each run that differ between the configs; a seed equal to the run's becomes `SEED`."""
     configs = []
     for run in runs:  # with overrides of what the config lacks, where there is one
         groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
@@ -196,7 +196,7 @@ def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hash
 
 
 def _parts(runs: Sequence[Run], names: Sequence[str]) -> int:
-    """Returns the number of settings into which the values of these names divide the runs."""
+    """Returns how many groups of runs the values of these settings distinguish."""
     return len({tuple(shown_setting(run, name) for name in names) for run in runs})
 
 

@@ -1,4 +1,4 @@
-"""Joins predictions over the folds of each setting and seed: their metrics next to the means of the folds, and files."""
+"""Joins the predictions of all folds of each setting and seed, computes their metrics, and writes both to files."""
 
 import json
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ class Joined(NamedTuple):
     """The folds of one setting and seed."""
 
     setting: int
-    """Its number in the comparison."""
+    """The number of the setting in the comparison."""
     seed: int | None
     runs: dict[int, Run]
     """The finished run of each fold, by fold."""
     missing: list[int]
     """Folds without a finished run."""
     metrics: dict[str, list[float]]
-    """The metrics of the folds in their order, by name."""
+    """The values of each metric, in the order of the folds."""
     joined: dict[str, float]
     """The metrics of all predictions together; empty if a fold is missing."""
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Yields the predictions of all folds, as in a run, with the `fold`."""
+        """Yields the rows of `predictions.jsonl` of all folds, each with its `fold`."""
         for fold, run in self.runs.items():
             with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
                 rows = (row for row in map(json.loads, lines) if row.get("set") == TEST)
@@ -74,7 +74,7 @@ def _joined(compared: Comparison, setting: int, seed: int | None, runs: dict[int
 
 
 def folds_table(compared: Comparison, joined: list[Joined]) -> Cells:
-    """Returns heads, and a row for each metric of each setting and seed: its mean over folds, and its joined value."""
+    """Returns heads, and a row per setting, seed and metric: its mean over folds, and its value for all predictions."""
     heads = ["setting", "seed", "folds", "figure", "mean of folds", "standard deviation", "joined"]
     rows, monitored = list[list[Any]](), compared.goal.key.rpartition("/")[2]
     for each in joined:

@@ -1,4 +1,4 @@
-"""Which settings of a sweep mattered: the share of the variance between runs that each explains."""
+"""Computes which settings of a sweep mattered: the share of the variance between runs that each setting explains."""
 
 from typing import Any, NamedTuple
 
@@ -8,11 +8,11 @@ from tiryns.runner.report.comparison.differences import BRANCH
 from tiryns.runner.report.comparison.settings import Cells, Comparison
 
 FEWEST_RUNS, RUNS_OF_A_VALUE = 8, 2
-"""With fewer runs in all, or for any value of a setting, no share of the variance is computed."""
+"""The fewest runs in all, and of each value of a setting, for which shares of the variance are computed."""
 
 
 class Importance(NamedTuple):
-    """The share of each setting, the largest first, and what it is a share of, in a sentence."""
+    """The importance of each setting as a share, the largest first, and a sentence on what the shares measure."""
 
     shares: dict[str, float]
     by_luck: dict[str, float]
@@ -23,9 +23,9 @@ class Importance(NamedTuple):
 def variance_explained(compared: Comparison) -> Importance | None:
     """Returns the share of the variance of the metric that each setting explains alone (eta squared of a one-way ANOVA).
 
-    It is the sum of squares between the means of its values, over the total of all runs. A setting of L values without
-    effect has (L - 1) / (N - 1) of it by luck, the mean over all ways to deal the values out to N runs. None if fewer
-    than two settings vary, runs cannot be compared, or there are too few of them (`FEWEST_RUNS`, `RUNS_OF_A_VALUE`).
+    The share is the sum of squares between the means of a setting's values, divided by that of all N runs. Without
+    effect a setting of L values has a share of (L - 1) / (N - 1) on average over all assignments of its values to runs.
+    None if fewer than two settings vary, runs cannot be compared, or are too few (`FEWEST_RUNS`, `RUNS_OF_A_VALUE`).
     """
     runs = [(setting.values, figure) for setting in compared.settings for figure in setting.figures]
     names = [name for name in compared.differences.names if name != BRANCH]

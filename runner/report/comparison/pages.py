@@ -24,9 +24,9 @@ from tiryns.runner.run.folder import Branch, Run
 def write_comparison(
     folder: Path, compared: Comparison, name: str = "comparison.html", importance: Importance | None = None
 ) -> Path:
-    """Writes the page `name` into `folder`: runs side by side; returns its path. OSError if it cannot be written.
+    """Writes the page `name`, which compares runs, into `folder`; returns its path. OSError if it cannot be written.
 
-    `importance` comes from a search; without it the importance in a grid is computed. For runs with folds in `folder`,
+    `importance` is given for a search, and computed for a grid. For runs with folds in `folder`,
     also writes `folds.json` and the joined `predictions.jsonl`.
     """
     runs = compared.runs
@@ -122,7 +122,7 @@ def _importance(found: Importance | None) -> list[Part]:
         return []
     heads, rows = importance_table(found)
     rows = [[name, {"text": text, "share": found.shares[name]}, *more] for name, text, *more in rows]
-    by_luck = " By luck a setting without effect has the last share." if found.by_luck else ""
+    by_luck = " By luck, a setting without effect has the share in the last column." if found.by_luck else ""
     return [page.note(found.sentence + by_luck), page.table(heads, rows, sorts=False)]
 
 
@@ -156,7 +156,7 @@ def _parent(compared: Comparison, branch: Branch, folder: Path) -> Part:
 
 
 def _link(run: Run, folder: Path) -> Part:
-    """Returns a link to a run's page, else to its log, with the traceback of an early failure, else to its folder."""
+    """Returns a link to a run's page, else to its log (it has the traceback of an early failure), else to its folder."""
     files = (run.path / name for name in ("report.html", log_file.NAME))
     target = next((file for file in files if file.exists()), run.path)
     return {"text": run.path.name, "href": relpath(target, folder)}

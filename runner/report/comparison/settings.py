@@ -1,4 +1,4 @@
-"""Groups runs into settings: means over seeds and folds, the best of comparable settings, and both tables."""
+"""Groups runs into settings: computes means over seeds and folds, finds the best settings, and makes both tables."""
 
 import math
 import statistics
@@ -20,7 +20,7 @@ Cells = tuple[list[str], list[list[Any]]]
 """Heads, and rows of values; None for a missing value."""
 
 Replicate = tuple[int | str | None, int | None]
-"""Seed (a unique name if unknown) and fold."""
+"""Seed (a unique name if unknown) and fold (None without folds)."""
 
 BASELINES = ("unigram_entropy", "tokens_per_byte", "majority_accuracy", "chance_accuracy", "constant_mse")
 """Baselines that need no model; no table shows them."""
@@ -29,10 +29,10 @@ NARROW = "Folds share training examples, so intervals over them are too narrow (
 
 
 class Setting(NamedTuple):
-    """Runs that differ only in seed and fold: settings (`shown` in few digits), positions, number of kind, and metrics.
+    """Runs that differ only in seed and fold: values of settings (`shown`: in few digits), positions, kind, and metrics.
 
-    `figures` has a value for each seed, or for each fold of each seed; `replicates` names them in this order. `tests`
-    has such values of test metrics, by which nothing is ranked.
+    `figures` has the ranking metric for each seed, or for each fold of each seed; `replicates` has these seeds and folds.
+    `tests` has the values of test metrics, which are not used for ranking.
     """
 
     values: Values
@@ -66,7 +66,7 @@ class Setting(NamedTuple):
 
     @property
     def shown_interval(self) -> str:
-        """The interval in words, within the range of the metric."""
+        """The interval as text, cut to the range of the metric; empty if unknown."""
         if self.spread.interval is None:
             return ""
         (low, high), (least, most) = self.spread.interval, self.limits
@@ -101,7 +101,7 @@ class Comparison:
 
     @property
     def replicated(self) -> str:
-        """The replicates that means are taken over."""
+        """What means are taken over, such as `seeds`, in words."""
         if not self.has_folds:
             return "seeds"
         return "folds and seeds" if len(set(self.differences.seeds)) > 1 else "folds"
@@ -118,7 +118,7 @@ class Comparison:
         return ", ".join(self.name(number) for number in numbers[:most]) + more
 
     def order(self, kind: int | None = None) -> list[int]:
-        """Returns the settings that have a value, of one kind or of all, the best first and failed ones last."""
+        """Returns the settings that have a value, of one kind or all kinds, the best first; failed settings come last."""
         sign = -1 if self.goal.larger_is_better else 1
         have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
@@ -162,7 +162,7 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """Returns the table of settings, the best first, and their numbers; without a value the rank is the states."""
+        """Returns the table of settings, the best first, and their numbers; without a value, states replace the rank."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
@@ -189,7 +189,7 @@ class Comparison:
         return {run for i in self.best for run in self.settings[i].runs}
 
     def _group_runs(self, kinds: dict[int, int]) -> list[Setting]:
-        """Returns the settings in the order of their first runs; a setting measured in two ways becomes two."""
+        """Returns the settings in the order of their first runs; a setting with runs of two kinds becomes two."""
         groups: dict[tuple[int, int | None], list[int]] = {}
         own = {i: self.differences.numbers[i] for i in range(len(self.runs))}
         of_setting = {n: [kinds[i] for i in own if own[i] == n and i in kinds] for n in own.values()}
@@ -216,7 +216,7 @@ class Comparison:
         return {replicate: statistics.mean(values) for replicate, values in same.items()}
 
     def _sentence(self, kind: int) -> tuple[str, str]:
-        """Returns a sentence on the best setting of a kind and its replicates, and one on whether it may be luck."""
+        """Returns a sentence on the best setting of a kind and its replicates, and a sentence on possible luck."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
         count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.4g}"
@@ -249,7 +249,7 @@ class Comparison:
 def _ranking_figure(runs: Sequence[Run]) -> tuple[comparable.Goal, dict[int, int], list[str]]:
     """Returns the metric to rank by, the kind of each run that has it, and sentences on what cannot be compared.
 
-    Runs that are not done count only if none is done.
+    If any run is done, only runs that are done are ranked.
     """
     goal = comparable.goal_of(runs)
     have = [i for i, r in enumerate(runs) if (v := r.final(goal.key)) is not None and math.isfinite(v)]

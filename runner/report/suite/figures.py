@@ -30,8 +30,8 @@ def read_suite_results(folder: Path) -> Content:
 def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:
     """Returns the mean of the named metrics in a run's results, and their set: `test`, `validation` or empty.
 
-    A name is a whole key, or the last part of keys such as `test/easy/accuracy`; the latter gives the mean over the sets
-    of the first of the `stages` (`test`, `val`) that has it.
+    A name is a whole key, or the last part of keys such as `test/easy/accuracy`. For a last part the mean is taken over
+    all sets of one stage: the first of the `stages` (`test`, `val`) that has the metric.
 
     Raises:
         ValueError: a metric is missing, or is not a finite number.
@@ -81,7 +81,7 @@ def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
 def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
     """Returns the content of `suite.json`: the entries of `suite`, a row for each model, and the best of each column.
 
-    `cells` have, by model and task, `figures` by seed (None if no setting has all), and further entries, which are kept.
+    Each cell, by model and task, has `figures` by seed (None if no setting has all seeds) and entries that are kept.
     """
     rows: list[Content] = []
     for model in models:
@@ -112,7 +112,7 @@ def cells_of(row: Content) -> dict[str, Content]:
 
 
 def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
-    """Returns the best model of each column by mean, and those whose intervals overlap with its; empty for one model."""
+    """Returns each column's best model by mean, and models whose intervals overlap with its own; empty for one model."""
     if len(rows) < 2:
         return {}
     smaller = {task for task, noted in suite["tasks"].items() if not noted["larger_is_better"]}

@@ -67,7 +67,7 @@ def suite_rows(content: Content) -> Cells:
 
 
 def best_rows(content: Content) -> set[int]:
-    """Returns the rows of the models with the best means, by the first column."""
+    """Returns the indices of the rows of the model with the best mean in the first column."""
     best = content["best"].get(next(iter(content["summary"])))
     return {i for i, row in enumerate(content["models"]) if best and row["model"] == best["model"]}
 
@@ -84,7 +84,7 @@ def notes(content: Content) -> Iterator[str]:
         elif tasks:
             grid = [t for t in tasks if content["tasks"][t]["settings"] > 1]
             chosen = f" They chose the setting of {', '.join(grid)} too, which is optimistic." if grid else ""
-            yield f"Validation figures, as there is no labelled test set: {', '.join(tasks)}.{chosen}"
+            yield f"Validation metrics, as there is no labelled test set: {', '.join(tasks)}.{chosen}"
     cells = [cell for row in rows for cell in row["tasks"].values()]
     settings, dropped, failed = (sum(cell[n] for cell in cells) for n in ("settings", "dropped", "failed"))
     yield f"{settings} settings were tried; {dropped} were dropped before the last seed, {failed} failed."
@@ -107,7 +107,7 @@ def notes(content: Content) -> Iterator[str]:
 
 
 def _scale(content: Content) -> int:
-    """Returns 100 if all means are within -1 to 1, such as correlations: they are shown as hundredths."""
+    """Returns the factor of shown means: 100 if all are from -1 to 1, such as correlations, else 1."""
     means = [cell["mean"] for row in content["models"] for cell in row["tasks"].values()]
     known = [mean for mean in means if mean is not None]
     return 100 if known and all(abs(mean) <= 1 for mean in known) else 1

@@ -40,7 +40,7 @@ CODES = {
     "refused": Code("the command cannot be done, for the reason in the message"),
     "unexpected": Code("a defect of the program; the message names the file with the traceback"),
 } | {word: Code(meaning) for status, (word, meaning) in MEANINGS.items() if status}
-"""The codes of failures. A command that ends by its exit status alone has the word of the status."""
+"""The codes of failures. If a command fails with an exit status alone, the code is the word of the status."""
 
 PACKAGES = {
     "tiryns.conf": "bad_setting",
@@ -52,7 +52,7 @@ PACKAGES = {
     "tiryns.runner.checkpoints": "bad_model",
     "tiryns.runner.inference": "bad_model",
 }
-"""The code of an error by the package that raised it, where its type tells nothing."""
+"""The code of an error by the package that raised it, if the type of the error decides no code."""
 
 _FIXES = (
     re.compile(r"\bAdd: (.+)$"),
@@ -64,7 +64,7 @@ _FIXES = (
     re.compile(r"\bgive (--[\w-]+(?: [A-Z0-9][\w.]*)?)"),
     re.compile(r"\((--[\w-]+ [A-Z]+)\)"),
 )
-"""Where messages say what to type."""
+"""Patterns of the words in messages that tell the user what to type."""
 
 
 class Failure(NamedTuple):

@@ -41,7 +41,7 @@ def as_json(value: object) -> str:
 
 
 def print_json(value: object, file: Path | None = None) -> None:
-    """Prints the document of a command, within `json_alone` when the command has ended; or writes it to a file."""
+    """Writes the document of a command to `file`, or prints it: within `json_alone` when the command ends."""
     if file is not None:
         from tiryns.runner.run.files import writing  # with Hydra, for which Ctrl-C is not caught yet
 
@@ -54,17 +54,17 @@ def print_json(value: object, file: Path | None = None) -> None:
 
 
 def wants_json() -> bool:
-    """Whether the command that runs is to answer by a document."""
+    """Whether the running command must answer with a JSON document."""
     return _held.get() is not None
 
 
 class Answered(SystemExit):
-    """Ends a command by the exit status that belongs to its document; no failure."""
+    """Ends a command that answers with a document, by its exit status. This is not a failure."""
 
 
 @contextmanager
 def json_alone() -> Iterator[None]:
-    """Prints what the block gives to `print_json`, and everything else on standard error."""
+    """Prints only the block's documents (`print_json`) on standard output, and all its other output on standard error."""
     held: list[str] = []
     token = _held.set(held)
     try:
@@ -94,7 +94,7 @@ def output_to_stderr() -> Iterator[None]:
 
 
 def writes_to(stream: TextIO, number: int) -> bool:
-    """Whether a stream writes where this descriptor of the process does, and not into its memory."""
+    """Whether a stream writes to the same file as the descriptor `number`, not into memory."""
     try:
         return os.path.sameopenfile(stream.fileno(), number)
     except (AttributeError, OSError, ValueError):
@@ -103,6 +103,6 @@ def writes_to(stream: TextIO, number: int) -> bool:
 
 @functools.cache
 def _second_stderr() -> TextIO:
-    """Opens standard error by another descriptor, which a sweep may send to a file while warnings stay visible."""
+    """Opens standard error by a second descriptor. A sweep may send it to a file; warnings stay visible."""
     same = sys.stderr
     return open(os.dup(2), "w", buffering=1, encoding=same.encoding, errors=same.errors)

@@ -1,4 +1,4 @@
-"""How processes start, as modules are found alike, and end: with their parent, without teardown, not with readers."""
+"""Starts processes that find the same modules, and ends them: with their parent, without teardown, not with a reader."""
 
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ LAUNCHED = (
     "PL_GLOBAL_SEED",
 )  # fmt: skip
 LAUNCHERS = ("SLURM_", "TORCHELASTIC_", "PMI")
-"""Variables, and beginnings of theirs, that tell a process its rank: a fresh set of ranks must not inherit them."""
+"""Environment variables, and prefixes of variables, that tell a process its rank. New ranks must not inherit them."""
 
 SET_PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2)."""
@@ -105,7 +105,7 @@ class LastingStream:
 
 
 def outlast_readers() -> None:
-    """Makes the output of this process one that no closed pipe ends."""
+    """Replaces standard output and error, so that a closed pipe does not end this process."""
     for name in ("stdout", "stderr"):
         if not isinstance(stream := getattr(sys, name), LastingStream):
             setattr(sys, name, LastingStream(stream))
@@ -122,8 +122,8 @@ def tells_rank(name: str) -> bool:
 
 
 def same_modules() -> list[str]:
-    """Returns the flag for `python -m` that keeps the working folder out of the search path, if it is out of ours.
+    """Returns the flag `-P` for `python -m` if this process does not search the working folder for modules; else no flag.
 
-    Otherwise a file beside a user's configs, such as `datasets.py`, would hide a library in the ranks only.
+    Without this flag a file beside a user's configs, such as `datasets.py`, would hide a library in the ranks only.
     """
     return [] if {"", os.getcwd()} & set(sys.path) else ["-P"]

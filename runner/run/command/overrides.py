@@ -1,4 +1,4 @@
-"""One line for the words of a command that Hydra cannot compose, with close matches of a wrong name."""
+"""Makes a one-line message for overrides that Hydra cannot compose, with close matches of a wrong name."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ OTHER_WORDS = {
     "train_batch_size": "sampler.global_batch_size",
     "warmup": "scheduler.warmup_steps",
 }
-"""Names in other programs, with our settings."""
+"""Names of settings in other programs, with the names of our settings."""
 
 _MISSPELT = "no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous"
 """Messages of Hydra's grammar for a word it cannot read."""
 
 SIGNS = re.compile(r"([^=]+)=([^\w\s'\"\\]{1,3})")
-"""A word whose value is nothing but signs, such as a separator."""
+"""An override whose value consists of signs only, such as a separator."""
 
 EXPECTED = {
     "to Float": "expected a number",
@@ -40,7 +40,7 @@ EXPECTED = {
     "valid bool": "expected true or false",
     "is not a ListConfig": "expected a list, such as [1,2]",
 }
-"""What a setting takes, by Hydra's reason why a value is refused."""
+"""What a setting expects, by words in Hydra's reason for refusing a value."""
 
 _NOISE = (
     "full_key:", "reference_type=", "object_type=", "provider=", "To append to your config", "Config search path",
@@ -76,7 +76,7 @@ def _unreadable(found: Found, composing: Errors) -> str:
         )
     return (
         f"cannot read the override {word!r}: {found[0].partition(' expecting {')[0]}; expected GROUP=OPTION or "
-        "FIELD=VALUE; in a shell, quote what has brackets or spaces: 'a.b=[1,2]', and signs that are a value once more: "
+        "FIELD=VALUE; in a shell, quote brackets or spaces: 'a.b=[1,2]', and quote a value of signs twice: "
         "\"a.b=';'\""
     )
 
@@ -163,8 +163,8 @@ EXPLAINED: dict[str, str | Callable[[Found, Errors], str]] = {
         "folds are for labelled data, such as data=classification: text and images are not cut into folds"
     ),
     r"Could not (?:load|find) 'experiment/([^/']+)/([^']+)'": (
-        "scale={0}: experiment={1} has no such size; `tiryns info scale` lists the recipes that have, and a file "
-        "experiment/{0}/{1}.yaml of your own gives it one"
+        "scale={0}: experiment={1} has no such size; `tiryns info scale` lists the recipes of each size; "
+        "a file experiment/{0}/{1}.yaml of your own adds this size"
     ),
     r"In '((?:\w+/)*experiment/[^']+)'.*\nKey '([^']+)' not in '(\w+)'": _foreign_key,
     r"Error merging override (phases=.*)\nCannot merge (?:DictConfig with|incompatible container)": (
@@ -178,4 +178,4 @@ EXPLAINED: dict[str, str | Callable[[Found, Errors], str]] = {
     r"Could not override '([^']+)'": _other_key,
     r"Error merging override (.*)": _other_value,
 }
-"""Messages of Hydra and OmegaConf, with what says the same for the user; the first that says something counts."""
+"""Patterns of messages of Hydra and OmegaConf, with the message for the user; the first that is not empty is used."""

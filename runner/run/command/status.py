@@ -1,4 +1,4 @@
-"""Exit statuses: one number is one kind of end, whichever command ends so. `docs/commands.md` shows the table."""
+"""Exit statuses: a number has the same meaning in every command. `docs/commands.md` shows the table."""
 
 DONE = 0
 ERROR = 1

@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[\w.-]+")
 """A value that needs no quotes."""
 
 CONFIG_FLAGS = ("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn")
-"""Hydra's flags for the place of configs."""
+"""Hydra's flags for the folder and the name of a config."""
 
 KEY_BYTES = 32
 """Length of the key of a user's seals."""
@@ -42,7 +42,7 @@ def command_line() -> str:
 
 
 def flags(words: Sequence[str] | None = None) -> list[str]:
-    """Returns the words of a command (this one by default) for the place of configs, such as `--config-dir FOLDER`."""
+    """Returns the flags of a command (by default this one) that say where configs are, such as `--config-dir FOLDER`."""
     words = sys.argv[1:] if words is None else words
     long = [word for word in words if word.startswith(CONFIG_FLAGS) and "=" in word]
     pairs = [words[i : i + 2] for i, word in enumerate(words) if word in CONFIG_FLAGS]
@@ -60,7 +60,7 @@ def public_overrides(overrides: list[str]) -> list[str]:
 
 
 def typed_overrides(hydra: Any) -> list[str]:
-    """Returns the overrides of a job as typed: `${...}` stays, to be resolved again where they are used."""
+    """Returns the overrides of a job as typed: `${...}` is kept, and resolved again when an override is used."""
     words: Any = OmegaConf.to_container(hydra.overrides.task, resolve=False)
     return list(map(str, words))
 
@@ -68,7 +68,7 @@ def typed_overrides(hydra: Any) -> list[str]:
 def as_typed(override: str) -> str:
     r"""Returns an override with interpolations and colons as typed; Hydra escapes them in a sweep's jobs.
 
-    In a dictionary a colon would end the key, and in quotation marks a backslash is a part of the text: these stay.
+    Colons stay escaped in dictionaries, where a colon ends the key, and in quotation marks, where a backslash is text.
 
     Example:
         >>> print(as_typed(r"data.without=source\:code"), as_typed(r"a={b:c\:d}"), as_typed(r"a='b\:c'"))
@@ -106,7 +106,7 @@ def literal(value: object) -> str:
 
 @contextlib.contextmanager
 def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
-    """Sets for the block `is_trusted`, which tells the user's own words of a command; without a command all are."""
+    """Sets `is_trusted` for the block: it returns whether the user typed a word of a command; None without a command."""
     global _is_trusted
     before, _is_trusted = _is_trusted, is_trusted
     try:
@@ -116,9 +116,9 @@ def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
 
 
 def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
-    """Returns what the folder of a run or a sweep records of its words: the user's own words, and their seal.
+    """Returns what a run or a sweep records of its words: the words that the user typed (`own`), and their `seal`.
 
-    Without a command, as in jobs, the user's own words are those in `known`, by default all.
+    Without a command, as in jobs, the words in `known`, by default all words, count as typed by the user.
     """
     trusted = _is_trusted or (lambda word: known is None or word in known)
     own = [word for word in words if trusted(word)]
@@ -126,7 +126,7 @@ def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
 
 
 def sealed_words(noted: dict[str, Any], words: list[str]) -> list[str] | None:
-    """Returns the user's own words of a folder, checked by its seal; None without a valid seal."""
+    """Returns the words that the user typed, from a folder's record; None if its seal is missing or wrong."""
     own, seal = noted.get("own", words), noted.get("seal")  # an older seal is of all words
     expected = seal_of([own, words] if "own" in noted else words)
     if expected is None or not isinstance(seal, str) or not isinstance(own, list):
@@ -135,9 +135,9 @@ def sealed_words(noted: dict[str, Any], words: list[str]) -> list[str] | None:
 
 
 def seal_of(words: list[Any]) -> str | None:
-    """Returns a code for words that only this user can make, with a key in the user's cache; None if no key can be kept.
+    """Returns a code for words, made with a key in the user's cache; None if no key can be stored.
 
-    It proves that the user has begun a run, even in a copy of its folder.
+    Only this user can make the code. It proves that the user has begun a run, even in a copy of its folder.
     """
     try:
         key = _own_key(own_cache() / f"seal-{os.getuid()}.key")
@@ -169,7 +169,7 @@ def _key_in(file: Path) -> bytes:
 
 
 def typed(name: str) -> str:
-    """Returns a name for the command line, quoted unless an identifier; Hydra strips spaces outside of its own quotes."""
+    """Returns a name for the command line, quoted if it is no identifier, and for Hydra too if spaces begin or end it."""
     if name.isidentifier():
         return name
     inner, outer = ('"', "'") if "'" in name else ("'", '"')
@@ -178,7 +178,7 @@ def typed(name: str) -> str:
 
 
 def typed_setting(name: str, value: object) -> str:
-    """Returns a setting, of data unless its name has a group, as typed on a command line.
+    """Returns a setting as typed on a command line; a name without a group is a setting of `data`.
 
     Example:
         >>> print(typed_setting("encoding", ["utf-8", "cp1252"]), typed_setting("objective.loss", "cosent"))

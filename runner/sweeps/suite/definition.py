@@ -77,7 +77,7 @@ def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
-    """Returns the suite with only these tasks; ValueError for a task that is unknown or starts from one left out."""
+    """Returns the suite with only these tasks; ValueError if a task is unknown or starts from a task that is left out."""
     for name in names:
         if name not in suite.tasks:
             known = ", ".join(suite.tasks) + suggest(name, suite.tasks)
@@ -91,7 +91,7 @@ def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
 
 
 def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
-    """Returns the suite with typed overrides: a single value counts in every job, several values are a grid or seeds."""
+    """Returns the suite with command-line overrides: one value applies to all jobs, several are a grid or seeds."""
     tasks = dict(suite.tasks)
     for override in typed:
         key, several = override.get_key_element(), override.is_sweep_override()
@@ -110,7 +110,7 @@ def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
 
 
 def check_evaluations(config: DictConfig, folder: Path) -> None:
-    """Raises ValueError if a callback of the run in `folder` names an unknown suite, or a wrong task or word."""
+    """Raises ValueError if a callback of the run in `folder` names an unknown suite or task, or a forbidden override."""
     nodes: Any = (config.get("callback") or {}) if config.mode == "train" else {}  # none with callback=[]
     for name, node in nodes.items():
         if node is None or option_of("callback", node) != "suite":
@@ -129,7 +129,7 @@ def check_evaluations(config: DictConfig, folder: Path) -> None:
 
 
 def check_words(setting: str, words: list[str], typed: bool = True) -> None:
-    """Raises ValueError for words that the command of an evaluation may not have, or may have only if they are `typed`.
+    """Raises ValueError for overrides that an evaluation may not have; fewer are forbidden if the user has `typed` them.
 
     Example:
         >>> check_words("callback.suite.overrides", ["suite.tasks=[docstrings]", "hydra/launcher=slurm"])
@@ -143,8 +143,8 @@ def check_words(setting: str, words: list[str], typed: bool = True) -> None:
             )
         if name in keys_that_run_code() or name.startswith("hydra.job.env_set"):
             raise ValueError(
-                f"{setting}: {name} lets code of others run: it counts on the command line alone; that of the run "
-                "holds for its suites too"
+                f"{setting}: {name} lets code of others run: it counts on the command line alone; set for "
+                "the run, it holds for the run's suites too"
             )
         # the suite's command would take it for one that is typed
         if not typed and ("${" in word or reaches(word)):

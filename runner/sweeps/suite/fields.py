@@ -54,7 +54,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks in the order of the file, and the tasks of each mean."""
+    """A suite: its tasks in the order of the file, and the tasks that each mean is taken over."""
 
     name: str
     tasks: Mapping[str, Task]
@@ -158,7 +158,7 @@ def _seeds(where: str, given: Any) -> tuple[int, ...]:
 def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
     names = [given] if isinstance(given, str) else given
     are_names = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
-    _expect(are_names, where, field, given, "the name of a figure, such as accuracy")
+    _expect(are_names, where, field, given, "the name of a metric, such as accuracy")
     if len({better_when(name) for name in names}) > 1:
         told = "some are better when large, and some when small"
         raise ValueError(f"{where}: of {field} {told}: {', '.join(names)}")

@@ -35,8 +35,8 @@ Cell = tuple[int, int]
 class Standing(NamedTuple):
     """The progress of a grid by successive halving over the seeds (Jamieson and Talwalkar 2016, arXiv 1502.07943).
 
-    All settings are run with the first seed. After each seed failed settings are out, and the best `keep` share of the
-    others continues, by the mean of the validation metric so far; ties go to the earlier setting in the grid.
+    All settings are run with the first seed. After each seed, failed settings are dropped, and the best share `keep` of
+    the others continues, ranked by the mean validation metric so far; in a tie, the earlier setting in the grid wins.
     """
 
     wanted: list[Cell]
@@ -56,7 +56,7 @@ def standing(
     larger_is_better: bool,
     figures: Mapping[Cell, float | None],
 ) -> Standing:
-    """Returns what to run next, from the validation metrics of the ended jobs, None for a failed job.
+    """Returns the progress and the next jobs; `figures` has the validation metric of each ended job, None if it failed.
 
     Example:
         >>> standing(2, 2, 0.5, True, {(0, 0): 0.7, (1, 0): 0.8}).wanted
@@ -86,7 +86,7 @@ def standing(
 
 
 class Place(NamedTuple):
-    """The purpose of a job: the names of its model and task, and the numbers of its setting and its seed."""
+    """The place of a job in a suite: the names of its model and task, and the numbers of its setting and its seed."""
 
     model: str
     task: str
@@ -131,14 +131,14 @@ class SuiteSweep(JobSweeper):
         return content
 
     def public(self, word: str) -> str:
-        """Returns a word without the overrides of jobs that hold secrets."""
+        """Returns an override of Hydra as it is recorded: without those overrides of jobs that hold secrets."""
         name, _, _ = word.partition("=")
         if name != "hydra.sweeper.overrides":
             return word
         return f"{name}={literal(public_overrides(values_of(word)))}"
 
     def _check(self) -> None:
-        """Raises ValueError for a wrong config before anything is launched: each value of each grid, for each model."""
+        """Checks each value of each grid for each model before anything is launched; ValueError for a wrong config."""
         for model in self.models:
             for task in self.suite.tasks.values():
                 first = task.settings[0]
@@ -179,7 +179,7 @@ class SuiteSweep(JobSweeper):
             self.launch(waiting)
 
     def _words(self, of: Place, start: str = "") -> list[str]:
-        """Returns the overrides of a job; `start` is the run whose model it begins with, by default the chosen one."""
+        """Returns the overrides of a job, which starts from the model of run `start`, by default the chosen run."""
         task = self.suite.tasks[of.task]
         model, own = self.models[of.model], list(task.overrides)
         if task.start_from:
@@ -189,7 +189,7 @@ class SuiteSweep(JobSweeper):
         return last_of_each([*model, *own, *task.settings[of.setting], f"seed={task.seeds[of.seed]}"])
 
     def _chosen_run(self, model: str, task: str) -> Path | None:
-        """Returns the run of the first seed of the setting that was chosen for a task; None before the choice."""
+        """Returns the run with a task's chosen setting and the first seed; None if no setting is chosen yet."""
         chosen = self._standing(model, self.suite.tasks[task]).chosen
         return None if chosen is None else self.jobs[Place(model, task, chosen, 0)].folder.path.resolve()
 
@@ -272,7 +272,7 @@ def _choosing(task: Task) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def figure_of(job: Job, names: Any, stages: Any) -> tuple[float | None, str, str]:
-    """Returns the metric of a finished job and its set, else why the metric is missing; for other jobs no reason."""
+    """Returns metric, set, and problem of a job. Only a finished job without the metric has a problem."""
     status = job.folder.status
     if status.get("state") != "done":
         return None, "", ""

@@ -25,7 +25,7 @@ from tiryns.runner.tasks.ranking.objective import RankingCollator, RankingModel
 
 
 class AutoModelForMultipleChoice:
-    """transformers' class of that name; for an architecture without one, a classifier of texts with one label.
+    """The transformers class of this name; for an architecture without this class, a classifier of texts with one label.
 
     Example:
         >>> from transformers import BertConfig, EuroBertConfig
@@ -96,7 +96,7 @@ class MultipleChoiceCollator(RankingCollator):
         finetuning.check_labelled(self, "multiple_choice")
 
     def rows_of(self, samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """As for all objectives; fields of the tokens are [B, C, T] with C choices of each sample."""
+        """Returns the batch of a list of samples; fields of tokens are [B, C, T] for C choices of each sample."""
         if not len(samples):
             return super().rows_of(samples)
         counts = [len(choices) for choices in column_of(samples, "input_ids")]

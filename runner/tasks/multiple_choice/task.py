@@ -40,7 +40,7 @@ class MultipleChoiceReader(ListReader):
     first: int = field(default=0, init=False)
 
     def label(self, row: Row, count: int, labelled: bool) -> object:
-        """Returns what identifies the right choice."""
+        """Returns the label that identifies the right choice; without a label None, or BadRow if `labelled`."""
         label = unwrapped(row.values.get(self.label_column))
         if not is_missing(label):
             return label

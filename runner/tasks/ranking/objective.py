@@ -1,17 +1,17 @@
 """Objective and task model of ranking: each candidate is a document, and the candidates of a list stay together.
 
 The loss of a list is 0 if no grade is known, else one of these:
-- `listwise`: the cross-entropy of the softmax over a list, whose mass the relevant candidates share by their grades:
+- `listwise`: the cross-entropy of the softmax over a list, with target probabilities in proportion to the grades:
   ListNet (Cao et al., ICML 2007). For few relevant candidates among many; the best first choice.
 - `ranknet`: the logistic loss of each pair of a better and a worse candidate (Burges et al., ICML 2005). For grades that
   only define an order.
-- `margin`: the squared difference of each such pair's margin from that of their grades, MarginMSE (Hofstaetter et al.,
-  arXiv 2010.02666). For grades that are the scores of a teacher.
+- `margin`: the squared error of such a pair's difference of scores, compared with its difference of grades: MarginMSE
+  (Hofstaetter et al., arXiv 2010.02666). For grades that are the scores of a teacher.
 - `pointwise`: binary cross-entropy with logits of each candidate; a grade above 1 counts as 1. For scores that mean the
   same for every query, such as for a threshold.
 
-Letters in shapes: E lists, X candidates of all lists, C of the longest. `scores` [E, C] are -inf, `grades` [E, C]
-NaN beyond a list.
+Letters in shapes: E lists, X candidates of all lists, C of the longest. After the end of a list `scores` [E, C]
+are -inf and `grades` [E, C] are NaN.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ from tiryns.runner.widening import widened
 
 
 def listwise(scores: Tensor, grades: Tensor) -> Tensor:
-    """Returns the cross-entropy of each list [E, C]."""
+    """Returns the term of each candidate [E, C] in the cross-entropy of its list."""
     mass = grades.nan_to_num(0.0)
     shares = mass / mass.sum(-1, keepdim=True).clamp_min(torch.finfo(mass.dtype).tiny)
     return -shares * scores.log_softmax(-1).masked_fill(shares == 0, 0.0)
@@ -68,7 +68,7 @@ def ordered(grades: Tensor) -> Tensor:
 
 
 def margins(scores: Tensor, grades: Tensor) -> Tensor:
-    """Returns the difference of the scores of each pair [E, C, C], 0 without grades."""
+    """Returns the difference of the scores of each pair [E, C, C]; a candidate without a grade has score 0."""
     known = scores.masked_fill(grades.isnan(), 0.0)
     return known[:, :, None] - known[:, None, :]
 
@@ -88,7 +88,7 @@ def list_losses(loss: str, scores: Tensor, grades: Tensor) -> Tensor:
 
 
 def list_weights(loss: str, grades: Tensor) -> Tensor:
-    """Returns each list's share of the divisor of the loss [E]: 1, its candidates, or its pairs; 0 without grades.
+    """Returns each list's part [E] of the loss's divisor: 1, its number of candidates or of pairs; 0 without grades.
 
     Example:
         >>> grades = torch.tensor([[2.0, 0.0, 1.0]])
@@ -164,7 +164,7 @@ class RankingCollator(finetuning.ExampleLabels):
         return fields
 
     def lists(self, labelled: FlatSamples) -> tuple[Tensor, NDArray[np.int64]]:
-        """Returns the grades [E, C], NaN beyond a list and if unknown, and each candidate's cell [X]."""
+        """Returns the grades [E, C], NaN if unknown or after a list's end, and each candidate's flat index [X]."""
         counts, most = labelled["num_choices"], int(labelled["num_choices"].max())
         cells = ranges(np.arange(len(counts)) * most, counts)
         grades = np.full(len(counts) * most, np.nan, dtype=np.float32)

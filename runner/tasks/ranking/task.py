@@ -27,7 +27,7 @@ from tiryns.runner.tasks.ranking.objective import RankingCollator
 
 @dataclass(eq=False)
 class RankingReader(ListReader):
-    """Lists of candidates with grades; `arranged` makes them from relevant and other texts, or from rows of one text."""
+    """Reads lists of candidates with grades; `arranged` makes lists from columns of texts, or from rows of one text."""
 
     pair_column: str | None
     negative_columns: Sequence[str] | str | None
@@ -50,7 +50,7 @@ class RankingReader(ListReader):
         return (self.label_column, *([self.pair_column] if self.pair_column else []))
 
     def arranged(self, rows: Rows) -> Rows:
-        """Returns one row for each list: joins rows of one text each that share the id, or without ids the query."""
+        """Returns one row for each list; joins rows of one candidate that share the id, or the query without ids."""
         lists: dict[int | str, tuple[str, dict[str, Any]]] = {}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -62,7 +62,7 @@ class RankingReader(ListReader):
         return rows._replace(rows=[Row(where, values) for where, values in lists.values()])
 
     def _list(self, row: Row) -> tuple[str | None, dict[str, Any]]:
-        """Returns a row with lists of candidates and grades, after the key that the rows of one list share."""
+        """Returns the key of a row's list, None for a row that is a whole list, and the row with candidates as a list."""
         values, pair = dict(row.values), self.pair_column
         if pair in values:
             columns, setting = (pair, *self.negatives), "data.pair_column and data.negative_columns"
@@ -96,7 +96,7 @@ class RankingReader(ListReader):
         return grades
 
     def check(self, example: Candidates) -> None:
-        """Raises BadRow for a list whose grades teach nothing."""
+        """Raises BadRow for a list with grades but only one candidate, or no relevant candidate."""
         grades, where = example.label, example.where
         if grades is not None and len(grades) < 2:
             raise BadRow(where, "there is one candidate only, expected two or more", "one candidate")
@@ -109,7 +109,7 @@ class RankingReader(ListReader):
         return np.concatenate([np.empty(0), *grades]).astype(np.float32)
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Returns the metrics of guessing, which are those of equal scores."""
+        """Returns the metrics of guessing, computed with equal scores for all candidates."""
         assert isinstance(sequences, ListSequences)
         every = np.split(sequences.labels, np.cumsum(sequences.counts)[:-1])
         known = [grades for grades in every if not np.isnan(grades).any()]

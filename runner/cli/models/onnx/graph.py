@@ -36,8 +36,8 @@ SPANS = ("start_logits", "end_logits")
 class Network(nn.Module):
     """A model in evaluation mode, in fp32, as a function of padded rows [B, T], with attention that can be exported.
 
-    The outputs are `logits`; for answers `start_logits` and `end_logits`; with an `embedding` `last_hidden_state` and
-    `sentence_embedding`, which is pooled and, if the embedding says so, normalised.
+    The outputs are `logits`, or `start_logits` and `end_logits` for question answering. With an `embedding`, they are
+    `last_hidden_state` and the pooled `sentence_embedding`, normalised if the embedding says so.
     """
 
     def __init__(

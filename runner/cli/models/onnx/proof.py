@@ -48,7 +48,7 @@ Opened = Labels | LanguageModel
 
 
 def open_for_graph(run: str) -> Opened:
-    """Returns the model of a run, computed in fp32 and padded rows; raises ValueError for a kind that has no graph."""
+    """Returns the model of a run, computed in fp32 and padded rows; raises ValueError for models without a graph."""
     opened = open_model(run)
     known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
     refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
@@ -140,7 +140,7 @@ class Agreement:
 
 
 def paired_intervals(before: Measured[object], after: Measured[object]) -> dict[str, list[float]]:
-    """Returns the 95 % interval of each metric's difference, with the same examples drawn for both; empty if unknown."""
+    """Returns each metric's 95 % interval of `after` minus `before`, by paired bootstrap; empty if it is unknown."""
     first, second = before.weighted(), after.weighted()
     if first is None or second is None or first[1] != second[1]:
         return {}

@@ -26,8 +26,8 @@ CARD = """
 ## ONNX
 
 `{graph}` is this model in fp32, for onnxruntime: {inputs}, each [batch, length], to {outputs}.{quantized}
-On the rows below the outputs in fp32 are those of torch within {largest:.1e}. Differences have a 95 % interval: for both
-the same examples are drawn.
+On the rows below its outputs in fp32 equal the outputs of torch within {largest:.1e}. Differences have a 95 % interval,
+by bootstrap with the same examples for both.
 
 {table}"""
 

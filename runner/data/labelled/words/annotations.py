@@ -14,7 +14,7 @@ from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import LabelRule, Row
 
 CHARACTERS = "characters"
-"""The unit of offsets where nothing tells another."""
+"""The unit of offsets, unless another unit fits the annotations better."""
 
 _UNITS = {CHARACTERS: ("utf-32-le", 4), "UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}
 
@@ -43,17 +43,17 @@ class Mark(NamedTuple):
         return None if start is None or end is None or not start < end <= len(text) else (start, end)
 
     def agrees(self, found: str) -> bool:
-        """Whether a part of the text is the annotated one, whatever the white space; also without a text to compare."""
+        """Whether a part of the text equals the annotated text, apart from white space; True if `text` is None."""
         return self.text is None or _single_spaces(self.text) == _single_spaces(found)
 
 
 def offset_units(
     annotated: Iterable[tuple[str, str, Sequence[Mark]]], by_characters: bool = False
 ) -> dict[str, str]:
-    """Returns the unit of each file, by `file_of`, from each row's place, text and annotations; logs others.
+    """Returns each file's unit of offsets, given each row's place, text and annotations; logs non-character units.
 
-    Annotations with a text of their own decide; without them, annotations that would end within a word or beyond
-    the text in some unit. The unit that fits most of them is taken; `by_characters` always takes characters.
+    The unit that fits most annotations is taken. A unit fits if the annotation's own text is there; if no annotation
+    has a text, it fits if the annotation does not cut a word or leave the text. `by_characters` keeps characters.
     """
     files: dict[str, list[tuple[str, str, Mark]]] = {}
     for where, text, marks in annotated:
@@ -61,7 +61,7 @@ def offset_units(
     units = {file: _unit(file, marks) for file, marks in files.items()}
     other = [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
     if by_characters and other:
-        log.warning("offsets in %s are counted as characters still, as in training before", ", ".join(other))
+        log.warning("offsets in %s are counted as characters still, as in the training run", ", ".join(other))
     return dict.fromkeys(units, CHARACTERS) if by_characters else units
 
 
@@ -120,14 +120,14 @@ def _single_spaces(text: str) -> str:
 
 
 class Chosen(NamedTuple):
-    """The text and the set of labels of tasks; None where all have one."""
+    """The names of the text and of the label set to read from Label Studio's tasks; None if none is chosen."""
 
     text: str | None = None
     labels: str | None = None
 
 
 def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
-    """Returns the text and the label set that settings name, or the only ones with entities; neither by older rules.
+    """Returns the text and label set that the settings name, or the only ones with entities. Older rules choose none.
 
     Raises ValueError if there are several texts or label sets and no setting names one.
     """
@@ -145,7 +145,7 @@ def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: La
 
 
 def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict[str, str]) -> str | None:
-    """Returns the given name if there is one, else the only one found."""
+    """Returns the `given` name if it is in `named`, else the only name `found`; ValueError if several are found."""
     told = f"Label Studio's tasks have several {what}, {', '.join(sorted(found))}"
     if given in named:
         if len(found) > 1:
@@ -169,9 +169,9 @@ def _is_of(one: Mapping[str, object], text: str | None, texts: Mapping[str, obje
 def task_of(
     where: str, values: Mapping[str, object], text_column: str, chosen: Chosen
 ) -> tuple[str | None, list[object] | None]:
-    """Returns the text of a task, and the entities of its first annotation not cancelled, without attributes.
+    """Returns the text of a task, and the entities of its first annotation that was not cancelled.
 
-    Either is None if missing.
+    The text or the entities are None if they are missing.
     """
     texts = _texts(values)
     if chosen.text is not None and chosen.text not in texts:
@@ -190,7 +190,7 @@ def task_of(
 
 
 def _entity_results(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """Yields the results of a task's first annotation that was not cancelled which mark an entity."""
+    """Yields the results that mark an entity, from the first annotation of a task that was not cancelled."""
     results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
     for one in results if isinstance(results, list) else ():
         is_mark = isinstance(one, Mapping) and str(one.get("type", "labels")).endswith("labels")

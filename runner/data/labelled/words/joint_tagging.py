@@ -27,7 +27,7 @@ from tiryns.runner.data.read.opened import TagColumns, named_columns
 from tiryns.runner.data.read.rows import LabelRule, Rows
 
 SEPARATOR = "="
-"""Between a column and its label in the names of the labels of a model: `upos=NOUN`."""
+"""The sign between column and label in the label names of a model, such as `upos=NOUN`."""
 
 
 class TaggedSentence(NamedTuple):
@@ -62,7 +62,7 @@ class TaggedSequences(TaskSequences):
         self._lengths, self._starts = self.words._lengths, self.words._starts
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Each token's word, its labels [N, K] (-100 for none), and whether it begins the word."""
+        """Adds each token's word, its labels [N, K] (-100 for none), and whether it begins the word."""
         found = self.words.extras(indices)
         del found["token_labels"]
         labels = [one.extras(indices)["token_labels"] for one in self.columns.values()]
@@ -78,9 +78,9 @@ class TaggedSequences(TaskSequences):
 class JointTaggingReader(ExampleReader[TaggedSentence]):
     """Columns of joint tagging data: a list of words, and a list of labels in each of `tag_columns`.
 
-    `tag_columns` are names of columns, also as one text with commas, or columns by their names in the model. A row may
-    lack some, or hide them with -1 for each word: these are neither learnt nor measured. A text in place of words is cut
-    at white space, to be predicted.
+    `tag_columns` are a list of columns, one text with commas, or a mapping from names in the model to columns. A row may
+    lack the labels of a column, or hide them with -1 for each word: they are then neither learnt nor measured. A text in
+    place of a list of words is split into words, for prediction.
     """
 
     rows_hold = "words"
@@ -111,11 +111,11 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         self.frequent: dict[str, dict[str, str]] = {}
 
     def label_names(self) -> tuple[str, ...]:
-        """Returns the columns of the labels, and the one that holds them all once they are read."""
+        """Returns the columns of labels, and `label_column`, in which `arranged` joins the labels of all columns."""
         return (self.label_column, *self.tag_columns.values())
 
     def arranged(self, rows: Rows) -> Rows:
-        """Rows with the labels of all columns in one; a text becomes words with their places."""
+        """Joins the labels of all columns in `label_column`, and splits a text into words with their places."""
         found, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
         for row in rows.rows:
             made: dict[str, object] = {}
@@ -196,11 +196,11 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return [reader.target(example.of_column(name)) for name, reader in self.readers.items()]
 
     def texts(self, examples: list[TaggedSentence]) -> Iterator[str]:
-        """Words with spaces between them."""
+        """Yields the words of each sentence with spaces between them."""
         return (" ".join(example.sentence.words) for example in examples)
 
     def flat_names(self) -> list[str]:
-        """Returns the labels of all columns, each with its column before it."""
+        """Returns the labels of all columns, each as `column=label`."""
         return [f"{name}{SEPARATOR}{label}" for name, one in self.readers.items() for label in one.names]
 
     def collator_arguments(self) -> TaskArguments:
@@ -210,18 +210,18 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return {"columns": {name: reader.state_dict() for name, reader in self.readers.items()}}
 
     def restore(self, state: Learnt) -> None:
-        """Restores the labels of each column; ValueError unless the settings name the same ones."""
+        """Restores the labels of each column; ValueError if the settings name other columns than the model."""
         if unknown := state["columns"].keys() ^ self.readers.keys():
             raise ValueError(
                 f"data.tag_columns: the model tags {', '.join(state['columns'])}, not {', '.join(self.readers)} "
-                f"({', '.join(sorted(unknown))}); give columns under its names"
+                f"({', '.join(sorted(unknown))}); give columns under the model's names"
             )
         self.readers = {name: self.readers[name] for name in state["columns"]}
         for name, reader in self.readers.items():
             reader.restore(state["columns"][name])
 
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
-        """Returns each column's accuracy of predicting the most frequent label, and the most frequent of each word."""
+        """Returns two accuracies per column: of its most frequent label, and of the most frequent label of each word."""
         assert isinstance(sequences, TaggedSequences)
         found: dict[str, float] = {}
         for name, one in sequences.columns.items():
@@ -240,7 +240,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
-    """Returns the labels of each column, from those of a model.
+    """Returns the labels of each column, given the label names of a model.
 
     Example:
         >>> columns_of_labels(["pos=NOUN", "pos=VERB", "feats=Number=Sing"])

@@ -1,4 +1,4 @@
-"""Entities by their characters in a text, as tools for annotation export them, and words with BIO tags, both ways.
+"""Converts entities by character offsets, as annotation tools export them, to words with BIO tags, and back.
 
 A text with its entities comes as
 
@@ -32,13 +32,13 @@ ANNOTATIONS = (*LISTS, "annotations", "completions")
 """Columns that entities may be in."""
 
 OWN = ("word", "value", "entity", "mention", "surface")
-"""Names beside `text` of an entity's own text. Other tools mean something else by them, so it must occur in the row's."""
+"""Names besides `text` of an entity's own text. Some tools use them otherwise, so it must occur in the row's text."""
 
 SIGNED = ("annotator", "annotation_id")
-"""Columns of Label Studio's JSON-MIN: a text with one of them was annotated, if with no entity."""
+"""Columns of Label Studio's JSON-MIN. A text with one of these columns was annotated, even if it has no entity."""
 
 TEXT, OFFSETS = "text_of_words", "places_of_words"
-"""Columns of rows that came as text: it, and where each word begins and ends in it."""
+"""Columns of rows that came as text: the text, and the start and end of each word in the text."""
 
 ENTITIES_FORM = (
     "expected a list of [start, end, label] in a column 'entities', or words with a list of labels"
@@ -58,16 +58,16 @@ class Span(NamedTuple):
 
 
 class Annotated(NamedTuple):
-    """A text with its entities as given; None if the entities are unknown."""
+    """A text with its entities as given; `marks` is None if the entities are unknown."""
 
     text: str
     marks: list[Mark] | None
 
 
 def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
-    """Returns the bounds of the words of a text: runs of letters and digits, and each other sign.
+    """Returns start and end of each word of a text. A word is a run of letters and digits, or one other sign.
 
-    With a string of `signs`: runs without a space, with these signs at their ends as words; points of initials stay.
+    If `signs` is a string, words are split at white space, and these signs at their ends are cut off (not of `U.S.`).
 
     Example:
         >>> word_places("Ada's cat")
@@ -90,7 +90,7 @@ def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
 
 
 def signs_alone(words: Mapping[str, int]) -> str:
-    """Returns the signs that are words of their own more often than they begin or end others, by the counts of words.
+    """Returns the signs that are separate words more often than they begin or end words, given the counts of words.
 
     Example:
         >>> signs_alone({"Bo": 2, "'s": 1, "'": 1, ",": 1, "U.S.": 1, ".": 2})
@@ -111,10 +111,10 @@ def annotated(
     rule: LabelRule,
     chosen: Chosen,
 ) -> Annotated | None:
-    """Returns the text and entities of a row in one of the forms above; None for any other row.
+    """Returns the text and entities of a row in one of the forms that the module lists; None for any other row.
 
-    Of Label Studio's export the `chosen` text and set of labels count. By older rules an entity's own text is called
-    `text` alone. Raises BadRow for entities that are not of their form.
+    From Label Studio's export, the `chosen` text and label set are read. By older rules, an entity's own text may only
+    be called `text`. Raises BadRow for an entity in another form.
     """
     text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
     listed = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)

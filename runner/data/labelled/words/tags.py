@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from tiryns.runner import log
 
 _AT_ONCE, _SCORES_AT_ONCE = 256, 2**20
-"""Sentences decoded at a time, and scores of them for one word, so that memory does not grow with the set."""
+"""The most sentences to decode at a time, and the most scores [sentences, tags] at a time, to bound the memory."""
 
 _BROKEN = -1e9
-"""The score of a tag that may not follow another: where no tags of a sentence are valid, as few as possible are not."""
+"""The score of a tag after one that it may not follow. If no tags are valid, as few rules as possible are broken."""
 
 OUTSIDE = "O"
 """The tag of a word that is of no entity."""
@@ -62,7 +62,7 @@ SCHEMES: dict[str, tuple[str, Rule]] = {
     "BMES": ("BMES", _closes),
     "BMEWO": ("BMEW", _closes),
 }
-"""The letters of a scheme, and its rule. Of several that fit the labels, the first that all sentences keep counts."""
+"""The letters of each scheme, and its rule. If several schemes fit, the first one that all sentences obey is used."""
 
 _MEANING = dict(zip("BIMELSUW", "BIIEESSS", strict=True))
 """What a letter means in every scheme that has it."""
@@ -73,25 +73,25 @@ _SUFFIX = re.compile(rf"(?:(?P<kind>.+)[-_])?{_LETTER}", re.DOTALL)
 
 
 class Steps(NamedTuple):
-    """The scores of each of C tags after each other tag, by their L letters, with `O` around sentences.
+    """The scores of C tags after one another, stored for their L letters; `O` comes before and after each sentence.
 
-    It needs no table of tags by tags: a rule depends on letters, and on whether two types are equal. What may follow a
-    tag of another type may also follow a tag of its own type.
+    A table [C, C] is not needed: a rule depends only on the letters, and on whether the types are equal. A tag that may
+    follow a tag of another type may also follow a tag of its own type.
     """
 
     letters: NDArray[np.int64]
     """The number of each tag's letter [C]."""
     partners: NDArray[np.int64]
-    """The tag of each letter with the type of each tag [L, C]; -1 if missing."""
+    """The number of the tag with each letter and the type of each tag [L, C]; -1 if there is no such tag."""
     same: NDArray[np.float64]
-    """Scores of a letter after each other in one type [L, L]."""
+    """Scores of two successive letters if the types are equal [L, L]."""
     other: NDArray[np.float64]
-    """Scores of a letter after each other in two types [L, L]."""
+    """Scores of two successive letters if the types differ [L, L]."""
     outside: int
     """The number of the letter `O`."""
 
     def best(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns the highest total before each tag [S, C], and its first tag, by totals [S, C] of tags before."""
+        """Returns the highest total before each tag [S, C], and the first tag with it, given previous totals [S, C]."""
         highest, origins = np.full(totals.shape, -np.inf), np.zeros(totals.shape, dtype=np.int64)
         for letter in np.unique(self.letters):
             of_letter, partners = np.flatnonzero(self.letters == letter), self.partners[letter]
@@ -128,7 +128,7 @@ class Tagging:
         return self._tags[name]
 
     def iob(self, labels: Sequence[str]) -> list[str]:
-        """Returns the tags of a sentence in IOB2, with the entities that seqeval finds, also of broken ones."""
+        """Returns the tags of a sentence in IOB2, with the entities that seqeval finds, even if tags break the scheme."""
         found, before = [], Tag(OUTSIDE, "")
         for tag in map(self.tag, labels):
             inside = tag.letter in "IE" and before.letter in "BI" and tag.kind == before.kind
@@ -154,9 +154,9 @@ class Tagging:
 
 
 def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
-    """Returns how label names tag entities; None if they fit no scheme. Without `all_names` a scheme may lack tags.
+    """Returns how label names tag entities; None if they fit no scheme. If not `all_names`, some tags may be missing.
 
-    Letters without types (`B`, `M`, `E`, `S`) must be all of their scheme. Letters that IOB lacks need an `O` or `B`.
+    Letters without types (`B`, `M`, `E`, `S`) must be all letters of a scheme. Schemes other than IOB need `O` or `B`.
     """
     names = set(names)
     tags = names - {OUTSIDE}
@@ -187,7 +187,7 @@ def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
 
 
 def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[str]]]) -> str | None:
-    """Returns the first scheme of label names that all sentences, given with their places, obey; None without one.
+    """Returns the first scheme of the label names that all sentences (place, labels) obey; None if there is none.
 
     Logs where each scheme is broken, or why labels that look like entity tags fit no scheme.
     """
@@ -230,7 +230,7 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
 def most_probable_tags(
     scores: NDArray[np.float32], starts: NDArray[np.int64], steps: Steps
 ) -> NDArray[np.int64]:
-    """Returns the tags [W] with the highest sum of `scores` [W, C], log-probabilities for each word, and of their steps.
+    """Returns the tags [W] with the highest sum of `scores` [W, C], which are log-probabilities, and of `steps`.
 
     Words `starts[s]` to `starts[s + 1] - 1` are sentence s. Source: A. Viterbi, "Error bounds for convolutional codes
     and an asymptotically optimum decoding algorithm" (1967).
