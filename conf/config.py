@@ -122,7 +122,7 @@ HYDRA: dict[str, Any] = {
 
 
 OF_PROBES = ("mode", "pooling")
-"""Settings that only a probe reads: training does not depend on them."""
+"""Settings that count for a probe only: training does not depend on them."""
 
 
 @dataclass
@@ -179,7 +179,7 @@ class Config:
     allowed_targets: list[str] = setting([], execution=True, runs_code=True)
     """Your own packages, or single names in other packages, that `_target_` may name besides the registered options."""
     imports: list[str] = setting([], execution=True, runs_code=True)
-    """Your own modules to import first. They may register tasks and metrics, and `_target_` may name their classes."""
+    """Your own modules to import first. They may register tasks and metrics, and `_target_` may name what they define."""
     trust_remote_code: bool = setting(False, execution=True, runs_code=True)
     """Allows a model, tokenizer or processor to run the code that comes with it (`auto_map`)."""
     allowed_addresses: list[str] = setting([], execution=True, runs_code=True)

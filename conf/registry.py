@@ -110,7 +110,7 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
 
 
 def store(group: str | None, name: str, source: object) -> None:
-    """Puts an option, or a config without a group, into Hydra's store, unless another program stored one by this name."""
+    """Puts an option, or a config without a group, into Hydra's store, unless the program has one of this name there."""
     option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
     if option.provider == getattr(place.get(option.name, option), "provider", None):

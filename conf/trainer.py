@@ -33,8 +33,8 @@ class Trainer:
     """Nodes of the job: a number, a range such as `1:4`, or `auto` for all available nodes. With a range, nodes may join
     and leave during the run."""
     max_restarts: Any = setting(None, allowed=WHOLE_FROM_0, execution=True)
-    """How often the ranks are restarted after a rank crashed, was killed or hung; none: 3 with several ranks, and no
-    restart of a single rank. A number of 1 or more also runs a single rank in a separate process."""
+    """Maximum number of restarts after a rank crashed, was killed or hung; none: 3 with several ranks, and no restart of
+    a single rank. A number of 1 or more also runs a single rank in a separate process."""
     timeout: float = setting(600.0, allowed=POSITIVE, execution=True)
     """Seconds without progress after which a rank counts as hanging."""
     strategy: str = setting("auto", allowed=Choice(("auto", "ddp", "fsdp")), execution=True)
@@ -57,7 +57,7 @@ class Trainer:
     On a CPU with bf16 units, both are timed with the model, and the cache keeps the faster one."""
     attention: str = setting("auto", allowed=Choice(("auto", "flash_attn", "varlen_attn")), execution=True)
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
-    the package if it is installed. `varlen_attn` has no dropout: if a model drops attention, training rows are padded."""
+    the package if it is installed. `varlen_attn` has no dropout: with dropout of attention, training rows are padded."""
     matmul_precision: str = setting("highest", allowed=Choice(("highest", "high", "medium")))
     """Products of fp32 matrices on a GPU, for `torch.set_float32_matmul_precision`: `high` makes them of TF32."""
     recommends: dict[str, Any] = setting({}, execution=True)

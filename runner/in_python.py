@@ -84,7 +84,7 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
         with on_command_line(words):
             job = composed(words if whole else replayed)
             if job.mode not in ("train", "probe"):
-                raise ValueError(f"mode={job.mode} does not train: use it on the command line")
+                raise ValueError(f"mode={job.mode} trains nothing: use it on the command line")
             check_config(job)
             check_run_dir(job)
             try:

@@ -65,7 +65,7 @@ class RunData:
 
     @property
     def phased_order(self) -> Any:
-        """The order of samples over all phases of a run; None if the order does not depend on phases."""
+        """The order of samples of a run with phases; None if the order is not divided by phases."""
         return None
 
     def take_over(self, began: Resolved) -> None:
@@ -196,7 +196,7 @@ class RunLogger:
 
 
 BY_GROUP: Mapping[str, type] = {"data": RunData, "module": RunModule, "logger": RunLogger}
-"""The class with the defaults of each group. Callbacks get no defaults: only `RunCallback`s have these methods."""
+"""The class with the defaults of each group. Callbacks get no defaults: a run uses only those that are `RunCallback`s."""
 
 
 def with_defaults(target: object, group: str | None) -> Any:

@@ -19,7 +19,7 @@ class Tables:
     """Format of the files; `auto`: by the file endings. txt and md have documents, fasta sequences, and conll, conllu and
     squad labelled rows."""
     delimiter: str | None = None
-    """Separator of fields; none: a tab in tsv files; in csv files the `,` `;` `|` or tab that gives equal rows."""
+    """Separator of fields; none: a tab in tsv files; in csv files the `,` `;` `|` or tab that cuts rows alike."""
     encoding: Any = None
     """Encoding of text files, such as `latin-1`, or a list of encodings: each file is read in the first one that fits.
     None: UTF-8, and for csv and tsv files also UTF-16 with a byte order mark."""

@@ -40,9 +40,9 @@ class LabelLoss:
     """The loss of labels, with optional additions in training; validation measures the plain loss."""
 
     class_weights: Any = None
-    """Weight of each label in the loss: `balanced` (labels that are rare in training weigh more), numbers by label
-    (`{spam: 4, other: 1}`), or a list in the order of the labels. The loss is divided by the sum of the weights of
-    the global batch's targets. With several labels per example, a weight applies only where its label is true."""
+    """Weight of each label in the loss: `balanced` (rare labels weigh more, so that all count the same), numbers
+    by label (`{spam: 4, other: 1}`), or a list in the order of the labels. The loss is divided by the sum of the weights
+    of the global batch's targets. With several labels per example, a weight applies only where its label is true."""
     label_smoothing: float = setting(0.0, allowed=Bounds(0, 1, open_high=True))
     """Share of each target that is spread evenly over all labels (arXiv 1512.00567)."""
     focal_gamma: float = setting(0.0, allowed=AT_LEAST_0)

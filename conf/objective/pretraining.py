@@ -67,8 +67,8 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
     hidden_weight: float = setting(0.0, allowed=AT_LEAST_0)
     """Weight of the cosine distance of the teacher's and the student's hidden states at the targets."""
     hidden_layers: str = setting("last", allowed=Choice(("last", "uniform")))
-    """Hidden states that are compared: those of the `last` layers, or with `uniform` of every layer of the student and
-    the teacher's layer at the same relative depth."""
+    """Hidden states that are compared: those of both `last` layers, or with `uniform` those of every layer of the student
+    and of the teacher's layer at the same relative depth."""
 
 
 @check_of(MaskedLanguageModeling, "mask_share", "random_share")
@@ -149,11 +149,11 @@ class ReplacedTokenDetection:
     generator: dict[str, Any] | None = None
     """Fields of the generator's config by name, used in place of those derived from its size and depth."""
     shared_embeddings: str = setting("all", allowed=Choice(("all", "none", "gdes")))
-    """Embeddings that both networks share: `all`, `none`, or `gdes`: the discriminator trains a difference to them."""
+    """Shared embeddings: `all`, `none`, or `gdes`: the generator trains them, the discriminator a difference to them."""
     discriminator_weight: float = setting(50.0, allowed=AT_LEAST_0)
     """Weight of the discriminator's loss per token; the generator's loss per target has weight 1."""
     discriminator_head: str = setting("electra", allowed=Choice(("electra", "deberta")))
-    """The head that detects replaced tokens: `electra` reads a token's state, `deberta` also the first token's state."""
+    """The head that detects replaced tokens: `electra` reads a token's state, `deberta` also its document's first."""
     temperature: float = setting(1.0, allowed=Bounds(0, open_low=True))
     """Temperature of the generator's samples, which divides its logits."""
     export_generator: bool = False

@@ -89,7 +89,7 @@ class LossLevel:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from a state; after a state of an older version, which has only the first losses, starts over."""
+        """Continues from a state; of a state of an older version, keeps the first losses and starts over after them."""
         self._first = list(state["first"])[: self._last.maxlen]
         if "lowest" not in state:
             self._lowest = median(self._first) if self._first else self._lowest

@@ -122,10 +122,10 @@ class Manifest(Callback):
 
 
 def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None) -> dict[str, object]:
-    """Returns fingerprints of data, order and tokenizer, and digests of data files, models and the checkpoint.
+    """Returns fingerprints of data, order and tokenizer, and digests of local data files, models and the checkpoint.
 
-    `data` is connected; `config` has the content of `config.yaml`. If `weights`, pretrained weights are included.
-    `checkpoint` is a checkpoint of another run, which a branch starts from.
+    `data` is connected; `config` is as in `config.yaml`, or as `from_begin` returns it. If `weights`, pretrained
+    weights are included. `checkpoint` is a checkpoint of another run, which a branch starts from.
     """
     inputs: dict[str, object] = {**data.lineage()}
     settings, model, objective = map(config.get, GROUPS)

@@ -17,7 +17,7 @@ from tiryns.runner.run import signals
 KILLED_LOADER = (
     "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",
 )  # fmt: skip
-"""Prefixes of errors that report killed loader processes; after the first of these errors, the last step can be saved."""
+"""Prefixes of errors that report killed loader processes; after one of the first kind, the last step can be saved."""
 
 
 class Preemption(Callback):
@@ -60,7 +60,7 @@ class Preemption(Callback):
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Saves the last finished step if loader processes were killed and the run has only one rank."""
+        """Saves the last finished step if loaders were killed, for one rank only: several could not save together."""
         if trainer.world_size == 1 and str(exception).startswith(KILLED_LOADER[0]) and trainer.global_step:
             self.saver.save_and_stop(trainer)
 

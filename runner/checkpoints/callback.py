@@ -108,7 +108,7 @@ class Checkpoint(Callback):
             self.save(trainer)
 
     def on_validation_end(self, trainer: Trainer, module: Any) -> None:
-        """Saves if due or if the monitored metric is the best so far; saves the trained weights, not their average."""
+        """Saves if due or if the monitored metric is the best so far; before that, restores the trained weights."""
         module.end_evaluation()
         step = trainer.global_step
         improved = self._is_better(trainer, step)
@@ -124,12 +124,12 @@ class Checkpoint(Callback):
         _io(trainer).wait()
 
     def save_and_stop(self, trainer: Trainer) -> None:
-        """Saves this step on all ranks and waits until it is on disk; a validation that is due runs after the resume."""
+        """Saves this step and waits until it is on disk; a due validation runs after the resume. All ranks call it."""
         self.save(trainer, validation_due=self._validates_after(trainer))
         _io(trainer).wait()
 
     def save(self, trainer: Trainer, validation_due: bool = False) -> None:
-        """Saves this step on all ranks; once it is on disk, links `last.ckpt` to it and deletes old checkpoints."""
+        """Saves this step; once it is on disk, links `last.ckpt` to it and deletes old checkpoints. All ranks call it."""
         step = trainer.global_step
         self._bests[step] = self.best_step
         if step != self._saved_step:
@@ -244,7 +244,7 @@ def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
     if found is None:
         raise ValueError(
             f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; resume={resume} alone, "
-            "without further settings, resumes this run from step 0"
+            "without further settings, starts that run from its beginning"
         )
     return found
 

@@ -176,7 +176,7 @@ def command_first(words: list[str]) -> list[str]:
     for i, word in enumerate(words[1:], 1):
         if word in COMMANDS and words[i - 1] not in VALUED:
             if any("=" in before and before[0] not in "-~" for before in words[:i]):
-                expected = f"expected it before settings: tiryns {word} {' '.join(words[:i])} ..."
+                expected = f"expected it before them: tiryns {word} {' '.join(words[:i])} ..."
                 raise ValueError(f"the command {word!r} stands behind settings; {expected}")
             end = words.index("--", i) if "--" in words[i:] else len(words)
             return [*words[i:end], *words[:i], *words[end:]] if words[0].startswith("-") else words

@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _group(group: str) -> Schema:
-    """Returns the schema of a group: one option or the user's own component; several options for loggers or callbacks."""
+    """Returns a group's schema: an option or the user's component; each of several loggers or callbacks may be null."""
     options = {name: {"$ref": f"#/$defs/{group}.{name}"} for name in OPTIONS[group]}
     if any(is_part(group, name) for name in options):
         parts = {name: {"anyOf": [option, {"type": "null"}]} for name, option in options.items()}

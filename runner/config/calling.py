@@ -87,7 +87,7 @@ class Call:
             raise ValueError(f"{self.path}: {self.name} refuses these settings: {kind}{reason}") from error
 
     def _hint(self) -> str:
-        """Returns the end of a message on an unknown setting: a similar name if there is one, else all names."""
+        """Returns the end of a message on an unknown or missing setting: a similar name if any, else all names."""
         names, takes_any = parameters(self.func)
         unknown = next((name for name in self.keywords if name not in names), None)
         meant = suggest(unknown, names) if unknown and not takes_any else ""

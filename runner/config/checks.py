@@ -65,7 +65,7 @@ def check_run_dir(config: DictConfig) -> None:
 
 
 def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
-    """Returns a warning if the command sets the optimizer but the recipe sets the learning rate; else None."""
+    """Returns a warning if the command sets the optimizer but a recipe the rate, which may not fit; else None."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
     if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:

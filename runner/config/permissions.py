@@ -178,7 +178,7 @@ def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[st
 
 
 def words_of(config: DictConfig) -> list[str]:
-    """Returns the words that give another command the same permissions to run code as this checked config."""
+    """Returns the words that give another command this checked config's permissions: for code of others and addresses."""
     names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
     return [f"{name}={literal(reach.plain(config[name]))}" for name in names if config.get(name)]
 
@@ -270,7 +270,7 @@ def _own_contents() -> Iterator[Settings]:
 
 @cache
 def _content(file: Path, changed: int) -> Settings:
-    """Returns the content of a config file; empty if it is not a config. `changed` is a key of the cache."""
+    """Returns the content of a config file; empty if it is not a config. `changed`, its time, keys the cache."""
     try:
         return reach.plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):

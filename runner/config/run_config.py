@@ -64,7 +64,7 @@ def completed(config: DictConfig) -> DictConfig:
 def begun_in(folder: Path) -> list[Path]:
     """Returns the existing folders, except the current one, from which relative paths of a run and its parents start.
 
-    First are the folders where a new path of the data was typed, newest first; then the folder where the run was begun.
+    Of each run, first the folders where a new path of its data was typed, newest first; then the one where it was begun.
     """
     found: dict[Path, None] = {}
     seen: set[Path] = set()

@@ -5,7 +5,7 @@ A sample goes from source to tokenizer, `store`, sampler (global batch k), parti
 - `micro_batch`: the types of flat samples, micro-batches and shares. Read it first.
 - `batches`: a rank's micro-batches of global batch k, with the changes by phases and by a length warm-up.
 - `module`: the base class of data modules; `evaluated`: the base class for labelled validation and test sets, with
-  one error for all problems of their files.
+  one error for all problems of the files.
 - `workers`: loader processes and their batches; `replicas`: the index of a rank's model replica.
 - `read`: files; `text`: documents for pretraining; `store`: token sequences on disk.
 - `labelled`: rows of finetuning tasks, queries with passages; `vision`: conversations about images; `energon`: streams.

@@ -76,7 +76,7 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
     """Returns `error` of reading finetuning `data`, joined with the errors that appear once `error` is fixed.
 
     The `settings` of each error (see `AdvisedError`) are applied and the files are read again, until reading succeeds
-    or an error proposes no settings. If there are several problems, the message ends with all settings to add.
+    or an error proposes no settings. If settings fix all of several problems, the message ends with them.
     """
     sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
     paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]

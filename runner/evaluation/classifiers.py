@@ -101,7 +101,7 @@ class Neighbours(NamedTuple):
     number: int
 
     def votes(self, features: Tensor) -> Tensor:
-        """Returns the votes [Q, C] of the nearest training examples for each class; of ties the first counts."""
+        """Returns the votes [Q, C] of the nearest training examples per class; `argmax` takes the first of equal ones."""
         blocks = unit(features).split(max(1, AT_ONCE // len(self.features)))
         nearest = ((block @ self.features.T).topk(self.number, dim=1).indices for block in blocks)
         return torch.cat([functional.one_hot(self.labels[n], self.num_classes).sum(1) for n in nearest])

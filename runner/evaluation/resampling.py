@@ -145,7 +145,7 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 
 @weighted.register
 def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """Returns the score of the weighted counts of each class."""
+    """Returns the function, a score of the weighted counts of each class."""
     counted = metric.marks(as_tensor(predicted), as_tensor(true))
 
     def by_resample(*of_classes: torch.Tensor) -> torch.Tensor:
@@ -156,19 +156,19 @@ def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -
 
 @weighted.register
 def _(metric: metrics.MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """Returns the weighted mean of the scores of questions."""
+    """Returns the function, a weighted mean of the scores of questions."""
     return mean_of(np.array([metric.score(*both) for both in zip(predicted, true, strict=True)]), owners)
 
 
 @weighted.register
 def _(metric: MeanSquaredError, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """Returns the weighted mean of the squared errors."""
+    """Returns the function, a weighted mean of the squared errors."""
     return mean_of((predicted - true) ** 2, owners)
 
 
 @weighted.register
 def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
-    """Returns Pearson's correlation of weighted numbers."""
+    """Returns the function, Pearson's correlation of weighted numbers."""
     x, y = predicted - predicted.mean(), true - true.mean()
     return lambda weights: correlation(weights[:, owners], x, y)
 

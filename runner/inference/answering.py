@@ -95,7 +95,7 @@ class Answers(Kind):
         return {self.text_column: text, self.reader.columns["image"]: list(options.image)}
 
     def columns(self) -> tuple[str, ...]:
-        """Returns no required columns, because a row is either a question or a conversation."""
+        """Returns no required columns, because questions, captions and conversations have different columns."""
         return ()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:

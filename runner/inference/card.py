@@ -49,8 +49,8 @@ METRICS = (
 MADE_BY = """
 ## What made it
 
-`manifest.json` holds digests of code, packages, machine, config, data, order, inputs, and each file here.
-`tiryns verify <this folder>` reports whether any of them was changed.
+`manifest.json` holds records or digests of code, packages, machine, config, data, order, first weights, and each file.
+`tiryns verify <this folder>` reports whether the manifest or any file was changed.
 """
 
 OF_MODEL = """\
@@ -253,7 +253,7 @@ def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
 
 
 def example(run: Run, data: Settings) -> str:
-    """Returns a table with one prediction for held-out data; empty if no prediction may be shown.
+    """Returns a section with one prediction for held-out data; empty if there is none, or it may not be shown.
 
     A card is published with its model, so it quotes only public data: data of the hub, or made by this project.
     """

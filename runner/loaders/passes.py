@@ -24,7 +24,7 @@ from tiryns.runner.order.ranges import ranges
 from tiryns.runner.samplers import Sequential, Shuffled
 
 WINDOW = 64
-"""Number of batches whose documents are packed into rows together; only one of these rows may be half empty."""
+"""Number of batches whose documents are packed into rows together; one of these rows may be half empty."""
 
 
 @dataclass(eq=False, kw_only=True)

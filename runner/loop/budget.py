@@ -113,7 +113,7 @@ def steps_within(
 
 
 def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
-    """Returns how many global batches, counted back from `last` to `first`, have at most `tokens` tokens in total.
+    """Returns how many of the last global batches in [first, last) of connected data have at most `tokens` tokens in all.
 
     A stream is estimated from its first batches. Raises ValueError as `steps_within` does.
     """
@@ -168,7 +168,7 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
 
 
 def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """Returns the number of batches in the whole epochs within the budget, and their cost; else (`begun`, 0)."""
+    """Returns whole batches of epochs within the budget and their cost, for samplers without gaps; else (`begun`, 0)."""
     sampler, count = data.sampler, len(data.train)
     if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return begun, 0

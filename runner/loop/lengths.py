@@ -151,7 +151,7 @@ class CountedLengths(Lengths):
 
 
 def run_lengths(config: DictConfig) -> Lengths:
-    """Returns the `Lengths` of a run, or `CountedLengths` if the config gives lengths that must be counted as steps.
+    """Returns the lengths of a run: `CountedLengths` if it has phases, a budget or ramps in tokens, else `Lengths`.
 
     Example:
         >>> config = DictConfig({"trainer": {"max_steps": 10}, "scheduler": {"warmup_tokens": 2000}})

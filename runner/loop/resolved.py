@@ -149,7 +149,7 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
     """Returns the name of the attention in training: one of transformers for padded rows, one of ours for packed rows.
 
     `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
-    `padded_documents`: on a GPU, if flash attention lacks this precision, or if attention has dropout and the kernel is
+    `padded_documents`: on a GPU without flash attention for this precision, or if attention has dropout and the kernel is
     `varlen_attn`, which has none; evaluations then use `varlen_attn`.
     """
     if layout != "packed":

@@ -105,7 +105,7 @@ def can_be_tried(data: RunData, model: TaskModel) -> bool:
 
 
 def fitting_tokens(module: object, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
-    """Returns the most tokens per micro-batch that fit into a device's memory, found by halving; at least `SMALLEST`.
+    """Returns the most tokens per micro-batch that fit into memory, halved from the first step's share to `SMALLEST`.
 
     Runs both passes of the largest micro-batch. Leaves weights, gradients, buffers and random states as before.
     """
@@ -261,7 +261,7 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
 
 
 def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) -> dict[str, float]:
-    """Returns the shortest time in seconds of a micro-batch's both passes in each precision; precisions take turns."""
+    """Returns the least seconds of both passes of the first step's largest micro-batch, by precision, timed in turn."""
     cpu, found, tokens = torch.device("cpu"), dict.fromkeys(precisions, float("inf")), data.micro_batch_tokens
     if tokens is not None:  # fewer for a large model
         fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))

@@ -128,7 +128,7 @@ def _packages(then: Manifest, now: Manifest) -> list[Change]:
 
 
 def _data(then: Manifest, now: Manifest) -> Iterator[object]:
-    """Yields changed files of data; if there are none, changed fingerprints, of which one may imply others."""
+    """Yields changed files of data; if none changed or they are unknown, changed fingerprints: one may imply others."""
     before, after = then["inputs"].get("files", {}), now["inputs"].get("files", {})
     for setting in sorted({**before, **after}):
         for line in sorted(digest_changes(before.get(setting, {}), after.get(setting, {}))):

@@ -45,7 +45,7 @@ class Adapted(NamedTuple):
 def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequence[nn.Module]) -> None:
     """Adds adapters to linear layers of the encoder, or of the language model in a vision-language model.
 
-    All other weights of this encoder, and output embeddings, are frozen. Heads, `poolers`, and modules that turn images
+    All its other weights, and output embeddings, are frozen. Heads, `poolers`, and modules that turn images
     into features are trained as usual. `base` is the name or folder of the model, which an exported adapter states.
 
     Raises:

@@ -52,7 +52,7 @@ def build_encoder(
 ) -> PreTrainedModel:
     """Returns an encoder with random weights, the objective's head, and the tokenizer's vocabulary and special tokens.
 
-    Without a tokenizer, `config` must set `vocab_size`. `model_kwargs`, such as `attn_implementation`, go to the model.
+    Without a tokenizer these are fields of `config`. `model_kwargs`, such as `attn_implementation`, go to the model.
 
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.

@@ -108,7 +108,7 @@ class PairsCollator(FlatCollator):
     def _check_rows(
         self, scores: NDArray[np.floating], counts: NDArray[np.int64], examples: Sequence[Pair] = ()
     ) -> None:
-        """Raises ValueError for counts of texts and scores [D] that do not fit the loss; the error names an example."""
+        """Raises ValueError for counts of texts and scores [D] that do not fit the loss; `examples` name the place."""
         if self.loss == "cosine":
             wrong = np.flatnonzero(np.abs(scores.astype(np.float32) / np.float32(self.options.max_score)) > 1)
             problem = "a score of {:g}{} is no cosine, from -1 to 1; set objective.max_score to the largest, such as 5"

@@ -24,7 +24,7 @@ class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
     Times are on a grid of `num_steps` from `sampling_eps` to 1. A global batch of B has a time in each of B equal strata:
-    a sample's index decides the stratum, its key the time inside. So times do not depend on micro-batches. By the
+    its index in the batch decides the stratum, its key the time. So times do not depend on micro-batches. By the
     log-linear schedule the loss of a masked token has weight 1/t. The sum is divided by the number of *ordinary* tokens,
     so the loss is in nats per token, over the times trained on.
 

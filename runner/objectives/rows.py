@@ -109,7 +109,7 @@ def column_of(samples: Samples, name: str) -> list[Any]:
 
 
 def label_tensor(values: Sequence[object], lengths: Sequence[int], width: int) -> Tensor:
-    """Returns labels of samples, int64 or float32: [B], or [B, T] if each token has a label, -100 for no label.
+    """Returns labels of samples, float32 if any is a float, else int64: [B], or [B, T] with one per token, -100 for none.
 
     `lengths` are the tokens of the samples before they were cut to `width`. Raises ValueError for text, and for lists of
     another length than their tokens.

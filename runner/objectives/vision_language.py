@@ -59,7 +59,7 @@ class VisionLanguageCollator(FlatCollator):
         )
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns labels [N] moved to the token before; none for a sample's first token and for undecodable samples."""
+        """Returns labels [N] moved to the token before; none if undecodable. A sample's first token is never a target."""
         labels = np.append(tokenized["labels"][1:], IGNORED)
         labels[np.repeat(tokenized["undecodable"], tokenized["lengths"])] = IGNORED
         return {"input_ids": tokenized["input_ids"], "labels": labels}

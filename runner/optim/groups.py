@@ -157,8 +157,8 @@ def groups_as_given(
     """Returns the given groups with names, and with `lr` and `weight_decay` if they lack these.
 
     A group's own settings apply to all of its parameters, biases too. With `matrices_apart` a group becomes two groups:
-    its hidden matrices (see `runner.optim.roles`), and its other parameters with the rate `lr_of_others`. A group that
-    sets `use_muon` is not split.
+    its hidden matrices (see `runner.optim.roles`), and its other parameters with the rate `lr_of_others`. If a group
+    sets `use_muon`, this decides for the whole group.
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]

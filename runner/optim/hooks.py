@@ -21,7 +21,7 @@ class LoopNeeds:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Wraps forward, backward and update of a step (0 is the first); may wrap forward and backward alone before."""
+        """Wraps forward, backward and update of a step (0 is the first), perhaps after forward and backward alone."""
         self.train_mode()
         yield
 

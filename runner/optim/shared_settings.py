@@ -35,7 +35,7 @@ SWITCHES = ("fully_decoupled", "cautious_decay", "quantized")
 
 
 class CautiousDecay:
-    """Hooks around an optimizer's step that decay weights in its place, only where the update also shrinks a weight.
+    """Hooks around an optimizer's step that decay weights in its place, but not where the update enlarges a weight.
 
     During a step the hooks keep a copy of the weights that decay; they have no state between steps. If the optimizer has
     a method `damping(parameter)`, which returns the divisor of the parameter's rate, the decay has the same divisor.

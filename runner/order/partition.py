@@ -94,7 +94,7 @@ def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     """Returns the rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
-    The `_EXACT` smallest items go to the rank with the least work so far, larger items to ranks 0, 1, .., 1, 0 in turn.
+    At least the `_EXACT` smallest go to the rank with the least work so far, larger ones to ranks 0, 1, .., 1, 0 in turn.
     """
     turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
     num_turns = max(0, len(work) - _EXACT) // len(turn)

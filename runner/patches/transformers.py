@@ -18,7 +18,7 @@ def attention_of(config: object) -> Any:
 
 
 def takes_attention(model: Any) -> bool:
-    """Whether a model can use every registered attention; False if it has only an attention of its own."""
+    """Whether a model can use registered attentions; False if it has only an attention of its own."""
     return bool(model._can_set_attn_implementation())
 
 

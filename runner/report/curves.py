@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_POINTS = 1000
-"""The maximum number of points of a curve. A longer curve is drawn by the lowest and highest value of each stretch."""
+"""A curve has about this many points at most. A longer one is drawn by the lowest and highest value of each stretch."""
 
 BEYOND = 1e100
 """Values of this magnitude or more are drawn as gaps: no axis can show them together with others."""

@@ -227,7 +227,7 @@ def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str
 
 
 def bits_level(key: str, results: Mapping[str, float]) -> float | None:
-    """Returns the unigram entropy in the unit of a metric in bits, such as `val/books/bits_per_byte`; else None."""
+    """Returns the unigram entropy in the unit of a metric in bits, such as `val/a/bits_per_byte`; None if unknown."""
     prefix, _, figure = key.rpartition("/")
     scale = {"bits_per_token": 1.0, "bits_per_byte": results.get(f"{prefix}/tokens_per_byte")}.get(figure)
     unigram = results.get(f"{prefix}/unigram_entropy")

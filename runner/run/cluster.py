@@ -28,7 +28,7 @@ class Member:
     world_size: int
     ranks_per_node: int
     launch: str
-    """The name of this launch, equal on every rank: under SLURM job, step and number of requeues."""
+    """The name of this launch, equal on every rank; from SLURM it is job, step and number of requeues."""
     slurm: bool
 
     @property
@@ -79,7 +79,7 @@ def num_nodes(trainer: object) -> int:
 
 
 def member() -> Member | None:
-    """Returns this process as one of several ranks, or None. ValueError if SLURM's nodes have unequal task counts."""
+    """Returns this process as a rank of srun or torchrun, or None. ValueError if SLURM's nodes have unequal tasks."""
     env = os.environ
     if int(env.get("SLURM_NTASKS", 1)) > 1 and int(env.get("SLURM_STEP_ID", NOT_A_TASK)) < NOT_A_TASK:
         tasks, nodes = int(env["SLURM_NTASKS"]), int(env.get("SLURM_STEP_NUM_NODES", 1))

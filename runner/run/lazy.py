@@ -21,7 +21,7 @@ from typing import Any
 def lazy_names(
     package: str, elsewhere: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns `__getattr__` and `__dir__` of a package; `elsewhere` has names from modules that it must not import.
+    """Returns `__getattr__` and `__dir__` of a package; `elsewhere` maps names to modules that its code may not import.
 
     Example:
         In the `__init__.py` of a package::

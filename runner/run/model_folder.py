@@ -18,7 +18,7 @@ PARTS_OF_A_RUN = 2
 """Parts of a run, such as evaluations of a checkpoint, lie up to this many levels below the run's folder."""
 
 WRITTEN = ("*", "*/*", "*/checkpoints/*")
-"""Patterns of the files that a run, or a sweep's runs, write in the folder; deeper files have names of their own."""
+"""Where a run, or a sweep's runs, write in the folder, and links are checked; deeper files have names of their own."""
 
 KEPT_BY_OTHERS = ("wandb",)
 """Folders in which a logger links to its own files, and writes new ones."""
@@ -41,12 +41,12 @@ def is_ours(folder: Path) -> bool:
 
 
 def own_words(folder: Path) -> list[str]:
-    """Returns the overrides of a run or a sweep that this user has typed; empty if somebody else began it."""
+    """Returns the overrides of a run or a sweep that this user has typed; empty without this user's seal."""
     return _sealed_words(folder) or []
 
 
 def is_sealed(folder: Path) -> bool:
-    """Whether this user began a run or a sweep, or has given it permission (see `runner.config.permissions`)."""
+    """Whether a run or a sweep has this user's seal: the user began it, or has resumed it with own overrides."""
     return _sealed_words(folder) is not None
 
 

@@ -43,11 +43,11 @@ MEETING = ".rendezvous"
 """The folder in the run folder for the rendezvous of the agents of several nodes."""
 
 LEFTOVERS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
-"""Files in a run folder and among its checkpoints that are being written or deleted, or that ranks leave behind."""
+"""Files and folders in a run folder and among its checkpoints: being written, being deleted, or left by ranks."""
 
 
 def config_hash(config: DictConfig) -> str:
-    """Returns a config's hash in sixteen hex digits; execution settings and modules of targets do not change it."""
+    """Returns sixteen hex digits, equal for configs of one run; execution settings and targets' modules do not count."""
     values: Any = OmegaConf.to_container(config, resolve=False)
     content: dict[str, Any] = {}
     counted = OF_PROBES if values.get("mode") == "probe" else ()
@@ -135,7 +135,7 @@ class Recording:
         return identity in (self.identity(), *self.status.get("identities", []))
 
     def overrides(self) -> list[str]:
-        """Returns the run's original overrides, from `overrides.json` or `command.txt`; ValueError if both are lost."""
+        """Returns the run's original overrides, by `overrides.json`, else `command.txt`; ValueError if both are lost."""
         if (noted := self.noted_overrides()) is not None:
             return noted
         if not (words := self.command_words()):

@@ -104,7 +104,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def forwarding() -> Iterator[None]:
-    """Passes SIGTERM and SIGHUP of the command on to its workers (joblib's); without workers the command ends at once."""
+    """Sends SIGTERM to the command's workers (joblib's) at SIGTERM or SIGHUP; without any it ends the command at once."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none on other systems

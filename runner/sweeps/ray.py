@@ -101,7 +101,7 @@ class OnNode:
         self.task, self.folder, self.cwd, self.environment = task, folder, cwd, environment
 
     def __call__(self, config: DictConfig) -> Any:
-        """Runs the job once its earlier process has ended; raises ValueError if this machine lacks the working folder."""
+        """Runs the job once its earlier process has ended; ValueError if this machine cannot enter the working folder."""
         for name in list(os.environ):
             if tells_rank(name):
                 del os.environ[name]

@@ -65,7 +65,7 @@ def with_replicates(words: Sequence[str]) -> list[str]:
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command; words of a suite become flags such as `-m` and settings of the suite's sweeper.
+    """Returns the words of a command; for a suite, flags first, `-m` among them, and its words as its sweeper's settings.
 
     `suite=NAME` chooses the sweeper, `model=A,B` its models, `suite.X=...` its other settings. Other overrides go to the
     suite's jobs and need not fit the default config. Commands without a suite stay unchanged.

@@ -1,7 +1,7 @@
 """Serves the commands to software agents by the Model Context Protocol, on standard input and output.
 
 Each command that has --json is a tool. Without --write, only commands that write nothing are tools, and settings that
-reach outside of a run are refused. A call runs the command in its own process, in the folder of the server.
+reach outside of a run are refused. A call runs the command in its own process, in the server's working folder.
 It needs the SDK: pip install 'tiryns[mcp]'.
 """
 

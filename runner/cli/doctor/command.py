@@ -1,6 +1,6 @@
 """`tiryns doctor [SETTINGS]`: what this machine can do, and what a run of the settings would choose here.
 
-It shows processor, memory, GPUs, disk, SLURM, packages and extras, the value that each `auto` gets (as in `resolved` of
+It shows processor, memory, GPUs, disk, SLURM, packages and extras, the values that replace `auto` (as in `resolved` of
 a run's `status.json`), and what to install or set. It reads no data, builds no model and uses no network.
 The exit status is 0 if a run of the settings can begin, and 4 if this machine lacks something that the run needs.
 """
@@ -50,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints the findings and choices, ends with status 4 if there are problems; raises ValueError for wrong settings."""
+    """Prints findings and choices, ends with status 4 for problems; ValueError for settings wrong on any machine."""
     with initialized(), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
         check_config(config)

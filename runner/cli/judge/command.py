@@ -5,7 +5,7 @@
   tiryns judge --change KEY=B --against KEY=A KEY=VALUE... trains pairs until the answer is clear
 
 Quote several overrides of one setting: --change 'optimizer=muon optimizer.lr=0.02'. Each --change is compared with
---against (default: the other overrides alone). p is corrected for the number of changes.
+--against (default: the other overrides alone). Answers are corrected for the number of changes.
 Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command resumes).
 """
 

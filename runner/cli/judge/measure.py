@@ -158,7 +158,7 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
 
 
 def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
-    """Returns the budget used at each point of a curve [N] (equal tokens, FLOPs per step) and in all; None if unknown."""
+    """Returns the budget used at each point of a curve [N] (tokens, FLOPs equal per step) and in all; None if unknown."""
     manifest, curve = read_manifest(run.path), _curve(run, key)
     if budget == "seconds":
         sessions, ends = manifest.get("sessions") or [], [each.times.max() for each in run.series.values()]

@@ -59,7 +59,7 @@ def _columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
 
 
 def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
-    """Returns a width's size, its runs, and its best rate over all seeds with the loss, or the `problem` without one."""
+    """Returns a width's size, runs, and mean best rate over seeds with its loss, or the `problem` if it has none."""
     size = (read_manifest(runs[0].path).get("totals") or {}).get(of)
     if not size:
         raise ValueError(f"{str(runs[0].path)!r}: its manifest has no {of}")
@@ -81,7 +81,7 @@ def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
 
 
 def _coordinates(runs: Sequence[Run]) -> Found:
-    """Returns the change of activations by part, width and step, and its power of the width; empty if not measured."""
+    """Returns by part how far activations `moved`, by width and step, and its `power` of the width; empty if unknown."""
     found = {}
     for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
         moved = {_width(run): run.series[name].values.tolist() for run in runs if name in run.series}
@@ -93,7 +93,7 @@ def _coordinates(runs: Sequence[Run]) -> Found:
 
 
 def predicted(found: Found, width: int, widths: Sequence[int], seeds: int) -> Found:
-    """Predicts rate and loss of `width` from the runs of `widths`; raises ValueError if one of these has no best rate."""
+    """Predicts rate and loss of a width from `widths`; ValueError if one has no best rate, or losses do not fall."""
     rungs = [rung for rung in found["widths"] if rung["width"] in widths]
     if problems := [f"width {rung['width']}: {rung['problem']}" for rung in rungs if rung["problem"]]:
         raise ValueError(f"width {width} cannot be predicted, as {problems[0]}: change --rates")
@@ -143,7 +143,7 @@ def write_page(path: Path, found: Found) -> Path:
 
 
 def _moves(coordinates: Found) -> Iterator[Chart]:
-    """Yields a chart per part of the model: the change of its activations over the width, with curves for three steps."""
+    """Yields a chart per part of the model: the change of activations over the width, curves for up to three steps."""
     for name, each in coordinates.items():
         count = len(next(iter(each["moved"].values())))
         curves = []

@@ -204,7 +204,7 @@ def _read(path: Path, ema: bool) -> "Source":
 
 
 def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
-    """Copies the exported model for config and tokenizer; exports a checkpoint if it is missing or phases change it."""
+    """Copies the export for config and tokenizer; exports the checkpoint if there is none or phases change the model."""
     shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
     run = path.parent.parent

@@ -15,7 +15,7 @@ PRECISIONS = {"auto": "32-true", "32": "32-true"}
 
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Measures frozen features, returns the metrics, writes them with a page to `folder`; ValueError without labels."""
+    """Measures frozen features, returns metrics, writes them with a page to `folder`; ValueError for unfit data."""
     from tiryns.runner.evaluation.files import PREDICTIONS
     from tiryns.runner.inference.evaluated import Evaluation, plain
     from tiryns.runner.inference.frozen.probes import probe

@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def conversion(arguments: Namespace) -> Convert | None:
-    """Returns the function that adds an ONNX graph, or None without `--format`; ValueError for options that need it."""
+    """Returns the function that adds an ONNX graph, or None without `--format`; ValueError if an option lacks another."""
     if arguments.most is not None and not arguments.int8:
         raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
     if arguments.format is None:

@@ -1,6 +1,6 @@
 """`tiryns new NAME`: makes a project of your own, in a folder of that name.
 
-The project has an objective, a data source, a metric, an option and a recipe, which `tiryns` finds once it is installed.
+It has an objective, a data source, a metric, an option and a recipe, which `tiryns` finds once the project is installed.
 Its tests run in seconds. NAME may be a path; its last part names the project and, with `_` for `-`, its package.
 """
 

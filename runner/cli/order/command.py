@@ -77,7 +77,7 @@ def main(arguments: Namespace) -> None:
 
 
 def steps_of(given: str, num_steps: int) -> list[int]:
-    """Returns the steps of `A:B`, A and B included; raises ValueError for other text or steps outside the run."""
+    """Returns the steps of `A:B`, A and B included; ValueError for other text, B below A, or steps outside the run."""
     found = re.fullmatch(r"(\d*)(:?)(\d*)", given)
     if not found or not given.strip(":"):
         raise ValueError(f"--steps {given}: expected a step or a range, such as 5, 1:10, 90: or :10")
@@ -111,7 +111,7 @@ def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> 
 
 
 def show_found(order: "SampleOrder", arguments: Namespace) -> None:
-    """Writes for each document that holds the text the steps that trained on it."""
+    """Writes the set of each document that holds the text, and the steps that trained on it."""
     found = order.find(arguments.find)
     if arguments.json:
         content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]

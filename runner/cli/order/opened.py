@@ -103,7 +103,7 @@ class SampleOrder:
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
-    """Returns the steps whose samples differ, and counts of shared samples; compares indices, or tokens of other data."""
+    """Returns the steps whose samples differ, and counts of shared ones, by index, or by tokens if the data differs."""
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []

@@ -30,7 +30,7 @@ UNKNOWN = (
 )
 
 COMPUTED = ("computed", "packages", "machine")
-"""Parts of a manifest that change how the results are computed, but not which results are computed."""
+"""Levels whose differences change how the results are computed, but not which results are computed."""
 
 Report = dict[str, Any]
 """A verdict and its evidence, by name."""
@@ -93,7 +93,7 @@ def described(report: Report) -> list[str]:
 def _first_difference(
     pairs: Iterable[tuple[Step, Step]], old: Path | None, new: Path | None
 ) -> Report | None:
-    """Returns the first different step, what differs in it, and the last equal step (0: none); None if all are equal."""
+    """Returns the first different step, what differs, and the last recorded step before it (0: none); None if equal."""
     after = 0
     for then, now in pairs:
         if then != now:

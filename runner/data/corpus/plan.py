@@ -84,7 +84,7 @@ class CorpusPlan:
                 raise ValueError(str(error).replace(str(path), file.path)) from error
 
     def keep(self, folder: Folder) -> None:
-        """Writes the plan into the store's folder; raises ValueError if the folder has another plan or other files."""
+        """Writes the plan into the store's folder; raises ValueError unless the folder is empty or has this plan."""
         ours = json.loads(json.dumps(asdict(self)))
         if folder.exists("plan.json"):
             theirs = json.loads(folder.read("plan.json"))

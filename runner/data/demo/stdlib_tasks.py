@@ -149,7 +149,7 @@ def part_of(text: str) -> str:
 
 
 def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Yields pieces of a source as first line number, words and BIO tags. Pieces end between tokens."""
+    """Yields first line number, words and BIO tags of pieces: runs of whole lines, which cut through no token."""
     starts = [0, *accumulate(map(len, io.StringIO(source)))]  # as tokenize has lines: a form feed ends none
     tokens = list(_tokens(source))
     crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}

@@ -34,7 +34,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Stdlib:
-    """Documents that a subclass finds in the standard library's sources: in a fixed order, without repeated ones."""
+    """Documents that a subclass finds in the standard library's sources, in a fixed order, repeated ones once."""
 
     tokenized = False
     source: str
@@ -123,7 +123,7 @@ def parsed(source: bytes) -> ast.Module | None:
 
 
 def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
-    """Yields each module, class or function with a docstring, and the docstring, by line; nothing if it is no Python."""
+    """Yields each module, class or function with a docstring, and the docstring, by line; nothing for invalid Python."""
     tree = parsed(source)
     nodes: list[ast.AST] = [] if tree is None else [tree]
     found: list[Documented] = []
@@ -155,7 +155,7 @@ class StdlibCode(Stdlib):
 
 
 def functions(source: bytes) -> Iterator[str]:
-    """Yields the functions and methods of a source without docstrings, by line; nothing if it is not valid Python.
+    """Yields a source's functions and methods without their docstrings, by line; nothing for invalid Python or UTF-8.
 
     Example:
         >>> list(functions(b'def one():\\n    "What it does."\\n    return 1\\n'))

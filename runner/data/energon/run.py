@@ -223,7 +223,7 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return self.skip_budget.samples * self.data_parallel().size / self.num_samples
 
     def train_dataloader(self) -> GlobalBatchStream:
-        """Returns the global batches after the checkpoint. ValueError if ranks cannot divide a global batch evenly."""
+        """Returns the global batches after the checkpoint. ValueError unless micro_batch_size x ranks divides each."""
         replicas = self.data_parallel().size
         num_micro, rest = divmod(self.global_batch_size, self.micro_batch_size * replicas)
         if rest:

@@ -157,7 +157,7 @@ CODE = ("sample_loader", "part_filter")
 
 
 def check_source(path: str, allow_code: bool) -> None:
-    """Raises ValueError for an incomplete data set or metadataset, and for code of the data set unless `allow_code`.
+    """Raises ValueError unless `path` is a whole data set or metadataset, and for its own code unless `allow_code`.
 
     Energon runs the code that `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
     """

@@ -158,7 +158,7 @@ class ConversationTaskEncoder(TaskEncoder):
 
     @stateless
     def batch(self, samples: Sequence[EncodedSample | PackedSamples]) -> dict[str, Any]:
-        """Returns a micro-batch with `sample_names`, `bad` (problems of samples) and `too_long` (number of long ones)."""
+        """Returns a micro-batch with `sample_names`, `bad` (problems) and `too_long` (number skipped for length)."""
         flat = [s for one in samples for s in (one.samples if isinstance(one, PackedSamples) else [one])]
         good = [sample for sample in flat if sample.problem is None]
         skipped = [s.too_long and self.encoder.too_long == "skip" for s in flat]

@@ -141,7 +141,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         return found
 
     def read_by(self, rule: LabelRule) -> None:
-        """Sets the rule. By `FROM_ZERO` classes are 0 to the highest integer; only `AS_NAMED` refuses doubtful labels."""
+        """Sets the rule. `FROM_ZERO`: integers are classes 0 to the highest; only `AS_NAMED` refuses doubtful labels."""
         super().read_by(rule)
         self._label_by(LabelsFromZero if rule is LabelRule.FROM_ZERO else Labels)
         self.labels.checked = rule is LabelRule.AS_NAMED

@@ -236,8 +236,8 @@ def _columns(rows: Rows) -> Columns:
 def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[object] | None) -> Rows:
     """Returns the rows with hidden labels removed, and logs their number: these rows are predicted and not measured.
 
-    The labels of a row are hidden if they are -1 in all label `columns`. They are kept if -1 can be a real label: if a
-    training label is negative, or if `learnt` is None and another row has a label other than -1. `learnt` are the
+    Labels of a row are hidden if all that it has in label `columns` are -1. They are kept if -1 can be a real label: if
+    a training label is negative, or if `learnt` is None and another row has no hidden labels. `learnt` are the
     training labels, or the training rows, whose columns with class names are ignored; None if they are unknown.
     """
     if isinstance(learnt, Rows):

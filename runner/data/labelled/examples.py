@@ -158,7 +158,7 @@ class ExampleReader(ABC, Generic[Example]):
 
     @abstractmethod
     def texts(self, examples: list[Example]) -> Iterator[str]:
-        """Yields a text for each example, to train a tokenizer on; examples with equal texts are held out together."""
+        """Yields each example's text to train tokenizers on; equal texts are held out together without `group_column`."""
 
     def read_by(self, rule: LabelRule) -> None:
         """Sets the rule by which examples are read: that of an earlier run or model."""

@@ -154,7 +154,7 @@ class FinetuningData(EvaluatedDataModule):
             held = held & ~np.array([group in rare for group in groups], dtype=bool)
             if chosen.any() and not held.any():
                 raise ValueError(
-                    f"{rows.description}: each text to hold out for validation has the last example of a label; "
+                    f"{rows.description}: no text can be held out for validation without the last example of a label; "
                     "give data.validation, or data.validation_documents=0 for none"
                 )
             examples["val/validation"] = list(compress(train, held))

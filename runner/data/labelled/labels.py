@@ -44,7 +44,7 @@ class Labels:
     - Labels are regressed if each is a number as programs write it and one has a point or an exponent; labels that are
       all 0.0 or 1.0 are classes, as a number of two values is not worth regressing.
     - All other labels are names of classes: those that occur, as they are written. Whole numbers are sorted by value,
-      text by its letters. Given `names` fix the order; integer labels are indices of `names`, unless names are integers.
+      text by its letters. Given `names` fix the order; integer labels are indices of `names` unless a name is an integer.
     """
 
     def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
@@ -59,7 +59,7 @@ class Labels:
         self.checked = True
         """Whether doubtful labels, such as `1,5` or a list as text, are refused; False for runs of earlier versions."""
         self.decision = ""
-        """A note if labels can be read in two ways, such as numbers that become classes; empty otherwise."""
+        """A note if labels can be read in two ways, such as numbers as classes; empty otherwise, also for 0 to C - 1."""
         self._are_given = bool(names)
         self._index_names()
 
@@ -197,7 +197,7 @@ _MISSING = re.compile(r"NA|N/A|<NA>|nan|NaN|NULL|null|#(?:N/A|NV|[A-Z\u00c0-\u00
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
-    """Returns a note if classes look like numbers or missing values; `count` is the number of examples."""
+    """Returns a note if classes look like missing values, or numbers but not 0 to C - 1; `count` is that of examples."""
     if are_integers and list(names) != list(map(str, range(len(names)))):
         once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
         advice = "data.problem_type=regression regresses them"

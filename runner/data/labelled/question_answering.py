@@ -166,7 +166,7 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
 
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
-    """Returns a row's answers with text and start. By older rules, only `true` and `True` mean `is_impossible`."""
+    """Returns a row's answers with text and start, if any. By older rules only `true` and `True` mean `is_impossible`."""
     answers = given = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:

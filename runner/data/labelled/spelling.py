@@ -108,7 +108,7 @@ def number_of(label: object) -> int | float | None:
 
 
 def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
-    """Returns a label as Python parses numbers; TypeError, ValueError or OverflowError for other text and underscores.
+    """Returns a label as Python parses numbers; TypeError, ValueError or OverflowError for other labels and underscores.
 
     Use it where a number is expected: it accepts `007` and `1e5`. `number_of` decides whether a label is a number.
 
@@ -233,7 +233,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, but that would become classes.
 
     Examples are `6,63`, `1'250`, `3.5 %`, `1,5E+03`, and `1.250` for thousands beside `980`. Also raises for text that is
-    no number if most labels are numbers with a fraction, or if `nan` and `inf` are the only labels without a number.
+    no number if most labels are numbers with a fraction, or if some are and only `nan` and `inf` are no numbers.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
     if grouped := _ambiguous_thousands(spelt):

@@ -160,7 +160,7 @@ class MixtureData(PretrainingData):
         whole = super()._sampler(make_sampler, max_steps, max_epochs)
         if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
             raise ValueError(
-                f"a mixture orders its sources one by one, and {type(whole).__name__} sorts all samples "
+                f"a mixture has a separate order for each source, and {type(whole).__name__} sorts all samples "
                 "together: choose sampler=shuffled or sampler=sequential"
             )
         stores = {store.name: store.data.train for store in self.stores[: len(self.whole.source_names)]}

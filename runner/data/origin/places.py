@@ -58,7 +58,7 @@ def split_where(where: str) -> tuple[str, str]:
 
 
 class StoredPlaces:
-    """Places of sequences of several stores. `source` is the store's name; for a prepared store, `row` is a sequence."""
+    """Places of sequences of stores. `source` is the store's name, if any; in a prepared store `row` is a sequence."""
 
     def __init__(self, data: PretrainingData) -> None:
         self.stores, self.ends = data.stores, np.cumsum([len(store.data.train) for store in data.stores])
@@ -106,7 +106,7 @@ class DocumentPlaces:
         return self.of_document(document, index - int(self.sequences_of(document)[0]) + 1)
 
     def of_document(self, document: int, part: int = 0) -> Place:
-        """Returns the place of a document, which is numbered from 1 in its file; `part` is its sequence."""
+        """Returns the place of a document of the source, with its number in its file, from 1; `part` is its sequence."""
         leaf = int(np.searchsorted(self.ends, document, side="right"))
         first = int(self.ends[leaf - 1]) if leaf else 0
         name, file, _ = self.leaves[leaf]

@@ -76,7 +76,7 @@ class PairsData(FinetuningData):
             return whole
         if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
             raise ValueError(
-                f"the sets of data.train are ordered one by one, and {type(whole).__name__} sorts all "
+                f"each set of data.train has a separate order, and {type(whole).__name__} sorts all "
                 "samples together: choose sampler=shuffled or sampler=sequential"
             )
         return OneSet(whole, sizes, parts_of(self.shares(sizes)))

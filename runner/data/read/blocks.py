@@ -39,7 +39,7 @@ class Field(NamedTuple):
 
 
 def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields sentences, divided by blank lines, in columns divided by tabs or white space; skips `-DOCSTART-` lines."""
+    """Returns sentences, divided by blank lines, in columns divided by tabs or white space; skips `-DOCSTART-` lines."""
     with opened(file, newline=None) as text:
         tabs = any("\t" in line.strip() for line in islice(text, 100) if not _COMMENT.match(line))
 
@@ -70,7 +70,7 @@ def _check_words(file: File, sentences: list[list[str]]) -> None:
 
 
 def conllu(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields sentences of Universal Dependencies; skips the lines of multiword tokens and of empty nodes."""
+    """Returns sentences of Universal Dependencies; skips the lines of multiword tokens and of empty nodes."""
 
     def parse(line: str) -> list[str] | None:
         fields = line.split("\t")

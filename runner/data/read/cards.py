@@ -94,7 +94,7 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
     """Returns class names by column from `README.md` or `dataset_info.json`, in the file's folder or the two above it.
 
     The names apply to the files of their configuration, which match its patterns or are in a folder of its name. If the
-    card has no patterns, they also apply to all files beside it. If configurations name a column differently, none apply.
+    card has no patterns, they also apply to all files beside it. A column that configurations name differently has none.
     """
     for folder in file.absolute().parents[:3]:
         with suppress(*_OF_SOMETHING_ELSE):

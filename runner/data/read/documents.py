@@ -168,7 +168,7 @@ def open_source(
     options: Mapping[str, Any] | None = None,
     reading: Reading = AS_FOUND,
 ) -> Source:
-    """Returns the source of files, a hub data set (see `locate`) or a list of them; a `spec` that is a source as it is.
+    """Returns the source of files, a hub data set (see `locate`) or a list of them, or `spec` itself if it is a source.
 
     `split` applies to saved and hub data sets if their name gives none. `streaming` reads a hub data set over the
     network each time. `options` are passed to `datasets.load_dataset`. `text_unit` is what a document of txt and md

@@ -57,7 +57,7 @@ WHOLE = Piece(None, None)
 
 
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
-    """Yields pieces of a file of about `num_bytes`, whose place is the file with a span; `unit` is the text unit."""
+    """Yields a file in pieces, if possible of about `num_bytes`; a place is the file with a span. `unit` is of texts."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
     plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
     packed = file.path.suffix.lower() in COMPRESSED

@@ -218,7 +218,7 @@ def settled(file: File, how: HowRead) -> File:
 
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
-    """Yields the rows of a `settled` file. The text of a spaCy pair becomes column `text`; plain text, `lone_text`."""
+    """Yields the rows of a `settled` file. A spaCy pair gives `text` and its mapping; plain text, `lone_text`."""
     is_table = file.format in ("csv", "tsv")
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"

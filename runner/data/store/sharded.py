@@ -180,7 +180,7 @@ def check_same_documents(place: str, other: str) -> None:
 
 
 def _local_copy(folder: Folder, index: Index, cache_dir: Path) -> Path:
-    """Copies a remote store unless the copy exists; returns the copy. One process copies, others wait; a kill is safe."""
+    """Returns the copy of a remote store, made if missing. One process copies, others wait; killed copies resume."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")
     with write_errors(local), locked(local):

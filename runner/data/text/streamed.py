@@ -109,7 +109,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     def _tokenise(
         self, documents: list[tuple[int, int, int, Any]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Returns batch index, pass, document, chunk of each sequence [D, 4], tokens end to end [N], and lengths [D]."""
+        """Returns place in batch, pass, number, chunk of each sequence [D, 4], tokens end to end [N], lengths [D]."""
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         made = [cut([document]) for *_, document in documents]
         counts = zip(documents, (len(lengths) for _, lengths in made), strict=True)

@@ -54,9 +54,9 @@ def train_tokenizer(
 
     `wordpiece`: BERT's cleaning and word splitting, pieces of a word marked `##` (arXiv 1810.04805, section 3). `bpe`:
     byte-level pair merges, so no text is unknown. `characters`: a token for each of the most frequent characters.
-    `characters:ALPHABET`: a token for each letter of a named alphabet in `ALPHABETS`, or of the string ALPHABET itself;
-    white space is removed. All kinds add begin and end tokens to a text. `wordpiece` reads `documents` repeatedly.
-    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of texts without words.
+    `characters:ALPHABET`: a token for each letter of one of `ALPHABETS`, or of ALPHABET itself; white space is removed
+    if the alphabet has none. All kinds add begin and end tokens to a text. `wordpiece` reads `documents` repeatedly.
+    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of letter sequences.
     """
     check_training(kind, vocab_size, lowercase)
     from tokenizers.processors import TemplateProcessing
@@ -164,7 +164,7 @@ def check_config_of(name_or_folder: str) -> None:
 
 
 def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Returns whether a tokenizer knows only special tokens. transformers makes such a one for models without any."""
+    """Whether a tokenizer knows only special tokens, like the one that transformers makes for a model without one."""
     return set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens)
 
 

@@ -60,7 +60,7 @@ class ConversationEncoder:
     with their end token, and `ignore_index` elsewhere. `images` gives the tokens of each image.
 
     `too_long` decides about samples of more than `max_length` tokens: `error` and `skip` raise SampleTooLong;
-    `truncate` cuts off the end, and raises SampleTooLong only if that would cut into an image.
+    `truncate` cuts off the end, and raises SampleTooLong only if an image does not fit whole.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def spent(pairs: int, error: float = ERROR) -> float:
 
 
 def clear_after(differences: Differences, error: float = ERROR) -> int | None:
-    """Returns the number of pairs after which the differences [N] clearly do not centre on 0; None if they never do.
+    """Returns the number of pairs after which it is clear that the differences [N] do not centre on 0; None if never.
 
     Example:
         >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])

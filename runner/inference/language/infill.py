@@ -66,7 +66,7 @@ def check_language_model(run: str, config: Any) -> None:
     classes = config.architectures or []
     if "ElectraForPreTraining" in classes or Path(model_folder(run), DISCRIMINATOR).exists():
         raise ValueError(
-            f"the model in {run!r} is a discriminator, which finds replaced tokens and cannot fill masks: "
+            f"the model in {run!r} is a discriminator, which finds replaced tokens and fills in no masks: "
             "its generator does, in model/generator if objective.export_generator was true"
         )
     if generates(config) or is_language_model(config):

@@ -76,7 +76,7 @@ def add_pseudo_perplexity(
 ) -> None:
     """Adds to a set's entry the pseudo-perplexity of `num_documents` documents, chosen by the seed; None for all.
 
-    Also adds its interval, which resamples documents, and the numbers of `documents` and `tokens`.
+    Also adds the numbers of `documents` and `tokens` and, unless `resamples` is 0, an interval over documents.
 
     Raises ValueError for a model of next tokens, because its perplexity is exact, and for documents without a token.
     """

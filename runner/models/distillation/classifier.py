@@ -25,8 +25,8 @@ from tiryns.runner.widening import widened
 class DistilledClassifier(Taught, SequenceClassifier):
     """Trains on the sum over labelled texts of `label_weight` times the loss and `teacher_weight` times the divergence.
 
-    The divergence is T^2 KL at temperature T (arXiv 1503.02531, section 2). With multiple labels it is the mean over
-    labels. In regression it is the squared difference from the teacher's number, without a temperature.
+    The divergence is T^2 KL at temperature T (arXiv 1503.02531, section 2). If texts may have several labels, it is
+    the mean over labels. In regression it is the squared difference from the teacher's number, without a temperature.
 
     Letters in shapes: D texts, C classes, N training samples.
     """

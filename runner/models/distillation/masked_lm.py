@@ -69,11 +69,11 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
 
     @property
     def reads_logits(self) -> bool:
-        """Whether the loss of a target differs from its cross-entropy with the label."""
+        """Whether the loss from logits (`token_losses`) differs from the cross-entropy with the label."""
         return bool(self.options.teacher_weight) or self.options.label_weight != 1
 
     def token_losses(self, logits: Tensor, targets: Tensor, *taught: Tensor) -> Tensor:
-        """Returns weighted losses [N] from logits, targets and, in `taught`, the teacher's last hidden states [N, H]."""
+        """Returns weighted losses [N] from logits, targets and, if given, the teacher's last hidden states [N, H]."""
         losses, options = super().token_losses(logits, targets), self.options
         if self.training:
             losses = options.label_weight * losses

@@ -119,7 +119,7 @@ class ContrastiveModel(PairsModel):
     """An encoder with pooling, which makes one vector for each text."""
 
     def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, *given: Any) -> None:
-        """As `PairsModel`; raises ValueError if the loss has more dimensions than the model's vectors."""
+        """As `PairsModel`; raises ValueError if one of the loss's `dimensions` exceeds the size of vectors."""
         super().__init__(pretrained, loss, *given)
         leave_out_pooler(pretrained.base_model)
         self.embedding = self.texts
@@ -146,6 +146,6 @@ def leave_out_pooler(encoder: Any) -> None:
 
 
 def loaded_without_pooler(encoder: object) -> dict[str, bool]:
-    """Returns the arguments to load an encoder of this class without a pooler; empty if `encoder` has a pooler."""
+    """Returns the arguments to load an encoder without drawing a new pooler; empty if `encoder` has a pooler."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

@@ -39,7 +39,7 @@ class PairLoss(NamedTuple):
 
     `infonce`, `cosent`, `margin_kl`: see `info_nce`, `cosent` and `margin_divergences`. `cosine`: the sum of
     (cos_i - score_i)^2. `margin_mse`: the sum of (margin_i - score_i)^2, where margin_i is the query's similarity to the
-    passage minus to the first hard negative, and score_i the teacher's margin (MarginMSE, arXiv 2010.02666).
+    passage minus that to the first hard negative, and score_i the teacher's margin (MarginMSE, arXiv 2010.02666).
 
     With `dimensions` the loss is the weighted sum of the losses of vectors cut to each size (Matryoshka representation
     learning, arXiv 2205.13147, equation 1).
@@ -175,7 +175,7 @@ def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> 
     """Returns the sum over scored rows of t^2 KL(teacher || student), for two texts: passage and first hard negative.
 
     Each distribution is the softmax of two similarities divided by t, which depends only on their margin. A row's score
-    is the teacher's margin, its similarity to the passage minus to the first hard negative.
+    is the teacher's margin, its similarity to the passage minus that to the first hard negative.
     """
     unknown = scores.isnan()
     both = (margins, scores.masked_fill(unknown, 0.0).to(margins.dtype))

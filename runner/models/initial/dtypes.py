@@ -66,7 +66,7 @@ def types_of(module: nn.Module, precision: str) -> str:
 
 @contextmanager
 def weights_of(precision: object) -> Iterator[list[str]]:
-    """In the block, models are loaded in the dtype of a run in `precision`; yields a line per file of another dtype."""
+    """In the block, models are loaded as in a run in `precision`; yields a list of a line per file of another dtype."""
     run = _Run(weights_dtype(precision), [])
     token = _run.set(run)
     try:

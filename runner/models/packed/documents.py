@@ -1,6 +1,6 @@
 """The positions of documents in a packed row, which of their tokens see each other, and documents as padded batches.
 
-Batches are gathered and scattered by rows of one head [H], in one pass instead of a copy and a transposition.
+Batches are gathered and put back by rows of one head [H], in one pass instead of a copy and a transposition.
 Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head; R positions of all
 heads in all buckets.
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 class Chosen:
     """The queries of an attention whose results are used, so that a CPU leaves out the others.
 
-    Their positions [M] in a packed row [T] are in ascending order; no gradient may reach a repeated position.
+    Their positions [M] in a packed row [T] are in ascending order; at a repeated one the gradient must be 0.
 
     Example:
         >>> chosen = Chosen(torch.tensor([1, 4, 5]))

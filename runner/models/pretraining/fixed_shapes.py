@@ -26,7 +26,7 @@ _SPREAD = 4
 """Standard deviations by which the targets of a full row may exceed their mean, as each is drawn independently."""
 
 _TOKENS_PER_DOCUMENT = 16
-"""Average tokens per document. A row of shorter documents has its bounds filled to a multiple of the usual size."""
+"""Least average tokens per document for the usual size of bounds, which a row of shorter ones fills to a multiple."""
 
 
 class Sizes(NamedTuple):
@@ -82,7 +82,7 @@ def filled(
 ) -> tuple[MicroBatch, Tensor]:
     """Returns a packed micro-batch with added documents and targets of weight 0, and all positions [M'] of targets.
 
-    Without `sizes` the numbers of tokens and targets are `rounded`. With `sizes`, `cu_seqlens` repeats its last bound.
+    Without `sizes` tokens and targets are `rounded`; with them `cu_seqlens` is filled too, by repeating its last bound.
 
     Only the first M losses count, of the targets at `positions` [M]. At least one token is added, so that added targets
     share no position with the others, as their gradients would collide.
@@ -153,7 +153,7 @@ class FixedShapes:
 
 
 def sizes_of(data: Any) -> Sizes:
-    """Returns the sizes for micro-batches of a data module and its objective, by the highest target rate of a phase."""
+    """Returns the sizes for micro-batches of a connected data module, by the highest target rate of its phases."""
     collators = [data.collator, *(part.collator for part in data.parts if part.collator is not None)]
     rates = [each.rate_at(done) for each in collators for done in (0.0, 1.0)]
     rate = max((rate for rate in rates if rate is not None), default=_UNKNOWN_RATE)

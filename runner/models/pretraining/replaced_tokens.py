@@ -179,7 +179,7 @@ class ReplacedTokenDetector(WrappedModel):
 
 
 class DiscriminatorHead(nn.Module):
-    """ELECTRA's head on every token: dense, GELU, linear. `adds_first`: a norm of state + first state before it."""
+    """ELECTRA's head on every token: dense, GELU, linear; with `adds_first` on norm(state + first state) (DeBERTa-v3)."""
 
     def __init__(self, config: PretrainedConfig, adds_first: bool) -> None:
         """Takes the encoder's `config` for width and the standard deviation of initial weights."""

@@ -180,7 +180,7 @@ class ThreePhaseSchedule:
         if self.max_steps is not None and needed > self.max_steps:
             raise ValueError(
                 f"a warm-up of {warmup}, training of {max(training, 0)} and a cool-down of {cooldown} steps, {needed} "
-                f"steps together, do not fit into max_steps={self.max_steps}; training_steps=-1 takes remaining steps."
+                f"steps together, do not fit into max_steps={self.max_steps}; training_steps=-1 takes the rest."
             )
         return training
 

@@ -1,6 +1,6 @@
 """The submodules of a module: torch 2.10 to 2.15 keeps them in `Module._modules`, which a copy of the module shares.
 
-So a submodule of the copy cannot be exchanged alone. Two different modules cannot share their submodules either.
+So a submodule of the copy cannot be exchanged alone, nor can another module take over all submodules of a module.
 """
 
 import copy

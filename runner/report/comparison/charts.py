@@ -63,7 +63,7 @@ def curve_charts(compared: Comparison) -> list[Chart]:
 
 
 Line = tuple[int, int, str, Series, Floats | None]
-"""The position of a run, the number of its colour, a label, the points, and their standard deviations, if known."""
+"""The position of a run, the number of its colour, a label, the points, and their deviations over seeds, or None."""
 
 
 def _of_runs(compared: Comparison, key: str) -> list[Line]:
@@ -111,7 +111,7 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
 
 
 def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
-    """Returns the levels of baselines without a model, and a note on levels too far from the curves to be drawn."""
+    """Returns the levels that need no model, if alike within a kind, and a note on levels too far off to be drawn."""
     found: dict[tuple[str, int], list[float]] = {}
     for setting in compared.settings:
         for i in setting.runs:

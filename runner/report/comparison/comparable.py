@@ -147,7 +147,7 @@ def texts_of(run: Run) -> Settings:
 
 
 def data_of(run: Run) -> Settings:
-    """Returns the `data` settings that decide which data is measured: not execution, the fold, or samples left out."""
+    """Returns the `data` settings that decide what is measured: not execution, the fold, samples left out of training."""
     names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 

@@ -37,7 +37,7 @@ class Joined(NamedTuple):
     """The metrics of all predictions together; empty if a fold is missing."""
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Yields the rows of `predictions.jsonl` of all folds, each with its `fold`."""
+        """Yields the test rows of `predictions.jsonl` of all folds, each with its `fold`."""
         for fold, run in self.runs.items():
             with (run.path / PREDICTIONS).open(encoding="utf-8") as lines:
                 rows = (row for row in map(json.loads, lines) if row.get("set") == TEST)

@@ -31,7 +31,7 @@ NARROW = "Folds share training examples, so intervals over them are too narrow (
 class Setting(NamedTuple):
     """Runs that differ only in seed and fold: values of settings (`shown`: in few digits), positions, kind, and metrics.
 
-    `figures` has the ranking metric for each seed, or for each fold of each seed; `replicates` has these seeds and folds.
+    `figures` has the ranking metric by seed, or by seed and fold; `replicates` has these seeds and folds in this order.
     `tests` has the values of test metrics, which are not used for ranking.
     """
 

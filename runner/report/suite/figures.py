@@ -112,7 +112,7 @@ def cells_of(row: Content) -> dict[str, Content]:
 
 
 def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
-    """Returns each column's best model by mean, and models whose intervals overlap with its own; empty for one model."""
+    """Returns, for columns with several means, the best model and the models whose intervals overlap or are unknown."""
     if len(rows) < 2:
         return {}
     smaller = {task for task, noted in suite["tasks"].items() if not noted["larger_is_better"]}

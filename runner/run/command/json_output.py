@@ -103,6 +103,6 @@ def writes_to(stream: TextIO, number: int) -> bool:
 
 @functools.cache
 def _second_stderr() -> TextIO:
-    """Opens standard error by a second descriptor. A sweep may send it to a file; warnings stay visible."""
+    """Opens standard error by a second descriptor, which a sweep may send to a file while warnings stay visible."""
     same = sys.stderr
     return open(os.dup(2), "w", buffering=1, encoding=same.encoding, errors=same.errors)

@@ -65,7 +65,7 @@ def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str
     for row in rows:
         columns = columns or [*row]
         if unknown := next((name for name in row if name not in columns), None):
-            problem = f"a row has a column {unknown!r} that the first row lacks: {kind} needs equal columns"
+            problem = f"a row has a column {unknown!r} that the first row lacks: {kind} has only its columns"
             raise ValueError(f"{problem}: write jsonl, which keeps all columns")
         yield {name: row.get(name) for name in columns}
 

@@ -35,7 +35,7 @@ Cell = tuple[int, int]
 class Standing(NamedTuple):
     """The progress of a grid by successive halving over the seeds (Jamieson and Talwalkar 2016, arXiv 1502.07943).
 
-    All settings are run with the first seed. After each seed, failed settings are dropped, and the best share `keep` of
+    All settings are run with the first seed. After each seed, failed settings are out, and the best share `keep` of
     the others continues, ranked by the mean validation metric so far; in a tie, the earlier setting in the grid wins.
     """
 
@@ -179,7 +179,7 @@ class SuiteSweep(JobSweeper):
             self.launch(waiting)
 
     def _words(self, of: Place, start: str = "") -> list[str]:
-        """Returns the overrides of a job, which starts from the model of run `start`, by default the chosen run."""
+        """Returns the overrides of a job; with `start_from`, it begins with the model of `start` or of the chosen run."""
         task = self.suite.tasks[of.task]
         model, own = self.models[of.model], list(task.overrides)
         if task.start_from:

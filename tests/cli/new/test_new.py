@@ -78,7 +78,7 @@ def test_project_needs_what_is_installed(
     [
         ("1st", "begins with a letter"),
         ("a project", "letters, digits"),
-        ("class", "no word of Python"),
+        ("class", "no Python keyword"),
         ("torch", "there is a module torch already"),
         ("..", "letters, digits"),
     ],

@@ -152,7 +152,7 @@ def test_first_batch_comes_before_the_source_is_read(streamed: Any) -> None:
 def test_what_cannot_be_streamed_is_refused(streamed: Any) -> None:
     for fields, message in (
         ({"tokenizer": None}, "data.tokenizer"),
-        ({"validation_documents": 0.1}, "a number of them"),
+        ({"validation_documents": 0.1}, "a number of documents"),
         ({"sampler": LengthGrouped}, "as they come"),
         ({"length_warmup_steps": 5}, "a warm-up of the sequence length needs both"),
     ):

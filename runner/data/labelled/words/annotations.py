@@ -52,8 +52,8 @@ def offset_units(
 ) -> dict[str, str]:
     """Returns each file's unit of offsets, given each row's place, text and annotations; logs non-character units.
 
-    The unit that fits most annotations is taken. A unit fits if the annotation's own text is there; if no annotation
-    has a text, it fits if the annotation does not cut a word or leave the text. `by_characters` keeps characters.
+    The unit that fits most annotations is taken. Those with a text of their own decide: a unit fits if it is there.
+    Without any, a unit fits if the annotation does not cut a word or leave the text. `by_characters` keeps characters.
     """
     files: dict[str, list[tuple[str, str, Mark]]] = {}
     for where, text, marks in annotated:
@@ -190,7 +190,7 @@ def task_of(
 
 
 def _entity_results(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
-    """Yields the results that mark an entity, from the first annotation of a task that was not cancelled."""
+    """Yields the results that mark an entity, from a task's first annotation that was not cancelled."""
     results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
     for one in results if isinstance(results, list) else ():
         is_mark = isinstance(one, Mapping) and str(one.get("type", "labels")).endswith("labels")

@@ -210,7 +210,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         return {"columns": {name: reader.state_dict() for name, reader in self.readers.items()}}
 
     def restore(self, state: Learnt) -> None:
-        """Restores the labels of each column; ValueError if the settings name other columns than the model."""
+        """Restores the labels of each column; ValueError unless the settings name the model's columns and no others."""
         if unknown := state["columns"].keys() ^ self.readers.keys():
             raise ValueError(
                 f"data.tag_columns: the model tags {', '.join(state['columns'])}, not {', '.join(self.readers)} "

@@ -67,7 +67,7 @@ class Annotated(NamedTuple):
 def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
     """Returns start and end of each word of a text. A word is a run of letters and digits, or one other sign.
 
-    If `signs` is a string, words are split at white space, and these signs at their ends are cut off (not of `U.S.`).
+    If `signs` is a string, words are split at white space, and these signs at their ends are words too (not of `U.S.`).
 
     Example:
         >>> word_places("Ada's cat")
