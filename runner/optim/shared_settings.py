@@ -122,7 +122,7 @@ def optimizer(
                 from tiryns.runner.optim.table import with_8_bit_variant
 
                 known = ", ".join(with_8_bit_variant())
-                raise ValueError(f"{name} has no 8-bit variant; set quantized=false, or choose one of {known}")
+                raise ValueError(f"{name} has no 8-bit variant; set quantized=false or choose from {known}")
             if not decoupled and (wrong := next((n for n in SWITCHES[:2] if given[n]), None)):
                 raise ValueError(f"{name} has no decay that is decoupled from its update; set {wrong}=false")
             shared = {n: given[n] for n in ("model", *SHARED) if n not in SWITCHES}

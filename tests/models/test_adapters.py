@@ -1,11 +1,13 @@
-"""Low-rank adapters: what they compute, what is trained, and what is exported."""
+"""Low-rank adapters: what they compute, what is trained, and what is exported.
+
+The tests that need `peft` import it, as it imports torch's compiler, which takes seconds in each test process.
+"""
 
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import peft
 import pytest
 import torch
 from torch import nn
@@ -88,6 +90,8 @@ def test_before_the_first_step_it_is_the_base(tmp_path: Path, kind: str) -> None
 
 
 def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> None:
+    import peft
+
     head = HEADS["classification"]
     ours = adapted(tmp_path / "base", "modernbert", head, adapter_targets=["Wqkv", "Wo"], adapter_rank=4)
     config = peft.LoraConfig(r=4, target_modules=["Wqkv", "Wo"], modules_to_save=["head", "classifier"])
@@ -114,6 +118,8 @@ def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> Non
 @pytest.mark.parametrize("task", ["mlm", "classification"])
 def test_exported_models_compute_the_same(tmp_path: Path, architecture: str, task: str) -> None:
     """Merged, they are models of transformers; separate, peft and this program put them together with the base."""
+    import peft
+
     model = adapted(tmp_path / "base", architecture, HEADS[task], adapter_export="separate")
     expected = model(input_ids=IDS).logits
     save_model(model, tmp_path / "adapter", None)
@@ -138,6 +144,8 @@ def test_exported_models_compute_the_same(tmp_path: Path, architecture: str, tas
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("kind", ["rslora", "dora"])
 def test_other_kinds_are_merged_as_peft_merges_them(tmp_path: Path, kind: str) -> None:
+    import peft
+
     model = adapted(
         tmp_path / "base", "modernbert", adapter=kind, adapter_alpha=3.0, adapter_export="separate"
     )

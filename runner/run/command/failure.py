@@ -21,7 +21,7 @@ class Code(NamedTuple):
     fix: str | None = None
 
 
-CODES = {
+CODES = {word: Code(meaning) for status, (word, meaning) in MEANINGS.items() if status} | {
     "no_such_command": Code("the command line names an unknown command", "tiryns --help"),
     "bad_arguments": Code(
         "an argument of the command is unknown, missing or wrong", "tiryns {command} --help"
@@ -39,7 +39,7 @@ CODES = {
     "training_failed": Code("training cannot go on"),
     "refused": Code("the command cannot be done, for the reason in the message"),
     "unexpected": Code("a defect of the program; the message names the file with the traceback"),
-} | {word: Code(meaning) for status, (word, meaning) in MEANINGS.items() if status}
+}
 """The codes of failures. If a command fails with an exit status alone, the code is the word of the status."""
 
 PACKAGES = {
