@@ -110,7 +110,7 @@ def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequen
         and places[id(module.weight)].layer is not None
     ]
     if not known:
-        raise ValueError(f"model.adapter: the layers of {type(model).__name__} have no linear module to adapt")
+        raise ValueError(f"model.adapter: the layers of {type(model).__name__} have no linear module")
     chosen: set[str] = set()
     for target in [targets] if isinstance(targets, str) else targets or ():
         found = [
