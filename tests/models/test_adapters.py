@@ -198,7 +198,7 @@ def test_targets_are_names_their_ends_or_patterns(tmp_path: Path, targets: list[
 
 def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = tmp_path / "base"
-    with pytest.raises(ValueError, match=r"'Wqvk' names no .*there are Wqkv, Wo, Wi .*Did you mean 'Wqkv'\?"):
+    with pytest.raises(ValueError, match=r"'Wqvk' matches no .*names: Wqkv, Wo, Wi .*Did you mean 'Wqkv'\?"):
         adapted(base, "modernbert", adapter_targets=["Wo", "Wqvk"])
     with pytest.raises(ValueError, match=r"separate: the adapter would need the embeddings"):
         loaded(base, new_vocabulary=True, adapter_export="separate")
