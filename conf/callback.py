@@ -30,7 +30,7 @@ class Checkpoint:
 
 @dataclass
 class Throughput:
-    """Logs tokens (without padding) and FLOPs per second of training, evaluation and checkpoints left out."""
+    """Logs tokens per second (without padding) and FLOPs as a share of the peak, without evaluations and checkpoints."""
 
     _target_: str = "runner.callbacks.Throughput"
     window: int = setting(50, allowed=COUNT)
@@ -41,7 +41,7 @@ class Throughput:
 
 @dataclass
 class CpuTime:
-    """Logs the CPU seconds of the process so far with each validation: `callback=[default,cpu_time]`."""
+    """Logs at each validation how many CPU seconds the run has taken so far: `callback=[default,cpu_time]`."""
 
     _target_: str = "runner.callbacks.CpuTime"
 
@@ -124,14 +124,14 @@ class Divergence:
     """`stop` ends the run with one message; `rewind` goes back to the newest checkpoint before the batches at fault,
     and trains on without them."""
     factor: float = setting(2.0, allowed=Bounds(1, open_low=True))
-    """Minimum ratio of a median loss to its level for an alarm; the level is the lowest median so far."""
+    """For an alarm a median loss must exceed its level times this factor; the level is the lowest median so far."""
     sigmas: float = setting(6.0, allowed=AT_LEAST_0)
-    """Minimum distance of a median above the level for an alarm, in standard deviations of the noise of 128 losses."""
+    """For an alarm a median must exceed the level by this many standard deviations of the noise of 128 losses."""
     window: int = setting(20, allowed=COUNT)
     """Number of steps whose losses make a median."""
     skip_before: int = setting(100, allowed=WHOLE_FROM_0)
-    """Number of global batches before the alarm that a rewind skips, in addition to the batch of the alarm; more if the
-    loss had left its level earlier."""
+    """Number of global batches before the batch of the alarm that a rewind also skips. It skips more if the loss had left
+    its level earlier."""
     max_rewinds: int = setting(3, allowed=COUNT)
     """Maximum number of rewinds; the next alarm stops the run."""
 
@@ -140,7 +140,7 @@ class Divergence:
 class Plateau:
     """Warns after each validation past the warm-up in which no loss is well below its unigram entropy.
 
-    `status.json` has the warning after each such validation, the log only from step 100 on.
+    `status.json` has the warning after each such validation; the log has the warning only from step 100 on.
     Example: `tiryns ~callback.plateau`
     """
 
@@ -157,15 +157,15 @@ class Suite:
     every: int = setting(500, allowed=COUNT)
     """Steps between two evaluations; the last step counts too."""
     jobs: bool = False
-    """Whether training continues during an evaluation, which runs in a separate process, or in jobs of the launcher that
-    `overrides` name; false: training waits."""
+    """Whether training continues during an evaluation; false: training waits. The evaluation runs in a separate process,
+    or in jobs if `overrides` name a launcher."""
     overrides: list[str] = setting([])
     """Further arguments of the command `tiryns suite=...`, in quotation marks: `["suite.tasks=[docstrings]"]`."""
 
 
 @dataclass
 class Coordinates:
-    """Logs after each step how far activations have moved; `tiryns ladder --coordinates` compares widths by it."""
+    """Logs after each step how far activations have moved; `tiryns ladder --coordinates` compares this between widths."""
 
     _target_: str = "runner.callbacks.Coordinates"
 

@@ -61,11 +61,11 @@ LATER: dict[str, dict[str, Any]] = {
 FORMER: dict[str, dict[str, dict[Any, Any]]] = {
     "module": {"compile_model": {RECOMMENDED_COMPILE: False, "auto": False}}
 }
-"""Newer values of settings: the hash of a config replaces each by the older value that gives the same run."""
+"""Newer values of settings, each with the older value that gives the same run; a config's hash uses the older value."""
 
 
 def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a group for the hash of a config: without defaults of `LATER`, with values of `FORMER`.
+    """Returns a group's settings for a config's hash: leaves out the defaults in `LATER`, replaces values by `FORMER`.
 
     Example:
         >>> as_before("module", {"neftune_alpha": 0.0, "compile_model": "auto", "load_best": True})
@@ -189,7 +189,7 @@ class Config:
 
 
 def scaled(*, _root_: DictConfig) -> str:
-    """Returns the name of the config that changes the chosen recipe to the chosen `scale`; ValueError without a recipe.
+    """Returns the name of the config that scales the chosen recipe; raises ValueError for a `scale` without a recipe.
 
     `scale/NAME.yaml` has the settings that all recipes of a scale share; `experiment/NAME/RECIPE.yaml` has the changes of
     one recipe. Both only set fields: the recipe chooses the options of the groups.

@@ -1,6 +1,6 @@
 """Group `model`: networks built from config classes of transformers, at named sizes, or loaded with their weights.
 
-The vocabulary has the size of the tokenizer's; `model.config.vocab_size` may round it up (MosaicBERT: 30,522 to 30,528).
+The vocabulary is as large as the tokenizer's; `model.config.vocab_size` may round it up (MosaicBERT: 30,522 to 30,528).
 `docs/models.md` has the parameter counts of published sizes, which begin with random weights.
 """
 
@@ -52,7 +52,7 @@ class Pretrained:
     config: dict[str, Any] = setting({})
     """Fields of the model's config to change."""
     new_vocabulary: bool = False
-    """Fits embeddings to the data's tokenizer: known tokens keep their embedding, new ones get the mean of pieces."""
+    """Fits embeddings to the data's tokenizer: known tokens keep theirs, new tokens get the mean of their pieces'."""
     adapter: str | None = setting(None, allowed=Choice(("lora", "rslora", "dora")))
     """Freezes the encoder (in a vision-language model the language model) and trains low-rank matrices A and B for its
     weights W, by `peft`: W + alpha / rank * B A (`lora`), W + alpha / sqrt(rank) * B A (`rslora`), or `lora` with trained
@@ -161,7 +161,7 @@ class LlavaTiny:
     scale_factor: int = 2
     """Patches per side that `idefics3` joins into one token; `llava` joins none."""
     text_config: dict[str, Any] = setting({"initializer_range": 0.08})
-    """Further fields of the language model's config class; initial weights of 1 / sqrt(width) learn faster than 0.02."""
+    """Further fields of the language model's config class; an initial std of 1 / sqrt(width) learns faster than 0.02."""
     vision_config: dict[str, Any] = setting({})
     """Further fields of the vision tower's config class."""
     text_from: Any = setting(None, allowed=NAMED)

@@ -28,7 +28,7 @@ class Pretraining:
     max_grad_norm: float = setting(1.0, allowed=AT_LEAST_0)
     """Gradients are clipped to this total norm; 0 turns clipping off."""
     compile_model: Any = setting(RECOMMENDED_COMPILE, allowed=Choice(("auto",), switch=True))
-    """Uses torch.compile: true, false, or `auto`: on a GPU, for 1,000 steps or more, if the model has no dropout, since
+    """Uses torch.compile: true, false, or `auto`: true on a GPU if the run has 1,000 steps or more and no dropout, since
     compiled code draws other dropout masks. Compiles the encoder; in pretraining also the head with its loss; on a GPU
     without sharding also gradient clipping and the step of torch's optimizers that are not `fused`."""
     cuda_graphs: bool = setting(False, execution=True)
@@ -57,7 +57,7 @@ class Finetuning(Pretraining):
     freeze: list[str] = setting([])
     """Name patterns of the parameters that are not trained: `*` matches anything, `re:...` is a regular expression."""
     freeze_layers: Any = setting(None, allowed=WHOLE_FROM_0)
-    """Freezes the embeddings and this number of first layers, besides the parameters of `freeze`; none: neither."""
+    """Freezes the embeddings and this number of first layers, besides the parameters of `freeze`; none: only those."""
     neftune_alpha: float = setting(0.0, allowed=AT_LEAST_0)
     """In training, adds uniform noise of up to neftune_alpha / sqrt(tokens of the sample * width) to each token embedding
     (NEFTune, arXiv 2310.05914)."""

@@ -30,7 +30,7 @@ class Phase:
     steps: int | None = None
     """Length of the phase in steps. Exactly one of `steps`, `tokens` and `share` is given."""
     tokens: float | None = None
-    """Length of the phase in tokens, padding not counted: as many steps as train on at most this number."""
+    """Length of the phase in tokens, padding not counted: it takes as many steps as fit into this number."""
     share: float | None = None
     """Length of the phase as a fraction of the run; the fractions of all phases have the sum 1."""
     data: dict[str, Any] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def phases_of(given: object) -> list[Phase]:
     if shares and (len(shares) < len(phases) or abs(sum(shares) - 1) > 1e-9):
         lacking = [phase.name for phase in phases if phase.share is None]
         wrong = f"{lacking[0]} has none" if lacking else f"their sum is {sum(shares):g}"
-        raise ValueError(f"phases: shares are parts of the run, of every phase and with the sum 1; {wrong}")
+        raise ValueError(f"phases: give every phase a share of the run, with the sum 1; {wrong}")
     return phases
 
 
@@ -114,7 +114,7 @@ def _phase(number: int, entry: object) -> Phase:
 def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int | None]:
     """Returns the steps of each phase, or None if its length is in tokens, given the settings of the `trainer`.
 
-    A phase with a share of `trainer.max_steps` ends at the nearest whole step; shares of `trainer.max_tokens` are tokens.
+    A share of `trainer.max_steps` ends at the nearest whole step; a share of `trainer.max_tokens` is a number of tokens.
     Raises ValueError if phases have shares and the trainer has no length, or phases and trainer both have lengths.
 
     Example:
@@ -148,7 +148,7 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
 
 
 def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
-    """Returns the steps of each phase, its share of `steps`; raises ValueError for a phase without a step."""
+    """Cuts `steps` by the shares of the phases; returns each phase's steps. ValueError if a phase gets no step."""
     done, last, found = 0.0, 0, list[int | None]()
     for number, phase in enumerate(phases, 1):
         done += phase.share or 0
@@ -188,8 +188,8 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
                 raise ValueError(f"{key}={value}: {problem}")
         if phase.data.get("mixture") is not None and phase.data.get("mixture_tau") is not None:
             raise ValueError(
-                f"{place_of(number, phase.name)}.data has mixture and mixture_tau: shares are of weights or of sizes, "
-                "not both"
+                f"{place_of(number, phase.name)}.data has mixture and mixture_tau: shares come from weights "
+                "or from sizes, not from both"
             )
 
 

@@ -35,7 +35,7 @@ SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_by
 
 
 class Option(ConfigNode):
-    """An option in Hydra's store, made a config only when a command uses it."""
+    """An option in Hydra's store; its config is made only when a command uses the option."""
 
     def __init__(self, group: str | None, name: str, source: object) -> None:
         super().__init__(f"{name}.yaml", None, group, None, "tiryns")  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def register(group: str, **options: type) -> None:
 
 
 def register_parts(group: str, together: str | None = None, **options: type) -> None:
-    """Registers dataclasses as options that combine (`logger=[csv,wandb]`), and an option `together` of all of them."""
+    """Registers dataclasses as options that combine (`logger=[csv,wandb]`); the option `together` has all of them."""
     for name, node in options.items():
         OPTIONS.setdefault(group, {})[name] = node
         store(group, name, {name: node})
@@ -110,7 +110,7 @@ def register_parts(group: str, together: str | None = None, **options: type) -> 
 
 
 def store(group: str | None, name: str, source: object) -> None:
-    """Puts an option, or a config without a group, into Hydra's store, unless the program has one of this name there."""
+    """Puts an option, or a config without a group, into Hydra's store, unless another provider has stored this name."""
     option, place = Option(group, name, source), _place_of(group)
     _OWN[group, option.name] = option
     if option.provider == getattr(place.get(option.name, option), "provider", None):
@@ -175,7 +175,7 @@ GONE = ("module.replay_every",)
 
 
 def execution_names(group: str, node: object) -> set[str]:
-    """Returns the fields of a node that only affect execution; for a user's own component, such fields of all options."""
+    """Returns a node's fields that only affect execution; for a user's own component, those of the group's options."""
     name = option_of(group, node)
     options = OPTIONS[group].values() if name is None else [OPTIONS[group][name]]
     rules = (rule for option in options for rule in rules_of(option).items())

@@ -31,7 +31,7 @@ class Wsd:
     cooldown_decay: float = 0.0
     """Ratio of the last rate of the cool-down to its first; for exponential the factor per step."""
     warmup_tokens: Any = setting(None, allowed=POSITIVE)
-    """Length of the warm-up in tokens instead of `warmup_steps`: as many steps as train on at most this number of tokens,
+    """Length of the warm-up in tokens instead of `warmup_steps`: as many steps as fit into this number of tokens,
     padding not counted. The tokens are counted once, when the run begins."""
     cooldown_tokens: Any = setting(None, allowed=POSITIVE)
     """Length of the cool-down in tokens instead of `cooldown_steps`: as many last steps as fit."""
@@ -61,7 +61,7 @@ class Constant(Wsd):
 
     warmup_steps: Any = 0
     cooldown_steps: Any = 0
-    """Length of the cool-down: steps, or a fraction of max_steps; give one to end a branched run."""
+    """Length of the cool-down: steps, or a fraction of max_steps; set it to end a branched run with a cool-down."""
 
 
 register("scheduler", wsd=Wsd, cosine=Cosine, linear=Linear, constant=Constant)

@@ -38,7 +38,7 @@ class Optuna:
     startup_trials: int = 5
     """Number of first trials that are drawn at random. Pruning (except by `asha`) begins after they have finished."""
     pruner: str = "median"
-    """Stops bad trials: `median`, if a validation is worse than the median of other trials; `asha`; `none`: never."""
+    """Rule that stops bad trials: `median` (a validation is worse than the median of other trials), `asha` or `none`."""
     storage: Any = None
     """Journal file of the study; none: a file in the sweep's folder."""
     params: Any = None
@@ -80,7 +80,7 @@ class Slurm:
     nodes: int | None = None
     """Nodes of each job; none: the run's `trainer.num_nodes`, or the largest of a range."""
     tasks_per_node: int | None = None
-    """Tasks on each node; none: one, which starts and replaces ranks. As many as `trainer.devices`: no restarts."""
+    """Tasks on each node; none: one, which starts and replaces ranks. If it is `trainer.devices`, no rank is replaced."""
     gpus_per_node: int | None = None
     """GPUs on each node; none: one per rank with `trainer.accelerator=gpu`, else no GPU."""
     cpus_per_task: int = 4
@@ -98,7 +98,7 @@ class Slurm:
     max_num_timeout: int = 50
     """How often a job that ran out of time is requeued; preemptions are not counted."""
     max_num_killed: int = 3
-    """How often a job is requeued after one of its tasks was killed, by the OOM killer for one."""
+    """How often a job is requeued after one of its tasks was killed, for example by the OOM killer."""
     array_parallelism: int = 256
     """Most jobs of a sweep that run at the same time."""
     setup: list[str] = setting([], runs_code=True)
@@ -131,7 +131,7 @@ class Ray:
     resources: dict[str, float] = setting({})
     """Further resources of each run, by the names that the cluster gives them, such as `{h100: 1}`."""
     max_retries: int = setting(3, allowed=Bounds(-1, whole=True))
-    """How often a run is started again whose process or machine has died; -1 sets no bound."""
+    """How often a run is started again after its process or machine has died; -1 sets no bound."""
     init: dict[str, Any] = setting({}, runs_code=True)
     """Further arguments for `ray.init`."""
 

@@ -19,9 +19,9 @@ class Trainer:
     max_epochs: Any = setting(None, allowed=POSITIVE)
     """Passes over the training set (may be a fraction), read if `max_steps` is -1."""
     max_tokens: Any = setting(None, allowed=POSITIVE)
-    """Budget if `max_steps` is -1: as many steps as train on at most this number of tokens, padding not counted."""
+    """Budget if `max_steps` is -1: the run takes as many steps as fit into this number of tokens, padding not counted."""
     max_flops: Any = setting(None, allowed=POSITIVE)
-    """Budget if `max_steps` is -1: as many steps as take at most this number of the model's floating point operations."""
+    """Budget if `max_steps` is -1: as many steps as fit into this number of the model's floating point operations."""
     max_seconds: Any = setting(None, allowed=POSITIVE)
     """Ends training after this many seconds, including validation and checkpoints, excluding the start and the end of
     the run. The schedule still follows the length of the run."""
@@ -59,7 +59,7 @@ class Trainer:
     """Attention of packed rows on a GPU in half precision: the package `flash_attn`, torch's `varlen_attn`, or `auto`:
     the package if it is installed. `varlen_attn` has no dropout: with dropout of attention, training rows are padded."""
     matmul_precision: str = setting("highest", allowed=Choice(("highest", "high", "medium")))
-    """Products of fp32 matrices on a GPU, for `torch.set_float32_matmul_precision`: `high` makes them of TF32."""
+    """Precision of fp32 matrix products on a GPU, for `torch.set_float32_matmul_precision`: `high` computes in TF32."""
     recommends: dict[str, Any] = setting({}, execution=True)
     """Defaults on this hardware for `module.compile_model`, `data.micro_batch_tokens` and `data.num_workers`, used if
     these are not set."""
@@ -116,7 +116,7 @@ BUDGETS = ("max_tokens", "max_flops")
 
 
 def check_length(max_steps: int, max_epochs: float | None, **budgets: float | None) -> None:
-    """Raises ValueError unless a run has one length: steps, epochs or one of `BUDGETS`; steps override epochs."""
+    """Raises ValueError unless a run has one length: steps (then epochs do not count), epochs or one of `BUDGETS`."""
     limits = {name: value for name, value in budgets.items() if value is not None}
     others = limits if max_steps > 0 or max_epochs is None else {"max_epochs": max_epochs, **limits}
     if max_steps == 0 or len(others) != (max_steps < 0):
@@ -124,8 +124,8 @@ def check_length(max_steps: int, max_epochs: float | None, **budgets: float | No
             f"trainer.{name}={value}" for name, value in {"max_steps": max_steps, **others}.items()
         )
         raise ValueError(
-            f"{given}: give one length, a positive number of steps, or max_steps=-1 and a number of epochs "
-            f"(max_epochs) or one of {', '.join(BUDGETS)}, which max_seconds may end early; null takes one away"
+            f"{given}: give one length, either max_steps above 0, or max_steps=-1 and one of max_epochs, "
+            f"{', '.join(BUDGETS)}; max_seconds may end the run before it; null takes one away"
         )
 
 

@@ -200,7 +200,7 @@ def check_choice(name: str, value: str, known: Iterable[str]) -> None:
 
 
 def check_names(place: str, names: Iterable[object], known: Collection[str], told: str) -> None:
-    """Raises ValueError for the first unknown name: its `place`, the name, the text `told`, the known names, the closest.
+    """Raises ValueError for the first unknown name; the message has `place`, name, `told`, known names and the closest.
 
     Example:
         >>> check_names("phases[0]", {"nmae": "x"}, ["name", "steps"], ": a phase has")

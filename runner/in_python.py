@@ -1,4 +1,4 @@
-"""Composes, trains and assembles from Python, as `import tiryns` offers it.
+"""Composes configs, trains runs and assembles their parts from Python: the functions of `import tiryns`.
 
 The program's own set-up of Hydra is restored afterwards. Errors of the user are exceptions with one message.
 """

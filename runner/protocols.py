@@ -60,7 +60,7 @@ class RunData:
 
     @property
     def validation_shares(self) -> Mapping[str, float]:
-        """The share of each validation set in the tokens that are trained on, for the loss of a mixture."""
+        """The share of the training tokens that each validation set stands for: its weight in the loss of a mixture."""
         return NOTHING
 
     @property

@@ -240,7 +240,7 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     plain = f"{type(module).__name__} is trained by Lightning's own loop"
     if rewinding:
         what = "callback.divergence.action=rewind needs training by global batches"
-        raise ValueError(f"{what}, and {plain}: set it to stop")
+        raise ValueError(f"{what}, but {plain}: set callback.divergence.action=stop")
     if any(isinstance(callback, SuiteEvaluation) for callback in callbacks.values()):
         instead = "leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
         raise ValueError(f"callback=suite evaluates weights between global batches, and {plain}: {instead}")

@@ -19,7 +19,7 @@ class Tables:
     """Format of the files; `auto`: by the file endings. txt and md have documents, fasta sequences, and conll, conllu and
     squad labelled rows."""
     delimiter: str | None = None
-    """Separator of fields; none: a tab in tsv files; in csv files the `,` `;` `|` or tab that cuts rows alike."""
+    """Separator of fields. None: a tab in tsv files; in csv files `,` `;` `|` or tab, whichever cuts most rows alike."""
     encoding: Any = None
     """Encoding of text files, such as `latin-1`, or a list of encodings: each file is read in the first one that fits.
     None: UTF-8, and for csv and tsv files also UTF-16 with a byte order mark."""
@@ -30,7 +30,7 @@ class Tables:
 
 
 def demonstration(target: str) -> Callable[[Option], Option]:
-    """Returns a decorator that makes a dataclass whose sets are the parts of the data set `runner.data.demo.TARGET`.
+    """Returns a decorator that makes a dataclass: `train`, `validation`, `test` are parts of `runner.data.demo.TARGET`.
 
     Example:
         >>> @demonstration("stdlib_pairs.StdlibRetrieval")
@@ -72,7 +72,7 @@ class Batching:
 
     layout: str = setting("auto", allowed=Choice(("auto", "packed", "padded", "single")), execution=True)
     """`packed`: samples end to end in one row, without attention between them; `padded`: one row per sample; `single`: a
-    micro-batch per sample; `auto`: the first of these that objective and architecture (which is tried) allow."""
+    micro-batch per sample; `auto`: the first of these that the objective supports and a trial of the model passes."""
     micro_batch_tokens: Any = setting(
         "${oc.select:trainer.recommends.micro_batch_tokens,auto}",
         allowed=COUNT._replace(word="auto"),
@@ -94,20 +94,20 @@ class LeavingOut:
 
     without: Any = None
     """Training samples that get weight 0 while nothing else changes: their numbers (`index` of `tiryns order`), a file of
-    numbers or of `tiryns order RUN --find TEXT --json`, a text or a file of documents that the samples contain, or
-    `source:NAME` of a mixture."""
+    numbers, a file that `tiryns order RUN --find TEXT --json` has written, a text that they contain, a file of
+    documents that they contain, or `source:NAME` of a mixture."""
     substitute: bool = False
     """Whether each sample in `without` is replaced by the next remaining sample of the same source."""
 
 
 @check_of(LeavingOut, "without", "substitute")
 def _check_left_out(data: Settings, config: Settings) -> None:
-    """Raises ValueError for `substitute` without `without`, or for a stream, whose samples have no numbers."""
+    """Raises ValueError for `substitute` alone, and for `without` on a stream, because its samples have no numbers."""
     if data.get("without") is None:
-        raise ValueError("data.substitute=true: name the samples that others take the place of, data.without")
+        raise ValueError("data.substitute needs data.without: name the samples that others take the place of")
     if data.get("streaming"):
         raise ValueError(
-            "data.without names samples by number, and those of a stream have none: data.streaming=false"
+            "data.without names samples by number, and those of a stream have none: set data.streaming=false"
         )
 
 

@@ -1,4 +1,4 @@
-"""Group `data`, pairs: queries with passages or candidates to train on, and data that `mode=probe` alone measures on."""
+"""Group `data`, pairs: queries with passages or candidates to train on, and data that only `mode=probe` reads."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ class PairsData(FinetuningData):
     match_column: Any = None
     """Column of an id: passages of rows with the same id are not negatives of each other."""
     query_prompt: str | None = None
-    """Text that is put before each query; none: the query prompt of the folder of sentence-transformers that the model
+    """Text that is put before each query; none: the query prompt of the sentence-transformers folder that the model
     begins with, if any."""
     passage_prompt: str | None = None
     """Text that is put before each passage and negative; none: the passage prompt of the model's folder, if any."""

@@ -110,8 +110,8 @@ class MixedSource:
     source: Any = setting(MISSING, allowed=NAMED)
     """As `data.source`."""
     weight: Any = setting(None, allowed=POSITIVE)
-    """Weight of the source; its share is this weight over the sum of all weights: .7 of 1, or 26 of 76 billion tokens. A
-    source without a weight is drawn only in phases that name it."""
+    """Weight of the source; its share is this weight divided by the sum of all weights: .7 / 1, or 26 / 76 (billion
+    tokens). A source without a weight is drawn only in phases that name it."""
     max_epochs: Any = setting(None, allowed=POSITIVE)
     """Maximum passes over the source in the whole run; none: `data.mixture_max_epochs`."""
     validation: Any = setting(None, allowed=NAMED)
@@ -142,7 +142,7 @@ class Mixture(PretrainingData):
     mixture_by: str = setting("tokens", allowed=Choice(("tokens", "samples")))
     """Unit of the weights and of the sizes that `mixture_tau` reads: `tokens`, or `samples` (sequences)."""
     mixture_tau: Any = setting(None, allowed=AT_LEAST_0)
-    """Takes shares from sizes instead of weights: size to this power; 1: proportional to size, 0: equal shares."""
+    """Takes shares from sizes instead of weights: size ** mixture_tau. 1: proportional to size; 0: equal shares."""
     mixture_max_epochs: Any = setting(None, allowed=POSITIVE)
     """Maximum passes over any source in the whole run; a run with more passes is refused before its first step."""
 
@@ -161,24 +161,24 @@ def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
 
 
 def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: Container[str] = ()) -> None:
-    """Raises ValueError for a source without a weight and not `named` by phases; with `tau`, for one with a weight."""
+    """Raises ValueError: with `tau`, for a source with a weight; else for one without, unless phases have `named` it."""
     weighted = [name for name, one in sources.items() if one.weight is not None]
     if tau is not None and weighted:
         raise ValueError(
-            f"data.mixture.{weighted[0]}.weight and data.mixture_tau: shares are of weights or of sizes, not both"
+            f"data.mixture.{weighted[0]}.weight and data.mixture_tau are both set: shares come from only one"
         )
     lacking = [name for name in sources if name not in weighted and (not weighted or name not in named)]
     if tau is None and lacking:
         raise ValueError(
-            f"data.mixture.{lacking[0]} has no weight: give every source one, or data.mixture_tau, which takes shares "
-            "from sizes"
+            f"data.mixture.{lacking[0]} has no weight: give every source one, or set data.mixture_tau, which "
+            "takes the shares from the sizes"
         )
 
 
 def _source(key: str, name: object, entry: object) -> MixedSource:
     """Returns the source of an entry of a mixture; raises ValueError for the first mistake."""
     if not re.fullmatch(r"\w[\w-]*", str(name)) or name in ("train", MIXTURE):
-        raise ValueError(f"{key}: names are of letters, digits, - and _, and none is 'train' or {MIXTURE!r}")
+        raise ValueError(f"{key}: names are of letters, digits, - and _, but not 'train' or {MIXTURE!r}")
     shared = rules_of(PretrainingData)
     rules = {name: {**shared.get(name, {}), **own} for name, own in rules_of(MixedSource).items()}
     if not isinstance(entry, Mapping) or not entry.get("source"):

@@ -54,13 +54,13 @@ register("data", image_text=ImageText, shapes=Shapes)
 
 @dataclass
 class Energon(ImagesAndText):
-    """An energon data set with samples as of `data=image_text`, in energon's order: `data=energon data.path=FOLDER`."""
+    """An energon data set, in its own order, with samples as in `data=image_text`: `data=energon data.path=FOLDER`."""
 
     _target_: str = "runner.data.EnergonData"
     path: Any = setting(MISSING, allowed=NAMED)
     """Folder of a data set, or yaml file of a blend of several (a metadataset); `tiryns prepare` makes a data set."""
     tokenizer_samples: int = 100_000
-    """Number of training samples, the first in the shards, that a tokenizer is trained on."""
+    """Number of training samples that a tokenizer is trained on; they are the first ones in the shards."""
     max_bad_samples: int = 0
     """Most samples that a rank may skip because shard, json or image cannot be read; each is named in the log."""
     allow_dataset_code: bool = setting(False, runs_code=True)

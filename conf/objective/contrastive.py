@@ -53,8 +53,8 @@ class PairLoss:
     _target_: str = MISSING
     loss: str = setting("infonce", allowed=Choice(("infonce", *MARGINS)))
     """`infonce`: a query's own passage against all others of the global batch. Two losses learn a cross-encoder's margin
-    between passage and hard negative, the score of the row: `margin_mse` by the squared difference, `margin_kl` by the
-    divergence of the softmaxes over both."""
+    between passage and hard negative, which is the score of the row. `margin_mse`: the squared difference of margins;
+    `margin_kl`: the divergence of the softmaxes over passage and hard negative."""
     temperature: float = setting(1.0, allowed=POSITIVE)
     """Divisor of the scores in `infonce`, and of scores and margins in `margin_kl`."""
     learn_temperature: bool = False
@@ -72,7 +72,7 @@ class PairLoss:
 
 @check_of(PairLoss)
 def check_pairs(objective: Settings, config: Settings) -> None:
-    """Raises ValueError as `check_contrastive` does, by the columns of the data."""
+    """Raises ValueError as `check_contrastive` does; the config's data names the columns of scores and negatives."""
     data = config["data"]
     check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
 
@@ -83,9 +83,9 @@ class Contrastive(PairLoss):
 
     _target_: str = "runner.objectives.ContrastiveCollator"
     loss: str = setting("infonce", allowed=Choice(("infonce", *SCORED, MARGIN)))
-    """`infonce`: a query's own passage against all others of the global batch. For scored pairs, `cosent`: orders cosines
-    like scores; `cosine`: the squared difference of cosine and score. `margin_mse`: the squared difference
-    between two margins of passage over hard negative: of dot products, and of a cross-encoder, the score of the row."""
+    """`infonce`: a query's own passage against all others of the global batch. For scored pairs, `cosent` orders cosines
+    like scores; `cosine` takes the squared difference of cosine and score. `margin_mse`: the squared difference between
+    the margin of passage over hard negative in dot products and a cross-encoder's margin, which is the row's score."""
     pooling: str | None = setting(None, allowed=Choice(("cls", "mean", "max")))
     """The vector of a text: the first token's hidden state (`cls`), the `mean` or the `max` over all tokens. None: the
     pooling of the sentence-transformers folder that the model begins with, else `mean`."""

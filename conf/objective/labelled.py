@@ -24,14 +24,14 @@ def check_class_weights(given: object) -> None:
 
 
 def check_thresholds(given: object) -> None:
-    """Raises ValueError unless `thresholds` are none, chosen on validation, or numbers between 0 and 1."""
+    """Raises ValueError unless `thresholds` is None, one of `THRESHOLDS`, or has only numbers between 0 and 1."""
     given_by_label = list(given.values()) if isinstance(given, dict) else given
     values = given_by_label if isinstance(given_by_label, list) else [given]
     rule = Bounds(0, 1, open_low=True, open_high=True)
     if given is not None and given not in THRESHOLDS and (not values or any(map(rule.problem, values))):
         raise ValueError(
-            f"objective.thresholds={given!r}: expected {' or '.join(THRESHOLDS)}, which are chosen on validation, or a "
-            "number between 0 and 1, one for each label such as {spam: 0.3}, or a list of them"
+            f"objective.thresholds={given!r}: expected {' or '.join(THRESHOLDS)} (chosen on validation), or "
+            "numbers between 0 and 1: a single one, one for each label such as {spam: 0.3}, or a list of them"
         )
 
 
@@ -61,10 +61,10 @@ class SequenceClassification(LabelLoss, Taught):
 
     _target_: str = "runner.objectives.SequenceClassificationCollator"
     new_head: bool = False
-    """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
+    """Initializes a new head if the model was trained for other labels; false: such a model is an error."""
     thresholds: Any = None
-    """Probabilities above which labels are predicted, if an example may have several: `global` (one) or `per_label`,
-    chosen on the first validation set by the highest F1; a number, or numbers by label or in a list. None: 0.5."""
+    """Probabilities above which labels are predicted, if an example may have several. `global` (one) and `per_label` are
+    chosen by the highest F1 on the first validation set; else a number, or numbers by label or in a list. None: 0.5."""
     cache_teacher: bool = False
     """Runs the teacher once on each training sample, in the precision of its weights, and caches its outputs on disk,
     in the folder that the environment variable TIRYNS_CACHE names, else ~/.cache/tiryns."""
@@ -81,7 +81,7 @@ class TokenClassification(LabelLoss):
     label_all_pieces: bool = False
     """Whether every token of a word is a target; false: only the first token. Predictions always use the first token."""
     new_head: bool = False
-    """Initializes a new head for a model that was trained for other labels, which is an error otherwise."""
+    """Initializes a new head if the model was trained for other labels; false: such a model is an error."""
     constrained_decoding: bool = True
     """Predicts only valid sequences of tags, by Viterbi, if all training sentences follow a scheme such as IOB2."""
 
@@ -94,7 +94,7 @@ class QuestionAnswering:
     max_answer_tokens: int = setting(30, allowed=COUNT)
     """Longest predicted answer, in tokens."""
     null_threshold: float = 0.0
-    """How much higher than the best span `no answer` must score, if the training data has unanswerable questions."""
+    """Margin by which `no answer` must beat the best span, if the training data has unanswerable questions."""
 
 
 @dataclass
@@ -112,7 +112,7 @@ class JointTagging:
     column_weights: Any = None
     """Weight of each column's mean loss by name, such as `{pos: 1, ner: 2}`; columns without a weight have 1."""
     new_head: bool = False
-    """Initializes new heads for a model that was trained for other labels, which is an error otherwise."""
+    """Initializes new heads if the model was trained for other labels; false: such a model is an error."""
     constrained_decoding: bool = True
     """Predicts only valid sequences of tags, by Viterbi, in columns where all training sentences follow a scheme."""
 

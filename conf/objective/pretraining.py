@@ -67,8 +67,8 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
     hidden_weight: float = setting(0.0, allowed=AT_LEAST_0)
     """Weight of the cosine distance of the teacher's and the student's hidden states at the targets."""
     hidden_layers: str = setting("last", allowed=Choice(("last", "uniform")))
-    """Hidden states that are compared: those of both `last` layers, or with `uniform` those of every layer of the student
-    and of the teacher's layer at the same relative depth."""
+    """Hidden states that are compared. `last`: those of student's and teacher's last layers; `uniform`: those of every
+    layer of the student with those of the teacher's layer at the same relative depth."""
 
 
 @check_of(MaskedLanguageModeling, "mask_share", "random_share")
@@ -122,9 +122,9 @@ class MaskedDiffusion:
     max_masked: int | None = setting(None, allowed=COUNT)
     """Largest number of masked tokens of a sequence; none sets no bound."""
     time_weighting: bool = True
-    """Weights the loss at time t by 1/t, a bound on the likelihood; otherwise all masked tokens weigh the same."""
+    """Weights the loss at time t by 1/t, so that it bounds the likelihood; false: all masked tokens weigh the same."""
     evaluation_copies: int = setting(4, allowed=COUNT)
-    """Number of times drawn for each validation sequence; more times give a more precise loss and take longer."""
+    """Number of masked copies of each validation sequence; more copies give a more precise loss and take longer."""
 
 
 @dataclass
@@ -149,11 +149,11 @@ class ReplacedTokenDetection:
     generator: dict[str, Any] | None = None
     """Fields of the generator's config by name, used in place of those derived from its size and depth."""
     shared_embeddings: str = setting("all", allowed=Choice(("all", "none", "gdes")))
-    """Shared embeddings: `all`, `none`, or `gdes`: the generator trains them, the discriminator a difference to them."""
+    """Shared embeddings: `all`, `none`, or `gdes`: the generator trains them; the discriminator adds a difference."""
     discriminator_weight: float = setting(50.0, allowed=AT_LEAST_0)
     """Weight of the discriminator's loss per token; the generator's loss per target has weight 1."""
     discriminator_head: str = setting("electra", allowed=Choice(("electra", "deberta")))
-    """The head that detects replaced tokens: `electra` reads a token's state, `deberta` also its document's first."""
+    """Head that detects replaced tokens: `electra` reads a token's state; `deberta` also its document's first state."""
     temperature: float = setting(1.0, allowed=Bounds(0, open_low=True))
     """Temperature of the generator's samples, which divides its logits."""
     export_generator: bool = False
@@ -176,7 +176,7 @@ class HybridLanguageModeling(MaskedTargets):
     _target_: str = "runner.objectives.HybridLanguageModelingCollator"
     causal_share: float = setting(0.0625, allowed=SHARE)
     """Share of causal sequences, and weight of their mean loss; masked sequences have the remaining share and weight. A
-    phase may change it: 1 and then 0 is causal and then masked language modelling."""
+    phase may change it: 1 in one phase and 0 in the next is causal, then masked language modelling."""
     shifted: bool = True
     """Whether a masked token is predicted at the position before it, like a next token; false: at its own position."""
     z_loss: float = setting(0.0, allowed=AT_LEAST_0)

@@ -62,9 +62,9 @@ class Adafactor(Optimizer):
     beta2_decay: float = -0.8
     """Exponent of the step in the second moment's decay: beta2 = 1 - step ** beta2_decay."""
     eps: list[float] = setting([1e-15, 1e-3])
-    """Lower bounds: of a squared gradient, and of the root mean square of a parameter, which scales its rate."""
+    """Two lower bounds: of a squared gradient; and of a parameter's root mean square, which scales its rate."""
     d: float = 1.0
-    """Largest root mean square of an update, which is scaled down to it."""
+    """Largest root mean square of an update; a larger update is scaled down to it."""
 
 
 @dataclass
@@ -196,10 +196,10 @@ def _check_width(optimizer: Settings, config: Settings) -> None:
     kind, model = optimizer["parametrization"], config["model"]
     if option_of("optimizer", optimizer) not in ADAM_LIKE:
         raise ValueError(
-            f"optimizer.parametrization={kind} has the rules of Adam: choose of {', '.join(ADAM_LIKE)}"
+            f"optimizer.parametrization={kind} has the rules of Adam: choose one of {', '.join(ADAM_LIKE)}"
         )
     if kind == "mup" and ("init" not in model or model["init"] != "default" or model.get("tiled_from")):
         raise ValueError(
-            "optimizer.parametrization=mup says how weights begin: choose a model with random weights, "
+            "optimizer.parametrization=mup says how weights begin, so it needs a model with random weights, "
             "model.init=default and no model.tiled_from"
         )

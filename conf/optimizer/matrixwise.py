@@ -119,7 +119,7 @@ class SophiaH(Optimizer):
     p: float = 1e-2
     """Bound on the quotient of gradient and Hessian."""
     update_period: int = 10
-    """Steps between two steps that estimate the Hessian; these take 3x as long, uncompiled and with math attention."""
+    """Steps between estimates of the Hessian; a step with one takes 3x as long, uncompiled and with math attention."""
     num_samples: int = 1
     """Random directions per estimate."""
     hessian_distribution: str = "gaussian"
@@ -143,7 +143,7 @@ class SPlus(Optimizer):
     inverse_steps: int = 100
     """Steps between two computations of the eigenbasis."""
     nonstandard_constant: float = 1e-3
-    """Factor on the rate of vectors, of embeddings and heads unless square, and of matrices longer than `max_dim`."""
+    """Factor on the rates of vectors, embeddings and heads that are not square, and matrices longer than `max_dim`."""
     max_dim: int = 4096
     """Longest side with an eigenbasis; the vocabulary side of embeddings and heads never has one."""
 

@@ -1,5 +1,5 @@
 """Recipes of published encoders, on Hydra's search path: `tiryns experiment=modernbert`.
 
-- `experiment/`: one file each; `experiment/toy/`: what `scale=toy` changes of them.
-- `scale/`: what all recipes of a scale have.
+- `experiment/`: a file for each recipe; `experiment/toy/`: the changes to each recipe with `scale=toy`.
+- `scale/`: the settings that all recipes of a scale share.
 """

@@ -1,8 +1,8 @@
 """Lightning callbacks of a run.
 
 - `progress`: the progress bar, or plain lines; `throughput`: tokens per second, MFU and CPU seconds.
-- `stopping`: stops on a signal, with a checkpoint, when a metric no longer improves, or after a number of steps, and
-  signals to the agent of the node that this rank makes progress.
+- `stopping`: saves and stops on a signal; stops if a metric no longer improves, or after a number of steps; shows the
+  agent of the node that this rank makes progress.
 - `divergence`: stops or rewinds a run whose loss leaves its level (for a loss that is not a number, see
   `runner.modules.training`).
 - `phases`: begins each phase of a run, and validates at its end.

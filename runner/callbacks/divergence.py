@@ -1,8 +1,8 @@
 """Ends a run whose loss diverges, or rewinds it.
 
-`docs/troubleshooting.md` has the rule. OLMo-core applies it to single steps, and a false alarm costs one update.
-Here a false alarm would end a run, so the rule applies to medians, which a few bad batches do not change. The level does
-not follow only the last steps, as this would hide a slow climb.
+`docs/troubleshooting.md` has the rule. OLMo-core applies it to single steps; there a false alarm costs one update. Here
+a false alarm would end a run, so the rule applies to medians, which a few bad batches do not change. The level is the
+lowest median so far: a level that follows the last steps would hide a slow climb.
 """
 
 from collections import deque
@@ -89,7 +89,7 @@ class LossLevel:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Continues from a state; of a state of an older version, keeps the first losses and starts over after them."""
+        """Continues from a state; takes only the first losses from a state that an older version wrote."""
         self._first = list(state["first"])[: self._last.maxlen]
         if "lowest" not in state:
             self._lowest = median(self._first) if self._first else self._lowest

@@ -39,9 +39,9 @@ def schedule_of(trainer: Trainer) -> Schedule | None:
 
 
 class Plateau(Callback):
-    """Warns after each validation past the warm-up in which no loss is well below its unigram entropy.
+    """Warns after a validation past the warm-up if no loss is well below its unigram entropy.
 
-    `status.json` has the warning after each such validation, the log only from step 100 on.
+    `status.json` gets the warning after each such validation; the log gets it only from step 100 on.
     Example: `tiryns ~callback.plateau`
     """
 

@@ -1,4 +1,4 @@
-"""Measures for a ladder of widths how far a run's activations move, and records the prediction of a metric."""
+"""Measures how far a run's activations move, for a ladder of widths; also records the prediction of a metric."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ ROWS = 4
 
 
 class Coordinates(Callback):
-    """Logs `coordinates/PART` after each step: how far activations have moved, as a root mean square.
+    """Logs `coordinates/PART` after each step: how far the activations of a part have moved (root mean square).
 
-    PART is `embeddings`, `layer1` and so on, and `logits`, on the first rows of the first batch (`data.layout=padded`).
+    PART is `embeddings`, `layer1`, ... or `logits`, measured on `ROWS` rows of the first batch (`data.layout=padded`).
     If rates and initial weights suit the width, models of all widths move alike (the coordinate check of muP).
 
     Example: `tiryns callback=[default,coordinates] data.layout=padded`

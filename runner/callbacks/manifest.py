@@ -1,4 +1,4 @@
-"""Keeps `manifest.json` while a run trains, digests of its weights at regular steps, and the order audit."""
+"""Keeps `manifest.json` up to date in training; writes digests of the weights at regular steps, and the order audit."""
 
 from pathlib import Path
 from typing import Any, TextIO
@@ -146,9 +146,9 @@ def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None
 
 
 def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
-    """Returns the digests of weights and of each optimizer's state, equal on all ranks; shards have one over all ranks.
+    """Returns a digest of the weights and one of each optimizer's state; a digest of shards covers all ranks' shards.
 
-    Warns if the ranks do not agree. Collective.
+    Without shards, all ranks should have equal digests; warns of ranks that differ from rank 0. Collective.
     """
     states = [dict(module.named_parameters()), *(each.state_dict()["state"] for each in trainer.optimizers)]
     mine = [state_digest(state) for state in states]

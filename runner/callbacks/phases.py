@@ -21,7 +21,7 @@ RECORD = "phases"
 
 
 class PhaseChanges(Callback, RunCallback):
-    """Sets what a phase changes in the model before each step, logs when a phase begins, and validates at its end.
+    """Sets the model up for the phase of a step before the step; logs when a phase begins, and validates at its end.
 
     What it sets depends on the step alone, so a run resumes in any phase. It must be the first callback, so that others
     find the model as it is trained.
@@ -35,7 +35,7 @@ class PhaseChanges(Callback, RunCallback):
     def __init__(self, phases: Sequence[Phase], rotary: RotaryPhases | None) -> None:
         self.phases, self.rotary, self.timeline = phases, rotary, timeline_of(phases)
         self.tokens: dict[str, int] = {}
-        """Real tokens trained on so far, by phase and its first step."""
+        """Real tokens trained on so far, by `<name of the phase>@<its first step, counted from 0>`."""
         self._present: int | None = None
         self._validate_every: int | float | None = None
 
@@ -56,7 +56,7 @@ class PhaseChanges(Callback, RunCallback):
         return {start + 1 for start, other in zip(self.timeline.starts[1:], changed, strict=True) if other}
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
-        """Restores the rotary bases of the model at the save, and the counts of tokens."""
+        """Restores the rotary bases that the model had when it was saved, and the counts of tokens."""
         self.tokens = dict(checkpoint.get(RECORD, {}))
         if self.rotary is not None:
             self.rotary.set(max(0, checkpoint["global_step"] - 1))

@@ -117,7 +117,7 @@ class Lines:
 
 
 class Progress(ProgressBar):
-    """Shows steps, loss, learning rate, tokens per second and time left; reads the loss for a refresh only.
+    """Shows steps, loss, learning rate, tokens per second and time left; reads the loss only to refresh the display.
 
     Example: `tiryns callback.progress.seconds_per_line=60`
     """

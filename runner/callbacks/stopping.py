@@ -1,4 +1,4 @@
-"""Stops a run on a signal, a metric that no longer improves, or a number of steps; and signals that it makes progress."""
+"""Stops a run on a signal, at a given step, or if a metric no longer improves; shows that a run makes progress."""
 
 import math
 import signal
@@ -17,16 +17,16 @@ from tiryns.runner.run import signals
 KILLED_LOADER = (
     "a loader process was killed", "loader processes of energon were killed", "DataLoader worker (pid",
 )  # fmt: skip
-"""Prefixes of errors that report killed loader processes; after one of the first kind, the last step can be saved."""
+"""Prefixes of errors about killed loader processes; after an error with the first prefix, the last step can be saved."""
 
 
 class Preemption(Callback):
-    """Saves and ends the run after a step if any rank has received a signal before it.
+    """Saves and ends the run after a step if any rank has received a signal before that step.
 
     A run of one process is also saved if its loader processes are killed again and again.
 
-    The ranks vote in the sum over ranks that each step computes anyway, so no rank waits for another. It must be the
-    last callback, so that all other callbacks run for the last step too.
+    Each step computes a sum over the ranks anyway. The votes to stop are part of this sum, so no rank waits for another.
+    This must be the last callback, so that all other callbacks run for the last step too.
     """
 
     def __init__(self, saver: Checkpoint) -> None:
@@ -38,7 +38,7 @@ class Preemption(Callback):
             signals.defer(True)
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Lets signals end the run at once again."""
+        """Stops deferring signals: from now on they end the run at once."""
         if stage == "fit" and not trainer.interrupted:
             signals.defer(False)
 
@@ -60,7 +60,7 @@ class Preemption(Callback):
         raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Saves the last finished step if loaders were killed, for one rank only: several could not save together."""
+        """Saves the last finished step if loaders were killed and there is one rank: several could not save together."""
         if trainer.world_size == 1 and str(exception).startswith(KILLED_LOADER[0]) and trainer.global_step:
             self.saver.save_and_stop(trainer)
 

@@ -1,7 +1,7 @@
 """Evaluates the weights of a run with a suite as it trains, in the loop or as jobs of their own.
 
-`suite/step-00000500/` in the run folder is the folder of a suite. It has the weights of that step in `model/` until
-their metrics are logged, and their digest: after a kill or a rewind, an evaluation is reused only for equal weights.
+`suite/step-00000500/` in the run folder is the folder of a suite. Its `model/` has the weights of that step until their
+metrics are logged. `weights.txt` has their digest: after a kill or a rewind, only equal weights reuse an evaluation.
 """
 
 import contextlib

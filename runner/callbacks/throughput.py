@@ -101,10 +101,10 @@ class Throughput(Callback, RunCallback):
 class CpuTime(Callback):
     """Logs the cost of the run so far with each validation, as `time/cpu_seconds`: CPU seconds of all ranks.
 
-    The start-up counts: the seconds of the process until its first run is built, for imports and reading the data.
-    Several runs in one process, such as a sweep's, each count the same start-up and their own training, so they
-    compare like runs in separate processes. The sum includes the validation itself, earlier sessions up
-    to their last checkpoint, and loader processes that have ended.
+    The sum includes the start-up: the seconds of the process until its first run is built, for imports and reading data.
+    If several runs share a process, as in a sweep, each run counts the same start-up and its own training; so these
+    runs compare like runs in separate processes. The sum also includes the validation itself, earlier sessions up to
+    their last checkpoint, and loader processes that have ended.
 
     Example: `tiryns callback=[default,cpu_time] data.num_workers=0`
     """

@@ -41,7 +41,7 @@ def read_folder(folder: Path) -> Source:
 
 
 def read_checkpoint(path: Path, ema: bool) -> Source:
-    """Returns the weights in a checkpoint, with `ema` the running average of each weight that has one.
+    """Returns the weights in a checkpoint; if `ema`, the running average in place of each weight that has one.
 
     Raises ValueError for a checkpoint that is damaged, that has no average for `ema`, or that belongs to a user's own
     LightningModule, to a model with an adapter, or to a model whose embedding tables are differences.
@@ -144,7 +144,7 @@ def mean(tensors: Sequence[Tensor], shares: Sequence[float]) -> Tensor:
 def ties(
     base: Tensor, tensors: Sequence[Tensor], shares: Sequence[float], density: float, scale: float
 ) -> Tensor:
-    """Merges tensors by their differences from a base, in at least fp32; returns the base for whole numbers.
+    """Merges tensors by their differences from a base, in at least fp32; returns a `base` of integers unchanged.
 
     Each difference keeps the share `density` of its entries, the largest by magnitude, at least one. A weight moves by
     `scale` times the weighted mean of its differences that have the sign of their weighted sum (0 counts as +).

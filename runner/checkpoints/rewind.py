@@ -8,9 +8,9 @@ from tiryns.runner.run.folder import Run
 
 
 def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, object]:
-    """Skips the global batches of steps `first` to `step`; the session's steps do not count the `skipped` batches.
+    """Skips the global batches of steps `first` to `step`; these steps are counted without the batches already `skipped`.
 
-    Deletes checkpoints from `first` on, and resets the links to their state when the newest remaining checkpoint was
+    Deletes checkpoints from `first` on. The links become as they were when the newest remaining checkpoint was
     saved. The resumed training cuts the logs. A branch cannot go back beyond the checkpoint it began with. Returns the
     record, as `runner.config.skipped` describes it.
     """

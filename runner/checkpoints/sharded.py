@@ -53,7 +53,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _member(kind: object, name: str) -> Enum:
-    """Returns a member of an enumeration, which some Pythons (3.11.2) pickle as `getattr`."""
+    """Returns a member of an enumeration; some versions of Python (3.11.2) pickle a member as a call of `getattr`."""
     if not (isinstance(kind, type) and issubclass(kind, Enum) and name in kind.__members__):
         raise pickle.UnpicklingError(f"it asks for {kind!r}.{name}, which no checkpoint needs")
     return kind[name]
@@ -126,7 +126,7 @@ def delete_partial(folder: Path) -> None:
 
 
 def separate(state: State, shards: dict[str, Tensor]) -> State:
-    """Returns `state` with (`SHARD`, name) for each sharded tensor; puts copies into `shards`, tied tensors once."""
+    """Returns `state` with (`SHARD`, name) for sharded tensors; `shards` gets these (copies on CPUs), tied ones once."""
     names: dict[int, str] = {}
 
     def separated(value: object, name: str) -> Any:

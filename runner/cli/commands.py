@@ -87,7 +87,7 @@ HYDRAS_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchp
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Runs a command line (default: of this process); an error prints one message and ends the process with status 1."""
+    """Runs `words`, by default the process's command line; on an error, prints one message and exits with status 1."""
     words = list(sys.argv[1:] if words is None else words)
     flags = words[: words.index("--")] if "--" in words else words
     as_json = any(len(word) > 2 and "--json".startswith(word) for word in flags)  # or an abbreviation
@@ -209,7 +209,7 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
 
 
 def _completes() -> bool:
-    """Prints the completions of the typed line; if Hydra makes them, removes the command and returns False."""
+    """Prints completions, and returns True; if Hydra makes them, removes the command from the line and returns False."""
     from tiryns.runner.cli.completion import TAKE_SETTINGS, completed
 
     line = os.environ.get("COMP_LINE", "")

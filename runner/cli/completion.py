@@ -1,4 +1,4 @@
-"""Completes the last word of a line in a shell if Hydra has no completions: commands, flags, values, files."""
+"""Completes a shell's last word by commands, flags, values or files, where Hydra has no completions."""
 
 import os
 from argparse import Action, ArgumentParser
@@ -14,10 +14,10 @@ TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 def completed(
     line: str, commands: Mapping[str, object], parser: Callable[[str], ArgumentParser]
 ) -> list[str] | None:
-    """Returns the completions of the last word of a line; None leaves it to Hydra.
+    """Returns the completions of a line's last word; None if Hydra has to complete it.
 
-    `commands` have one word or two, `parser` makes the parser of a command. Files after a command are left to the
-    shell, which offers them if nothing else fits.
+    The names in `commands` have one word or two. `parser` makes the parser of a command. Files after a command are
+    left to the shell, which offers them if nothing else fits.
 
     Example:
         >>> completed("tiryns ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
@@ -37,7 +37,7 @@ def completed(
 
 
 def _hydras(word: str, words: list[str]) -> list[str] | None:
-    """Returns Hydra's flags or values of settings; empty after a flag that takes a value, as the shell offers files."""
+    """Returns Hydra's flags or a setting's values; `[]` after a flag that takes a value, where the shell offers files."""
     if word.startswith("-") or (words[-1:] and words[-1].startswith("-")):
         from tiryns.runner.patches.hydra.start import hydra_parser
 
@@ -50,7 +50,7 @@ def _hydras(word: str, words: list[str]) -> list[str] | None:
 
 
 def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[str]:
-    """Returns flags, values of the flag before the word, and actions or runs if the command takes them."""
+    """Returns what completes `word`: flags, values of the flag before it, or the command's actions or runs, if any."""
     flags = {flag: action for action in actions for flag in action.option_strings}
     if word.startswith("-"):
         return _starting(word, flags)

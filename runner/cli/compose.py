@@ -106,13 +106,13 @@ def composing_words(config: DictConfig) -> list[str]:
 
 
 def _distance(node: Settings, base: Settings) -> tuple[int, int]:
-    """Returns two counts: values that are a dict in only one argument, which no override changes, and all differences."""
+    """Counts values that are a dict only in `node` or only in `base` (no override changes these), and all differences."""
     kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
     return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 
 
 def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator[str]:
-    """Yields the overrides that change `base` to `wanted`, which may lack newer settings with their `LATER` value."""
+    """Yields the overrides that change `base` to `wanted`; a missing setting needs none if it has its `LATER` value."""
     later = LATER.get(prefix.removesuffix("."), {})
     missing = (name for name in base if name not in wanted)
     yield from (f"~{prefix}{name}" for name in missing if name not in later or base[name] != later[name])
@@ -129,7 +129,7 @@ def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator
 
 
 def _plain(config: DictConfig) -> Settings:
-    """Returns the unresolved settings, without Hydra's own and the `resolved` values of a run."""
+    """Returns the unresolved settings of a config, without the node `hydra` and a run's node `resolved`."""
     return {name: value for name, value in settings_in(config).items() if name not in ("hydra", "resolved")}
 
 

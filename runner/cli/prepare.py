@@ -1,4 +1,4 @@
-"""Makes an energon data set for `data=energon` of ROWS.jsonl and the IMAGES that its rows name.
+"""Makes an energon data set, for `data=energon`, from ROWS.jsonl and the IMAGES that its rows name.
 
 Rows are those of `data=image_text`: `image` (a path below IMAGES, several, or none) and `conversations` (LLaVA's),
 `caption`, or `question` and `answer`. All are checked and written to tar shards; equal input gives equal shards.

@@ -90,7 +90,7 @@ def list_runs(arguments: Namespace) -> None:
 
 
 def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
-    """Returns the line or JSON entry of a run, `damaged` if its files cannot be read; None if the run does not match."""
+    """Returns a run's line or JSON entry; its state is `damaged` if files are unreadable. None if it does not match."""
     try:
         name = str(run.path.relative_to(arguments.outputs))
         if not (

@@ -1,7 +1,7 @@
 """`tiryns schema`: a JSON schema of recipes and of every group's options, for editors that complete and check YAML.
 
-A recipe names it in its first line: `# yaml-language-server: $schema=tiryns.json`. `tiryns schema commands` prints the
-arguments of every command, what it writes and prints, exit statuses and codes of failures, for programs.
+A recipe names the schema in its first line: `# yaml-language-server: $schema=tiryns.json`. For programs, `tiryns schema
+commands` prints the arguments of every command, what it writes and prints, exit statuses, and codes of failures.
 """
 
 import types
@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def _group(group: str) -> Schema:
-    """Returns a group's schema: an option or the user's component; each of several loggers or callbacks may be null."""
+    """Returns a group's schema: an option or the user's component; for loggers and callbacks, each option or null."""
     options = {name: {"$ref": f"#/$defs/{group}.{name}"} for name in OPTIONS[group]}
     if any(is_part(group, name) for name in options):
         parts = {name: {"anyOf": [option, {"type": "null"}]} for name, option in options.items()}

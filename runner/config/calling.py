@@ -132,8 +132,8 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
 def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made]], Callable[..., Made]]:
     """Lets a constructor or function be called with an option's fields by name, and passes them as one `settings`.
 
-    The signature names every field, and all are required: a misspelt or missing field is a TypeError. With `part`, the
-    signature has only fields whose names begin with `part`. A caller may leave out all of them to get the defaults.
+    The signature names every field, and all must be given: a misspelt or missing field is a TypeError. With `part`, it
+    names only fields whose names begin with `part`; if a caller gives none of these, `settings` has the defaults.
 
     Example:
         >>> from dataclasses import dataclass

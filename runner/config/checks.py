@@ -35,7 +35,7 @@ from tiryns.runner.run.recording import config_hash
 from tiryns.runner.run.yaml_files import leaves, settings_in
 
 RESOLVED = ("trainer", "scheduler", "model")
-"""Groups that are resolved as a whole; in other groups only single settings are, which is faster."""
+"""Groups in which all interpolations are resolved. In others only fields of options are resolved, which is faster."""
 
 EVALUATED = ("validation_mlm_probability", "evaluation_copies")
 """Settings of objectives that affect only validation."""
@@ -65,7 +65,7 @@ def check_run_dir(config: DictConfig) -> None:
 
 
 def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
-    """Returns a warning if the command sets the optimizer but a recipe the rate, which may not fit; else None."""
+    """Returns a warning if a recipe sets a rate that is not the default of the optimizer in the command; else None."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
     if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:
@@ -225,7 +225,7 @@ def _check_phases(settings: Settings, config: Settings) -> None:
         grows = [name for name in phase.sampler if name.startswith("warmup_")]
         if grows and phase.sampler.get("warmup_from") is None:
             raise ValueError(
-                f"{where}.sampler.{grows[0]}: set warmup_from too: the sequences in the first batches"
+                f"{where}.sampler.{grows[0]} needs warmup_from too, the number of sequences in the first batches"
             )
         _check_objective(where, phase, config)
         longest, length = config["model"].get("max_position_embeddings"), phase.data.get("max_length")

@@ -1,7 +1,7 @@
 """Loads configs, tokenizers, processors and models of transformers, and reports its errors in one line.
 
-A model's own code runs only if `trust_remote_code` allows it; transformers alone would ask on the terminal. If
-transformers also has code for the model, that code runs. The files of a model may not choose a kernel from the hub,
+A model's own code runs only if `trust_remote_code` allows it; transformers alone would ask on the terminal. Else
+transformers' own code for the model runs, if there is any. A model is refused if its files choose a kernel from the hub,
 which is code, or a tokenizer that makes a short text very long.
 """
 
@@ -35,7 +35,7 @@ _OFTEN = r"(?:(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?)?"
 _TAKES_A_CHARACTER = re.compile(
     rf"(?:{_CHARACTER}{_OFTEN})*?{_CHARACTER}(?:(?:\+|\{{[1-9]\d*(?:,\d*)?\}})[?+]?)?(?:{_CHARACTER}{_OFTEN})*"
 )
-"""Matches expressions without groups and alternatives whose matches are never empty: at most one match per character."""
+"""Matches expressions without groups or alternatives that never match empty text: at most one match per character."""
 
 MOST_READ = 200
 """Longest expression that is analysed, in characters."""
@@ -61,7 +61,7 @@ def custom_code_allowed() -> bool:
 
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
-    """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, or as transformers does."""
+    """Loads a name or folder with `loader`, such as `AutoConfig`; raises CustomCodeRefused, and transformers' errors."""
     for file in _files_of(str(name_or_path), options):
         check_files(file, file.stat().st_mtime_ns)
     from transformers import PretrainedConfig
@@ -121,7 +121,7 @@ def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
 
 @cache
 def check_files(file: Path, changed: int) -> None:
-    """Raises CustomCodeRefused if a model's file would load code or fill the memory; `changed`: its time, a cache key."""
+    """Raises CustomCodeRefused if a model's file would load code or fill memory; `changed` is its mtime (cache key)."""
     values = read_json(file, {})
     if file.name.startswith("config"):
         for key, value in (choice for node in mappings_in(values) for choice in node.items()):
@@ -184,7 +184,7 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
 
 
 def _growth_of_steps(parts: object) -> float:
-    """Returns the largest factor by which steps lengthen a text; replacements multiply that of what they replace."""
+    """Returns the largest factor by which steps lengthen text; replacements multiply the factor of what they replace."""
     floor = most = 1.0
     of_written: dict[str, float] = {}
     for step in (node for node in mappings_in(parts) if "type" in node):

@@ -53,7 +53,7 @@ _typed: list[str] | None = None
 
 @contextmanager
 def on_command_line(words: Sequence[str]) -> Iterator[None]:
-    """Allows configs in the block only what these words of a command, and the user's own run that they resume, permit.
+    """Lets configs in the block do only what is permitted by `words`, or by the user's own run that these words resume.
 
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
@@ -162,7 +162,7 @@ def _typeable(value: object) -> str:
 
 
 def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[str]:
-    """Returns the words of a command, by default this one, that must be typed again to resume, as they need permission.
+    """Returns the words that need permission, so that a resume must repeat them; by default, among those of this command.
 
     Empty if `folder` has a seal. If two words set one setting, only the later word is considered.
     """
@@ -178,7 +178,7 @@ def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[st
 
 
 def words_of(config: DictConfig) -> list[str]:
-    """Returns the words that give another command this checked config's permissions: for code of others and addresses."""
+    """Returns words that permit another command what this checked config permits: code of others, and addresses."""
     names = [name for name, rules in rules_of(Config).items() if rules.get("runs_code")]
     return [f"{name}={literal(reach.plain(config[name]))}" for name in names if config.get(name)]
 
@@ -191,7 +191,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
     key = "hydra.job.env_set"  # such as a search path
     variables = reach.plain(OmegaConf.select(config, key))
     if variables and _typed is not None and not _is_own(key, variables, _typed):
-        raise ValueError(f"{key} can make programs run other code: it counts on the command line alone")
+        raise ValueError(f"{key} can make programs run other code, so it counts on the command line alone")
     settings = reach.plain(config.hydra)
     targets = list(_checked_targets(config.hydra, settings, "hydra"))
     for name in ("job_logging", "hydra_logging"):
@@ -203,7 +203,7 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
 
 
 def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
-    """Yields each checked `_target_` in a node; ValueError if a part that Hydra builds is an interpolation of a node."""
+    """Yields each checked `_target_` in a node; ValueError if a part that Hydra builds refers to another node."""
     is_mapping = isinstance(values, dict)
     for name, value in values.items() if is_mapping else enumerate(values):
         key = f"{path}.{name}" if is_mapping else f"{path}[{name}]"
@@ -213,7 +213,7 @@ def _checked_targets(node: Any, values: Any, path: str) -> Iterator[str]:
             yield str(value)
         elif _INTERPOLATION.fullmatch(str(value)):
             if key.startswith(BUILT) and OmegaConf.is_config(node[name]):
-                raise ValueError(f"{key}={value}: write it out; a node of Hydra's refers to no other")
+                raise ValueError(f"{key}={value}: write it out; what Hydra builds refers to no other node")
         elif isinstance(value, dict | list):
             yield from _checked_targets(node[name], value, key)
 
@@ -228,7 +228,7 @@ def _check_logging(key: str, value: object) -> None:
     elif last == "filename":
         if not _LOG_FILE.fullmatch(str(value)):
             place = "${hydra.runtime.output_dir}/NAME.log"
-            raise ValueError(f"{key}={value}: expected a log in its run: {place}")
+            raise ValueError(f"{key}={value}: expected a log in its run folder, such as {place}")
     elif isinstance(value, str) and ("${" in value or "://" in value) and value not in _STREAMS:
         raise ValueError(f"{key}={value} is not allowed in a logging config")
 
@@ -270,7 +270,7 @@ def _own_contents() -> Iterator[Settings]:
 
 @cache
 def _content(file: Path, changed: int) -> Settings:
-    """Returns the content of a config file; empty if it is not a config. `changed`, its time, keys the cache."""
+    """Returns the content of a config file; empty if it is not a config. `changed` is its mtime (cache key)."""
     try:
         return reach.plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):

@@ -35,7 +35,7 @@ _WRITTEN = re.compile(r".*(?:dir|dirpath|directory|folder|storage|uri|location)|
 """Names of settings of Hydra and of components that say where something is written."""
 
 _KNOWN_WRITTEN = re.compile(r"(?:.*_)?(?:cache|output|save|log|offload)_(?:dir|folder)|outputs|resume")
-"""Names of settings elsewhere that say where something is written; other folders there are only read."""
+"""Names of all other settings that say where something is written; folders in settings of other names are only read."""
 
 _COMPONENTS = ("callback", "checkpoint", "logger", "trainer")
 """Groups whose components write files of their own, all below the run's folder."""
@@ -169,7 +169,7 @@ def _reached(
 
 
 def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:
-    """Yields the value if `used`, its resolved form, is a path outside; components must stay below the run's folder."""
+    """Yields the value if its resolved form `used` is outside of this folder, or, in a component, of the run's folder."""
     is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
     in_component = key.startswith(_COMPONENTS)
     by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None

@@ -1,7 +1,7 @@
 """The config of a run that is read or resumed: complete, and usable from any folder.
 
-If a group is a class of Lightning or empty, the settings that the program reads are added. Relative paths are resolved
-from the folder where a run was begun, and the same data may be at another path.
+If a group is empty, or is a class of Lightning, the settings that the program reads are added. Relative paths are
+resolved from the folder where a run was begun. A run is still the same if its data has moved to another path.
 """
 
 import os
@@ -40,7 +40,7 @@ EMPTY = ("callback", "logger")
 
 
 def completed(config: DictConfig) -> DictConfig:
-    """Returns a copy of a config that can be changed, with every setting of our trainer.
+    """Returns a changeable copy of a config, which has every setting of our trainer.
 
     If Lightning has a setting under another name, its value is used. Other missing settings are as in `trainer=auto`.
     """
@@ -64,7 +64,7 @@ def completed(config: DictConfig) -> DictConfig:
 def begun_in(folder: Path) -> list[Path]:
     """Returns the existing folders, except the current one, from which relative paths of a run and its parents start.
 
-    Of each run, first the folders where a new path of its data was typed, newest first; then the one where it was begun.
+    For a run, folders where a new path of its data was typed come first (newest first), then the folder where it began.
     """
     found: dict[Path, None] = {}
     seen: set[Path] = set()
@@ -148,7 +148,7 @@ def path_settings() -> frozenset[str]:
 
 
 def found_from(text: str, places: list[Path]) -> str:
-    """Returns a path, pattern or `PATH@SPLIT` below the first of `places` that has it; unchanged if here or absolute."""
+    """Returns a path, pattern or `PATH@SPLIT` below the first place that has it; unchanged if absolute or found here."""
     kind = "store:" if text.startswith("store:") else ""
     path = text.removeprefix(kind)
     if not path or "://" in path or path.startswith("~") or os.path.isabs(path) or _exists(Path(path)):

@@ -167,7 +167,7 @@ def _is_listed(name: str) -> bool:
 
 @cache
 def built_in_targets() -> frozenset[str]:
-    """Returns the targets of Hydra's own launcher and sweeper, each its option `basic`."""
+    """Returns the targets of Hydra's own launcher and sweeper, which are the options `basic` of their groups."""
     plugins()  # which register them
     store = ConfigStore.instance()
     return frozenset(

@@ -46,7 +46,7 @@ class PhaseCollators:
         self.timeline = Timeline([phase.name for phase in phases], [phase.steps for phase in phases])
 
     def at(self, number: int, num_steps: int) -> tuple[Collate, float]:
-        """Returns collator and progress (0 to 1, in its phase or in all `num_steps`) of global batch `number`, from 0."""
+        """Returns the collator of global batch `number` (from 0), and progress, 0 to 1, in its phase or `num_steps`."""
         phase = self.phases[self.timeline.at(number)]
         if phase.collator is None:
             return self.collator, number / num_steps
@@ -133,7 +133,7 @@ MASK_STREAM, VALIDATION_STREAM = 1, 2
 
 Figure = Literal["tokens", "padded_tokens", "token_pairs", "hash_low", "hash_high"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)
-"""Counts and hashes of a micro-batch, which move to its share as sums."""
+"""Counts and hashes of a micro-batch. Its share has the sums instead, over all micro-batches of the share."""
 
 
 @dataclass(eq=False)
@@ -192,7 +192,7 @@ def keyed_samples(
     stream: int,
     packed: bool,
 ) -> FlatSamples:
-    """Returns flat samples for a collator. Their tokens `ids` [N] are end to end; epoch and index [D] make the keys."""
+    """Returns D flat samples for a collator. `ids` [N] are end to end; keys are made from `epochs` and `indices` [D]."""
     return {
         "input_ids": ids,
         "lengths": lengths,
@@ -214,7 +214,7 @@ def flat_samples(
     stream: int,
     packed: bool,
 ) -> FlatSamples:
-    """Returns some `rows` of global batch `step` as flat samples; without rows, a filler of one sample.
+    """Returns the samples in `rows` of global batch `step` as flat samples; if `rows` is empty, a filler of one sample.
 
     `samples` [B, 2] are the epochs and indices of the global batch.
     """

@@ -73,10 +73,10 @@ def by_name(sources: object, name: str) -> dict[str, Any]:
 
 
 def all_problems(error: ValueError, data: Any) -> ValueError:
-    """Returns `error` of reading finetuning `data`, joined with the errors that appear once `error` is fixed.
+    """Returns one error: `error`, which reading finetuning `data` raised, and the errors that appear once it is fixed.
 
-    The `settings` of each error (see `AdvisedError`) are applied and the files are read again, until reading succeeds
-    or an error proposes no settings. If settings fix all of several problems, the message ends with them.
+    The `settings` that an error proposes (see `AdvisedError`) are applied and the files are read again, until reading
+    succeeds or no settings are proposed. If settings fix several problems, the message ends with these settings.
     """
     sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
     paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]

@@ -228,7 +228,7 @@ class CollatorArguments(TokenizerArguments, TaskArguments, total=False):
 
 
 def tokenizer_arguments(tokenizer: Tokenizer) -> TokenizerArguments:
-    """Returns a tokenizer with its token ids and vocabulary size, for collators; padding replaces a missing mask."""
+    """Returns a tokenizer, its token ids and vocabulary size for collators. The padding id replaces a missing mask id."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {
         "pad_token_id": pad,

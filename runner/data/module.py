@@ -151,7 +151,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return order if isinstance(order, Phased) else None
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
-        """Returns the orders of all sets of training samples, and the draws of each phase from these sets."""
+        """Returns the order of each set of training samples, and for each phase how it draws from these sets."""
         drawn = [Draws(part.steps, (0,), (1,), None, self._sizes(part, self.whole)) for part in self.parts]
         return [cast(SeamlessSampler, whole)], drawn
 
@@ -163,7 +163,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return cast(SeamlessSampler, made)
 
     def epoch_at(self, step: int) -> float:
-        """Returns the passes over the training set after `step` global batches; with phases, over each phase's sets."""
+        """Returns the passes over the training set after `step` global batches, or the sum over the phases' own sets."""
         if (order := self.phased_order) is not None:
             return order.epochs_before(number_of(step, self.skipped))
         return self.sampler.samples_before(step) / len(self.train)

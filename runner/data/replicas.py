@@ -17,7 +17,7 @@ class Replica(NamedTuple):
 
 
 def replica_of(trainer: Trainer) -> Replica:
-    """Returns this rank's replica, the number of replicas, and the group that reduces over them (None: all ranks)."""
+    """Returns this rank's replica, the number of replicas, and the group to reduce over replicas (None for all ranks)."""
     if not isinstance(trainer.strategy, ModelParallelStrategy):
         return Replica(trainer.global_rank, trainer.world_size, None)
     mesh = trainer.strategy.device_mesh["data_parallel"]
@@ -41,7 +41,7 @@ def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
 
 
 def gathered(mine: object, replica: Replica) -> list[Any]:
-    """Returns `mine` of all replicas in order (collective). Without torch.distributed other replicas give None."""
+    """Returns each replica's `mine`, in order (collective); without torch.distributed, None for the other replicas."""
     replicas: list[Any] = [None] * replica.size
     replicas[replica.rank] = mine
     if replica.size > 1 and torch.distributed.is_initialized():

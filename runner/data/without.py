@@ -101,7 +101,7 @@ def samples_named(given: object, data: RunData) -> NDArray[np.int64]:
     if outside := [int(number) for number in found[[0, -1]] if not 0 <= number < count]:
         raise ValueError(
             f"data.without names sample {outside[0]}: the training set has samples 0 to {count - 1:,} "
-            "(`index` of `tiryns order`)"
+            "(a sample's number is `index` of `tiryns order`)"
         )
     if len(found) == count:
         raise ValueError(f"data.without names all {count:,} training samples: leave some to train on")

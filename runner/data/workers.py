@@ -44,7 +44,7 @@ class SerializedBatch:
 
 
 def serialize_batch(batch: T) -> T | SerializedBatch:
-    """Returns the batch, in a loader process as a `SerializedBatch`."""
+    """Returns the batch: in a loader process a `SerializedBatch`, in the training process the batch itself."""
     return batch if get_worker_info() is None else SerializedBatch(batch)
 
 
@@ -217,7 +217,7 @@ def was_killed(batches: object) -> bool:
 class Watch:
     """Raises WorkerDeath for a dead loader process only while the main thread waits for the process's batches.
 
-    Torch's handler of SIGCHLD raises an error at once for the death of any loader's process: also at points where
+    Torch's handler of SIGCHLD raises an error at once when a process of any loader dies: perhaps at a point where
     training cannot continue after an error, or while another loader is read.
     """
 

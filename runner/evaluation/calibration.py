@@ -1,4 +1,4 @@
-"""Calibration of class probabilities: the calibration error, a temperature, and sets of classes with the true class.
+"""Calibrates class probabilities: the calibration error, a temperature, and sets of classes meant to hold the true one.
 
 Letters in shapes: D examples, C classes, R resamples.
 """
@@ -74,7 +74,7 @@ def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
 
 
 def set_threshold(probabilities: Numbers, true: Classes) -> float:
-    """Returns the least probability with which a class is put into a set, from examples outside of the training data.
+    """Returns the least probability at which a class is in a set, chosen on examples that are not in the training data.
 
     The set of a new example from the same distribution then has the true class with a probability of at least `LEVEL`
     (split conformal prediction, arXiv 2107.07511, section 1). Returns 0 (all classes) if there are too few examples.
@@ -112,7 +112,7 @@ def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
     """Returns probabilities and true classes of examples with a known class; ValueError if there are no probabilities."""
     if PROBABILITIES not in predictions.values:
         raise ValueError(
-            f"calibration is for one label of several, and this model predicts {predictions.kind}"
+            f"calibration is for one label of several, but this model predicts {predictions.kind}"
         )
     probabilities, true = predictions.scored()
     return probabilities.astype(np.float64), true

@@ -1,4 +1,4 @@
-"""Metrics of the predictions of several runs for parts of one data set, from the rows of their files."""
+"""Measures joined predictions: several runs predict parts of one data set, and the rows of their files are joined."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -21,7 +21,7 @@ Parts = Callable[[Rows, Sequence[str]], list[Compared]]
 
 
 def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str, float]:
-    """Returns the metrics of a kind of predictions for rows with labels, as in a run's test; empty for an unknown kind.
+    """Returns the metrics of labelled rows, as a run's test computes them; empty for an unknown kind, or without labels.
 
     `names` are all labels; by default the labels that occur in the rows.
 
@@ -47,7 +47,7 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
 
 
 def _make_part(kind: str) -> Parts:
-    """Makes the `Parts` of a kind whose rows have one number each, or a boolean for each label."""
+    """Makes the `Parts` function of a kind. It turns a row into a class index, a number, or a boolean for each label."""
 
     def parts(rows: Rows, names: Sequence[str]) -> list[Compared]:
         of: Callable[[Any], object] = {name: number for number, name in enumerate(names)}.__getitem__

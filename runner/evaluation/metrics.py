@@ -50,9 +50,9 @@ KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
 def get_metrics_for_task(task: str, num_labels: int = 2, **options: object) -> dict[str, Metric]:
     """Returns the metrics of a kind of prediction by name, each between 0 and 1 (except squared error and correlations).
 
-    `classification` and the token accuracy are updated with class numbers [D], `multi_label` with booleans [D, C],
-    `regression` with numbers [D], entities with tags of sentences, question answering with texts, and ranking with lists
-    of scores and grades: see `ClassScore`, `EntityScore`, `AnswerOverlap` and `RankScore`. `options` go to every metric.
+    `update` takes class numbers [D] for `classification` and the token accuracy, booleans [D, C] for `multi_label`,
+    numbers [D] for `regression`, tags of sentences for entities, texts for question answering, and lists of scores and
+    grades for ranking: see `ClassScore`, `EntityScore`, `AnswerOverlap` and `RankScore`. `options` go to every metric.
     Counts are integers, metrics float64. Raises ValueError with the known tasks for an unknown task.
 
     Example:
@@ -200,7 +200,7 @@ class EntityScore(CountedScore):
     def __init__(self, measure: str, labels: Sequence[str] = IOB, **kwargs: object) -> None:
         super().__init__(measure, 1, **kwargs)
         if (tagging := tagging_of(labels)) is None:
-            raise ValueError(f"labels {', '.join(labels)} tag no entities; schemes are {', '.join(SCHEMES)}")
+            raise ValueError(f"labels {', '.join(labels)} mark no entities; schemes are {', '.join(SCHEMES)}")
         self.tagging, self.labels = tagging, None if labels is IOB else labels
 
     def marks(self, predicted: Any, true: Any, types: Sequence[str] = ()) -> tuple[Marks, ...]:
@@ -213,7 +213,7 @@ class EntityScore(CountedScore):
             for tag in {tag for tags in pair for tag in tags} - {OUTSIDE, *(self.labels or ())}:
                 if self.labels or not tag.startswith(("B-", "I-")):
                     expected = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
-                    raise ValueError(f"the tag {tag!r} is of no label: expected {expected}")
+                    raise ValueError(f"the tag {tag!r} is none of the labels: expected {expected}")
             found, wanted = (entities(self.tagging.iob(tags)) for tags in pair)
             for listed, spans in zip(marks, (found & wanted, found, wanted), strict=True):
                 listed += [(item, types.index(kind) if types else 0) for _, _, kind in spans]

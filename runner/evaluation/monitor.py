@@ -45,7 +45,7 @@ def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None
 
 
 def direction_of(config: DictConfig) -> str:
-    """Returns `min` or `max`, the better end of a search's metric, from the config of a trial, before data is read."""
+    """Returns whether a search's metric is best at its `min` or `max`, by a trial's config, before any data is read."""
     mode, monitor = config.checkpoint.get("mode"), config.checkpoint.get("monitor")
     if mode or monitor:
         return str(mode or better_when(str(monitor)))
@@ -54,7 +54,7 @@ def direction_of(config: DictConfig) -> str:
 
 
 def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> tuple[str, float] | None:
-    """Returns name and value of `monitor`, else of the first validation loss or None; ValueError names what is logged."""
+    """Returns name and value of `monitor` (None: the first validation loss, if any); ValueError names what is logged."""
     metrics = trainer.callback_metrics
     losses = (name for name in metrics if name.startswith("val") and name.endswith("loss"))
     name = monitor or next(losses, None)

@@ -56,7 +56,7 @@ class Predictions(ABC, Generic[S]):
     """Whether values that only some metrics need are kept in any case."""
 
     label_sets: Callable[[int], PredictionRow] | None = None
-    """Returns the entries of a row for the place of a text or a word, from a calibration on other examples."""
+    """Returns further entries for the row of a text or word, given its place, by a calibration on other examples."""
 
     monitor: str
     """The metric that chooses the best checkpoint."""
@@ -191,7 +191,7 @@ def computed(name: str, metric: Metric, values: Sequence[object]) -> float:
     metric.update(*values)
     found = metric.compute()
     if torch.as_tensor(found).numel() != 1:
-        raise ValueError(f"the metric {name!r} must be one number, not {found!r:.80}: have it averaged")
+        raise ValueError(f"the metric {name!r} must be one number, not {found!r:.80}: average it")
     return float(found)
 
 

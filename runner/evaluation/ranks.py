@@ -1,4 +1,4 @@
-"""The ranks of the relevant candidates of a list, and of the passages that belong to a query among all passages.
+"""Finds the ranks of relevant candidates in a list, and the ranks of a query's own passages among all passages.
 
 A metric of a list is the mean over all orders of candidates with equal scores. So a model that gives all candidates the
 same score gets the metrics of guessing (McSherry and Najork, ECIR 2008).
@@ -164,9 +164,9 @@ def rank(
 ) -> Ranking:
     """Ranks all passages [P, H] for each of the queries [Q, H]; `relevant` [Q] has the passages that belong to each.
 
-    Computes `ndcg` with the `grades` of relevant passages (default 1), the reciprocal rank of the first relevant passage,
-    and the recall, each among the first 10. A `depth` of 100 adds the recall among the first 100, and the mean over the
-    relevant passages of the precision at their ranks (0 beyond rank 100). Of equal scores the first passage ranks higher.
+    Among the first 10 it computes `ndcg` with the `grades` of relevant passages (default 1), the reciprocal rank of the
+    first relevant passage, and the recall. A `depth` of 100 adds the recall among the first 100, and average precision:
+    the mean precision at relevant passages' ranks (0 beyond rank 100). Of equal scores the first passage ranks higher.
     `excluded` [Q] has the index of a passage that is not ranked for the query, or -1.
 
     Example:

@@ -121,7 +121,7 @@ def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[s
 def _by_counts(
     score: metrics.Score, counted: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
 ) -> Numbers:
-    """Returns a score of the counts of classes [R, C] in each resample: [R], or [R, C] if each class has a score."""
+    """Returns the score of each resample [R], or of each class in it [R, C], computed from the counts of classes."""
     return score(
         *(torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted)
     ).numpy()
@@ -145,7 +145,7 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 
 @weighted.register
 def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
-    """Returns the function, a score of the weighted counts of each class."""
+    """Returns the function, which computes the score from the weighted counts of each class."""
     counted = metric.marks(as_tensor(predicted), as_tensor(true))
 
     def by_resample(*of_classes: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ class LabelledSet:
     """Adds up a model's output for the micro-batches of a labelled set: sums for the loss, and the predictions.
 
     Each of an output's `part_losses` is a sum over the micro-batch; the denominator of the same name divides it. If
-    `calibrating`, the task chooses by this set its decision rules, such as thresholds, for other sets.
+    `calibrating`, the task's decision rules for other sets, such as thresholds, are chosen on this set.
     """
 
     def __init__(self, predictions: Predictions, calibrating: bool = False) -> None:

@@ -44,7 +44,7 @@ METRICS = (
     "accuracy", "f1", "precision", "recall", "macro_f1", "micro_f1", "exact_match", "spearman", "pearson", "mcc", "mse",
     "loss", "perplexity",
 )  # fmt: skip
-"""Metrics for leaderboards of the hub, named without the set; `entity_f1` is listed as `f1`, as in seqeval."""
+"""Metrics for leaderboards of the hub, without the set in their names; `entity_f1` is listed as `f1`, as in seqeval."""
 
 MADE_BY = """
 ## What made it
@@ -76,7 +76,7 @@ ASKED = {
     "token-classification": '"a text"',
     "fill-mask": 'f"a {tokenizer.mask_token} text", tokenizer_kwargs={"truncation": True}',
 }
-"""Arguments of the pipeline call in the card's example, by task. A call with `truncation` cuts too long texts."""
+"""Arguments of the pipeline call in the card's example, by task. With `truncation` it cuts texts that are too long."""
 
 PREDICTION = """
 from transformers import pipeline
@@ -253,7 +253,7 @@ def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
 
 
 def example(run: Run, data: Settings) -> str:
-    """Returns a section with one prediction for held-out data; empty if there is none, or it may not be shown.
+    """Returns a section with one prediction for held-out data; empty without one, or if the data is not public.
 
     A card is published with its model, so it quotes only public data: data of the hub, or made by this project.
     """

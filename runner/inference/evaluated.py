@@ -67,7 +67,7 @@ class Asked(NamedTuple):
     max_new_tokens: int | None = None
     """Maximal length of a generated answer in tokens; None for the run's maximum."""
     skipping: str = "data.on_bad_row=skip"
-    """Name that messages give to the option for skipping unusable labelled rows."""
+    """What messages call the option that skips unusable labelled rows."""
     calibration: str | None = None
     """Name of the source on which the calibration of the other sources is fitted."""
 
@@ -105,8 +105,8 @@ def evaluate(
 ) -> Evaluation:
     """Evaluates the model of a run, of a folder or from the hub on each of the named sources.
 
-    The metrics are those of the run's test, or for a language model of its validation. They equal the run's to the last
-    digit if one process computed those on the same kind of machine. `report` returns the progress function of a set.
+    The metrics are those of the run's test; for a language model, those of its validation. They equal the run's values to
+    the last digit if the run used one process on this kind of machine. `report` returns the progress function of a set.
 
     Raises:
         ValueError: a missing model, or one that cannot be measured; a source without labels, with other labels than the
@@ -136,7 +136,7 @@ def evaluate(
     if asked.calibration is not None:
         if not isinstance(model, Labels):
             raise ValueError(
-                f"calibration is for one label of several, which the model in {run!r} does not predict"
+                f"calibration is for one label of several, but the model in {run!r} predicts no labels"
             )
         model.keeps_all = True
     predictions, documents, entries = {}, list[Entry](), dict[str, Entry]()
@@ -210,7 +210,7 @@ def entry_with_intervals(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Entry:
-    """Returns the entry of an evaluated set, with `intervals` of its metrics and of each row in tables of classes."""
+    """Returns the entry of an evaluated set. Its metrics, and each row of its tables of classes, have `intervals`."""
     entry = entry_of(predictions, figures)
     ends = intervals(predictions, sums, resamples, seed) if resamples else {}
     entry["intervals"] = {name: ends[name] for name in entry["metrics"] if name in ends}

@@ -107,7 +107,7 @@ class Kind(ABC):
         return AS_FOUND._replace(**{n: self.changes[n] for n in Reading._fields if n in self.changes})
 
     def reading(self, path: str) -> Reading:
-        """Returns how to read a file: by the settings, else its ending; line by line if neither names a format."""
+        """Returns how to read a file: by the settings, else by its ending, else line by line."""
         ending, found = ending_format(Path(path)), self.reading_for(path)
         unnamed = found.format == "auto" and not ending and not is_saved(Path(path))
         return found._replace(format="txt") if unnamed or ending in self.line_formats else found
@@ -141,7 +141,7 @@ class Tested(Kind):
     ) -> Measured[Predictions]:
         """Predicts for the samples of a set and computes its metrics; `output` replaces the model's output function.
 
-        With `calibrating` the task chooses its decision rules for other sets, such as thresholds, by this set.
+        With `calibrating` the task uses this set to choose decision rules, such as thresholds, for other sets.
         """
         predictions = self.task.predictions(sequences, self.collator)
         predictions.keeps_all, self.model.by_row = self.keeps_all, True

@@ -42,7 +42,7 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
         name = saved["data"]["task"]
         if name not in TASKS:
             unknown = f"the model in {run!r} was trained for the task {name!r}, which is not registered here"
-            raise ValueError(f"{unknown}: name the module that registers it by --import MODULE")
+            raise ValueError(f"{unknown}: name the module that registers it: --import MODULE")
         return get_task(name)
     for task in map(get_task, TASKS):
         kind = str(task.head).removeprefix("AutoModel")
@@ -52,7 +52,7 @@ def task_of(run: str, architectures: list[str]) -> Task | None:
 
 
 class Labels(Tested):
-    """The finetuned model of a run or Hugging Face folder; without an exported task it has defaults of `data=<task>`.
+    """The finetuned model of a run or Hugging Face folder. If no task was exported, it has defaults of `data=<task>`.
 
     `settings` are the `data` settings of its training, overridden by `changes`; `reader`, `collator` and `computation`
     are those of its run.
@@ -152,7 +152,7 @@ class Labels(Tested):
                 kept = without_left_out(read)._replace(bad=RAISED)
                 # raises if the labels are right
                 sequences = self.samples(self.arranged(self.unlabelled(kept)))
-                log.warning("the labels are left out, and no metrics computed: %s", error)
+                log.warning("the labels are left out, and no metrics are computed: %s", error)
         except MissingColumn as error:
             labels = self.reader.state_dict().get("labels") or ()
             columns = (self.text_column, self.settings["label_column"], labels, self.reader)
@@ -203,7 +203,7 @@ def has_label(row: Row, column: str) -> bool:
 
 
 def without_left_out(rows: Rows) -> Rows:
-    """Returns the rows whose examples could be made, without the rows that `rows.bad` has left out."""
+    """Returns the rows of which an example was made: all but the rows that `rows.bad` has left out."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
 

@@ -52,7 +52,7 @@ class Mining(NamedTuple):
     max_score: float | None = None
     """The highest cosine of a negative."""
     margin: float | None = None
-    """How much lower a negative's cosine must at least be than the lowest cosine of the query's own passages."""
+    """A negative's cosine must be lower by at least this number than the lowest cosine of the query's own passages."""
     relative_margin: float | None = None
     """`margin` as a share of the own passage's cosine."""
     random: bool = False
@@ -89,7 +89,7 @@ class Negatives(NamedTuple):
     own_scores: dict[int, float]
     """The cosines of the query's own passages, by index."""
     reason: str
-    """Why there are fewer than requested: `scores`, or too few `passages`; empty if there are enough."""
+    """Why there are too few negatives: `passages` if passages are too few, else `scores`; empty if there are enough."""
 
 
 def hard_negatives(
@@ -142,7 +142,7 @@ def own_passages(
 ) -> tuple[list[dict[int, None]], list[set[int]]]:
     """Returns `positives` and `barred` for `hard_negatives`; `queries` and `passages` give the index of each text.
 
-    Passages of rows with the same match id are barred too, and a passage that equals the query's text.
+    `barred` also has the passages of rows with the same match id, and any passage that equals the query's text.
     """
     positives: list[dict[int, None]] = [{} for _ in queries]
     matching: dict[str | None, set[int]] = {}

@@ -71,7 +71,7 @@ def device_here() -> torch.device:
 
 
 def as_trained(run: str) -> Computation:
-    """Returns the computation of a run's evaluations (fp32 for fp16 without a GPU); padded fp32 rows without a run."""
+    """Returns the computation of a run's evaluations; without a GPU fp16 becomes fp32. Padded fp32 rows without a run."""
     noted = Run(Path(model_folder(run)).parent).status.get("resolved") or {}
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
@@ -156,4 +156,4 @@ class Measured(NamedTuple, Generic[P_co]):
     sums: dict[str, NDArray[np.float64]]
     """The `loss`, the `weight` and the `correct` targets of each example [E], if the model gives them by row."""
     weighted: Callable[[], tuple[Statistic, int] | None]
-    """Returns a function from examples' weights to metrics, and the number of examples; None without sums by example."""
+    """Returns a function that maps examples' weights to metrics, and the number of examples; None without their sums."""

@@ -80,7 +80,7 @@ class Predictor:
             yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
-        """Yields predictions for `rows_of_file` by batch; all at once with `figures` and labels in the first rows."""
+        """Yields predictions for `rows_of_file` by batch, or all at once with `figures` if the first rows have labels."""
         source = iter(rows.rows)
         first = list(islice(source, self.kind.at_once))
         if not first:

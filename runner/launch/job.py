@@ -63,7 +63,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
         )
     if not in_sweep() and here is None and launcher != "basic":
         again = f"tiryns -m hydra/launcher={launcher} ..."
-        log.warning("hydra/launcher=%s counts with -m alone, so this trains here: %s", launcher, again)
+        log.warning("hydra/launcher=%s has no effect without -m, so this trains here: %s", launcher, again)
     if (nodes := nodes_to_join(config, here)) != (1, 1):
         return _on_nodes(config, folder, nodes, train, here.launch if here else "")
     if here is None:
@@ -83,7 +83,7 @@ def run_job(config: DictConfig, folder: Run, here: Member | None, train: Train) 
 
 
 def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
-    """Returns the number of nodes whose agents meet to train the run; 1:1 if this process meets no other agent.
+    """Returns the number of nodes whose agents meet to train the run; `Nodes(1, 1)` if this process meets no other agent.
 
     Raises ValueError if SLURM has started a number of nodes that the config does not allow.
     """
@@ -151,7 +151,7 @@ def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figur
 
 
 def bound_kernel_caches() -> None:
-    """Bounds the kernels that this process and its ranks keep, one per size of matrices: they took hundreds of megabytes.
+    """Limits how many kernels this process and its ranks keep: with one per size of matrices they took hundreds of MB.
 
     128 kernels serve a few micro-batches, whose sizes seldom recur. Takes effect if torch has multiplied no matrices yet;
     variables that the user has set stay.

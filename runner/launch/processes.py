@@ -3,7 +3,7 @@
 The launching process composes the config and holds the run folder; it joins no process group. Its ranks end with it:
 it passes signals on to the ranks, so that they save; if it is killed, they end.
 
-Also sets up libraries before they are imported or train: their threads, their memory, and offline mode without a hub.
+Also sets up libraries before they are imported or used: threads, memory, and offline mode if the hub does not answer.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
 
 SPINS = "500"
-"""Iterations that an idle thread of GNU's OpenMP spins before it sleeps, some microseconds (`docs/benchmarks.md`)."""
+"""Spins of an idle thread of GNU's OpenMP before it sleeps; they take some microseconds (`docs/benchmarks.md`)."""
 
 NAMES_OF_HUB = ("name_or_path", "tokenizer", "source", "teacher")
 """Settings that may hold a name of the Hugging Face hub."""
@@ -113,7 +113,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Returns freed memory to the system, also below blocks in use; does nothing without glibc.
+    """Returns freed memory to the system, even if it lies below blocks in use; does nothing without glibc.
 
     Called between two jobs, as a sweep's later jobs would otherwise keep the memory of its largest model.
     """

@@ -21,7 +21,7 @@ from tiryns.runner.run.files import locked, replacing
 from tiryns.runner.run.recording import MEETING
 
 SECONDS_FOR_MORE_NODES = 5
-"""How long the least number of agents waits for further agents before the ranks start."""
+"""How long agents wait for further agents once the least number has come, before the ranks start."""
 
 
 class FolderBackend(RendezvousBackend):

@@ -1,4 +1,4 @@
-"""Requeues a job of SLURM: a preempted one from its first rank, a killed one from its batch script.
+"""Requeues jobs of SLURM. The first rank requeues a preempted job; the batch script requeues a killed job.
 
 Example:
     python -m tiryns.runner.launch.requeue FOLDER_OF_THE_SWEEP EXIT_STATUS_OF_SRUN MAX_NUM_KILLED

@@ -134,8 +134,8 @@ def saved_overrides(
 
     So `resume=<folder>` alone gives that run's config, with the folder of configs that it was started with. Further
     overrides change it, and a new length replaces the old one. If the folder of configs is gone, `words_of` gives the
-    overrides that compose the run's `config.yaml`. A new `scheduler.cooldown_steps` without a length ends the run this
-    number of steps after the checkpoint.
+    overrides that compose the run's `config.yaml`. If `scheduler.cooldown_steps` is given without
+    a length, the run ends that many steps after the checkpoint.
     """
     if (resume := _value("resume", arguments)) in (None, "", "auto", "null"):
         return arguments
@@ -193,9 +193,7 @@ def _overrides_of(folder: Run, arguments: list[str]) -> list[str]:
     except ValueError as lost:
         if all(word.startswith(("-", "resume=", "hydra")) for word in arguments):
             raise ValueError(f"resume: {lost}") from None
-        log.warning(
-            "the overrides of %s are lost: those of this command are taken for all of them", folder.path
-        )
+        log.warning("the overrides of %s are lost: only the overrides of this command are used", folder.path)
         return []
 
 

@@ -3,7 +3,7 @@
 - `pretraining`, `finetuning`: the data modules, which `runner.data` names; `base`: their base class.
 - `passes`: batches of stored samples, or of documents as they are read.
 - `microbatches`: flat samples as a batch, and a batch cut into micro-batches, for a user's own loop.
-- `multi_epoch`: the resampler; `split_modality`: the sampler of one modality a batch.
+- `multi_epoch`: the resampler; `split_modality`: the sampler of batches that have one modality each.
 """
 
 from typing import TYPE_CHECKING

@@ -73,7 +73,7 @@ class PassesDataModule(pl.LightningDataModule):
         return {**known, "rank": replica.rank, "num_ranks": replica.size}
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
-        """Returns a loader from the restored position, else the trainer's epoch, else 0; `uneven`: ranks may differ."""
+        """Returns a loader at the restored position, else the trainer's epoch or 0; `uneven`: ranks differ in length."""
         epoch, start = self._restored or (0 if self.trainer is None else self.trainer.current_epoch, 0)
         self._restored = None
         check = self.end_check(uneven)
@@ -122,7 +122,7 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
     """Returns the documents of one path, or of several in sequence, in a `split`; None: the `default` split.
 
     `reading` goes to `open_source`. Raises FileNotFoundError for a missing file, and ValueError for no path or an
-    unknown split, with the known ones.
+    unknown split; the message has the known ones.
     """
     names = []
     for path in listed(paths):

@@ -169,7 +169,7 @@ class FinetuningDataModule(PassesDataModule):
         return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **shared)
 
     def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """Returns the `given` column, or the usual column of the task if `given` is the `default` and is missing."""
+        """Returns the `given` column; if it is the `default` and the rows lack it, the usual column of the task."""
         usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
         first = next(iter(rows.values())).rows[0].values
         return usual if given == default and given not in first else given

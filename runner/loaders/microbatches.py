@@ -154,7 +154,7 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
 
 
 def pad_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
-    """Returns flat samples, filled up to `num_tokens` with samples of padding, at most as long as the longest sample."""
+    """Fills flat samples up to `num_tokens` with samples of padding; none of these is longer than the longest sample."""
     missing = num_tokens - len(flat["input_ids"])
     if missing <= 0:
         return flat

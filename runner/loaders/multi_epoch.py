@@ -109,7 +109,7 @@ class MultiEpochDatasetResampler(Dataset[T]):
 
     Give at most one of `num_epochs` and `num_samples`, by default one epoch; `num_samples` may cut the last epoch.
     Raises ValueError for both, for a count below 1, and for an empty dataset; TypeError at the first sample of a dataset
-    that is not indexed by EpochIndex. Unlike BioNeMo's class, it takes a single sample, and any order of few can occur.
+    that is not indexed by EpochIndex. Unlike BioNeMo's class, it takes one sample, and few samples can have any order.
 
     Example:
         >>> letters = IdentityMultiEpochDatasetWrapper("abc")

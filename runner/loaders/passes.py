@@ -206,7 +206,7 @@ class StreamedPasses(Passes):
                 yield self.collate(flat)
 
     def settings(self) -> dict[str, object]:
-        """Returns the settings that the order of the stream depends on, by their names in the message about a change."""
+        """Returns the settings that the order of the stream depends on, by the names that messages about changes use."""
         return {
             "source": repr(self.source.fingerprint()),
             "seed": self.seed,

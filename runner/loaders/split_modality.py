@@ -1,4 +1,4 @@
-"""The sampler of one modality a batch for a plain `DataLoader` (see `runner.samplers.split_modality`)."""
+"""The sampler of batches that have one modality each, for a plain `DataLoader` (see `runner.samplers.split_modality`)."""
 
 from collections.abc import Iterator, Sequence, Sized
 from itertools import chain
@@ -27,8 +27,8 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     all ranks get equally many. `num_repeated` examples of an epoch are repeats that fill up the last batch of a modality.
     `SplitModality` with the same seed has the same global batches.
 
-    Unlike Prismatic's sampler, it has the length that its iterators have; it takes a single modality, fewer examples than
-    a batch and `drop_last`; seed 1 in epoch 0 differs from seed 0 in epoch 1; and it resumes inside an epoch.
+    Unlike Prismatic's sampler, it is as long as its iterators. It takes data of a single modality, data smaller than a
+    batch, and `drop_last`. Seed 1 in epoch 0 differs from seed 0 in epoch 1. It resumes inside an epoch.
 
     Example:
         >>> from torch.utils.data import DataLoader

@@ -109,7 +109,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         super().write({name: float(value) for name, value in metrics.items()}, step)
 
     def ends_service(self) -> tuple[type[Exception], ...]:
-        """Returns the error of MLflow when it has stopped answering."""
+        """Returns the error that MLflow raises when it no longer answers."""
         from mlflow.exceptions import MlflowException
 
         return (MlflowException,)
@@ -131,7 +131,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
             if self._initialized:
                 self.experiment.set_terminated(self._run_id, status)
         except self.ends_service() as error:
-            log.warning("MLflow does not take the end of the run (%s)", error)
+            log.warning("the run could not be ended in MLflow (%s)", error)
 
     def _before(self) -> "MlflowRun | None":
         from mlflow.exceptions import MlflowException

@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 class Resumable(Logger, RunLogger):
-    """Base of a logger, listed before Lightning's class: a resumed run does not log rows again that are already logged.
+    """Base of a logger, listed before Lightning's class: a resumed run does not log rows that it has logged before.
 
     Example:
         >>> class Mine(Resumable, TensorBoardLogger): ...  # doctest: +SKIP
@@ -69,7 +69,7 @@ class Resumable(Logger, RunLogger):
         self._kept = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
 
     def replay(self, rows: Iterable[Row], step: int) -> None:
-        """Logs `rows`, which end at `step`, again, and remembers the rows of `step` as logged."""
+        """Logs the `rows` up to `step` again, and remembers the rows of `step` as logged."""
         for row in rows:
             self.log_metrics(row.metrics, row.step)
         self.keep(rows, step)

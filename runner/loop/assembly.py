@@ -30,8 +30,8 @@ class Parts:
     """The parts of a run, built and connected, before anything is launched.
 
     For a loss with several denominators, micro-batches need the denominators of the global batch. With one rank they
-    have them. With more ranks, a loop of your own must sum `figures_of` its share over the ranks and pass the sums to
-    `tell_totals` (`runner.data.batches`), as the training step does.
+    have them. With more ranks, a loop of your own must call `figures_of` for its share, add up the result over the ranks,
+    and pass the sums to `tell_totals` (both in `runner.data.batches`), as the training step does.
 
     Example:
         A loop of your own over the global batches of a run, on one device::
@@ -91,8 +91,8 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
     The metric that checkpoints monitor and the steps of a budget depend on the data, and are written into the config.
     `began` are the settings that a resumed run resolved at its start: an `auto` layout keeps its value, tables are read
-    the same way, and weights keep the types of the `checkpoint`. With a LightningDataModule of the user, the groups
-    objective and sampler have no effect; model, optimizer and scheduler are used only if the module takes them.
+    as at the start, and weights keep the types of the `checkpoint`. With a LightningDataModule of the user, the groups
+    `objective` and `sampler` have no effect; `model`, `optimizer` and `scheduler` are used only if the module takes them.
     Raises ValueError for parts that do not fit together, data that cannot be used, a monitored metric that nobody logs,
     or a budget that cannot be counted here.
     """
@@ -132,7 +132,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
-    """Returns the data module of a config, which has not read data yet; it reads files as the `began` settings record."""
+    """Returns the data module of a config, which has not read data yet; it will read files as `began` records."""
     from tiryns.runner.loop.lengths import run_lengths
 
     allow_code(config)
@@ -240,8 +240,8 @@ def _global_batch_parts(
         given["make_predictions"] = partial(get_task(name).predictions, objective=objective)
     elif "make_predictions" in parameters(make_module.func)[0]:
         raise ValueError(
-            f"the module measures a task, and {type(data).__name__} has none (task_name): choose module=pretraining, or "
-            "labelled data"
+            f"the module measures a task, and {type(data).__name__} has none (its task_name is None): "
+            "choose module=pretraining, or labelled data"
         )
     return objective, given
 

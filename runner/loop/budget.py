@@ -51,7 +51,7 @@ def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
 
 
 def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
-    """Raises ValueError for a warm-up of batch size or length that is a share of steps, as these are not counted yet.
+    """Raises ValueError if a warm-up of batch size or sample length is a share of the steps, which are not counted yet.
 
     `others` maps further settings to the lengths of their warm-ups; `why` follows "is a share" in the message.
     """
@@ -147,9 +147,9 @@ def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | 
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:
-    """Returns a function from sample indices and a step to the samples' cost; without a step, at their full lengths.
+    """Returns a function from sample indices and a step to the samples' cost; without a step it takes full lengths.
 
-    The cost is in tokens; with a model in FLOPs, where each token also has its average share of targets and images.
+    The cost is in tokens. With a `model` it is in FLOPs; each token then includes an average share of targets and images.
     """
     per_token, per_pair = 1.0, 0.0
     if model is not None:
@@ -168,7 +168,7 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
 
 
 def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """Returns whole batches of epochs within the budget and their cost, for samplers without gaps; else (`begun`, 0)."""
+    """Returns how many batches the budget's whole epochs fill, and their cost; (`begun`, 0) for a sampler with gaps."""
     sampler, count = data.sampler, len(data.train)
     if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
         return begun, 0

@@ -70,7 +70,7 @@ def plain_results(trainer: Trainer) -> dict[str, float]:
 
 
 def check_loss(folder: Path, loss: float | Tensor, step: int, batch: object) -> None:
-    """Raises TrainingFailure if the loss is not finite, so that its weights are not saved; `step` counts from 0."""
+    """Raises TrainingFailure if the loss is not finite, so that such weights are not saved; `step` counts from 0."""
     if not math.isfinite(float(loss)):
         raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
 

@@ -38,10 +38,10 @@ def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
         for group in ("data", "sampler", "objective"):
             if phase.settings.get(group) and group not in allowed:
                 known = (
-                    f"a phase may change {' and '.join(allowed)}" if allowed else "a phase changes none of it"
+                    f"a phase can change {' and '.join(allowed)}" if allowed else "a phase can change nothing"
                 )
                 raise ValueError(
-                    f"{place_of(number, phase.name)}.{group}: of the global batches of {type(data).__name__} {known}"
+                    f"{place_of(number, phase.name)}.{group}: in batches of {type(data).__name__} {known}"
                 )
     return phases
 

@@ -31,7 +31,7 @@ CYCLED = ("lr", "initial_lr", "max_lr", "min_lr", "momentum", "betas", "base_mom
 
 
 def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
-    """Returns a function from a `model` to a node's optimizer; one with `params`, as in torch, gets parameter groups.
+    """Returns a function from a `model` to a node's optimizer; a class with `params`, as in torch, gets parameter groups.
 
     Example:
         >>> from omegaconf import OmegaConf

@@ -67,8 +67,8 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
     """Returns the resolved settings of a run; `asked` is the config as given, `config` the one with chosen hardware.
 
-    If `auto` has chosen the precision here, it becomes fp32 in `config` for a model that cannot run in it, or runs
-    slower (`trials.precision_of`). Also sets the resolved micro-batches in `data` and compilation in `module`.
+    A precision that `auto` has chosen here becomes fp32 in `config` if the model cannot run in this precision, or is
+    slower in it (`trials.precision_of`). Also sets the resolved micro-batches in `data` and compilation in `module`.
     """
     trainer, layout, model = config.trainer, data.layout, getattr(module, "model", None)
     attention = None
@@ -130,8 +130,8 @@ def keep_types(module: torch.nn.Module, checkpoint: Path, began: Resolved, preci
     """Converts weights in place to the types of a checkpoint, for a run that resumes with fp32 weights.
 
     Returns the types as an entry of `resolved` if one of them is not fp32; otherwise an empty mapping. Nothing changes if
-    the run resumes with another precision, or `began` with fp32 weights. Until version 0.2 weights were trained in the
-    type of the file that they came from, whatever the precision.
+    the run resumes with another precision, or if its weights were fp32 when it `began`. Until version 0.2 weights were
+    trained in the type of the file that they came from, whatever the precision.
     """
     same = began.get("precision", precision) == precision and precision not in OTHER_THAN_FP32
     fp32 = names_of({torch.float32})
@@ -148,9 +148,9 @@ def keep_types(module: torch.nn.Module, checkpoint: Path, began: Resolved, preci
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
     """Returns the name of the attention in training: one of transformers for padded rows, one of ours for packed rows.
 
-    `documents`: one document after another, on a CPU; `flash_attn`, `varlen_attn`: flash attention on a GPU;
-    `padded_documents`: on a GPU without flash attention for this precision, or if attention has dropout and the kernel is
-    `varlen_attn`, which has none; evaluations then use `varlen_attn`.
+    On a CPU packed rows have `documents`: one document after another. On a GPU they have `flash_attn` or `varlen_attn`,
+    or else `padded_documents`: if there is no flash attention for this precision, or if the model has attention dropout,
+    which the kernel `varlen_attn` lacks. In this second case evaluations use `varlen_attn`.
     """
     if layout != "packed":
         return str(own_attention_of(model.pretrained.config))
@@ -246,13 +246,13 @@ def check_agreement(found: list[Resolved]) -> None:
 
 
 def _accelerator(trainer: DictConfig, before: Resolved) -> str:
-    """Resolves `auto` to the accelerator of the run's start, unless `devices=auto` has counted this machine's devices."""
+    """Resolves `auto` to the accelerator of the run's start; to this machine's in a new run, or with `devices=auto`."""
     was = before.get("accelerator")
     if trainer.accelerator != "auto" or was is None or trainer.devices in ("auto", -1, "-1"):
         return resolve_accelerator(trainer.accelerator)
     if was == "gpu" and not torch.cuda.is_available():
         raise ValueError(
-            "the run began on a GPU, and torch has no GPU here; trainer.accelerator=cpu goes on without one"
+            "the run began on a GPU, but torch has none; with trainer.accelerator=cpu it goes on without one"
         )
     return str(was)
 
@@ -263,8 +263,8 @@ def _precision(trainer: DictConfig, before: Resolved) -> str:
     if precision.startswith("16-") and trainer.accelerator == "cpu":
         began = "the run began with " if was else ""
         raise ValueError(
-            f"{began}trainer.precision={precision}, which needs a GPU, and this is a CPU; trainer.precision=bf16-mixed "
-            f"or trainer.precision=32-true {'goes on with another' if was else 'can be used'}"
+            f"{began}trainer.precision={precision}, which needs a GPU, but this is a CPU; trainer.precision=bf16-mixed "
+            f"or trainer.precision=32-true {'lets it go on with another' if was else 'can be used instead'}"
         )
     return precision
 

@@ -134,7 +134,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
-    """Returns the state; shards become whole CPU tensors, or None without `keep`; tied stay tied. All ranks call it."""
+    """Returns the state. Its shards become whole CPU tensors, or None without `keep`; ties stay. All ranks call it."""
     known: dict[int, Tensor | None] = {}
     gathered: dict[str, Any] = dict(state)
     for name, value in state.items():

@@ -103,7 +103,7 @@ def build_trainer(
 
 
 class Clock(Timer):
-    """Ends training after `max_seconds`, sessions before a resume included, and logs the step."""
+    """Ends training after `max_seconds` and logs the step. Sessions before a resume count too."""
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Logs the step that the clock stopped at."""
@@ -183,7 +183,7 @@ def describe_run(
 
 
 def resolve_accelerator(name: str) -> str:
-    """Returns `name`, or for `auto` gpu if torch has a GPU, else cpu; raises ValueError if there is no such device."""
+    """Returns `name`; `auto` becomes `gpu` if torch has a GPU, else `cpu`. Raises ValueError if the device is missing."""
     if name == "auto":
         return "gpu" if torch.cuda.is_available() else "cpu"
     if name in ("gpu", "cuda") and not torch.cuda.is_available():

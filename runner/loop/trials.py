@@ -1,7 +1,7 @@
 """Runs a part of a step before a run to find the run's cost, the micro-batch that fits, and the precision of a CPU.
 
-A timing depends on the load of the machine. So the first run that needs it times each precision for a processor, a number
-of threads, a version of torch and a model. Other runs, such as the jobs of a sweep, share the result. Only a clear
+A timing depends on the load of the machine. So only the first run with a certain processor, number of threads, version
+of torch and model times each precision. Other such runs, for example the jobs of a sweep, share the result. Only a clear
 difference counts.
 """
 
@@ -105,7 +105,7 @@ def can_be_tried(data: RunData, model: TaskModel) -> bool:
 
 
 def fitting_tokens(module: object, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
-    """Returns the most tokens per micro-batch that fit into memory, halved from the first step's share to `SMALLEST`.
+    """Returns how many tokens of a micro-batch fit into memory: halves the first step's share, at most to `SMALLEST`.
 
     Runs both passes of the largest micro-batch. Leaves weights, gradients, buffers and random states as before.
     """
@@ -214,9 +214,9 @@ def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.
 def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
     """Returns the precision for `trainer.precision=auto`, given the suggestion of the hardware in `config.trainer`.
 
-    It is fp32 for a model that cannot run in autocast. On a CPU with bf16 units it is the faster of bf16 and fp32: by
-    `is_slower`, unless a timed step clearly contradicts it. Steps are not timed for a stream, for a model whose
-    loss couples the batch, and on several nodes, whose caches may differ.
+    It is fp32 for a model that cannot run in autocast. On a CPU with bf16 units it is the faster of bf16 and fp32:
+    `is_slower` decides, unless a timed step clearly contradicts it. Steps are not timed for a stream, for a model whose
+    loss couples the batch, or on several nodes, whose caches may differ.
     """
     trainer, model = config.trainer, module.model
     suggested = usable_precision(trainer.precision, model, data.layout)
@@ -261,7 +261,7 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
 
 
 def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) -> dict[str, float]:
-    """Returns the least seconds of both passes of the first step's largest micro-batch, by precision, timed in turn."""
+    """Times each precision in turn; returns its least seconds for both passes of the first step's largest micro-batch."""
     cpu, found, tokens = torch.device("cpu"), dict.fromkeys(precisions, float("inf")), data.micro_batch_tokens
     if tokens is not None:  # fewer for a large model
         fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))

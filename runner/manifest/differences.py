@@ -23,7 +23,7 @@ NUMERIC = (
 """Beginnings of the names of packages that compute, or choose what is computed."""
 
 DIFFERS, SINCE = ("is missing", "is new", "differs"), ("is missing", "was added", "was changed")
-"""Words for a file that only the first side has, only the second has, or both: of two runs, and of one run over time."""
+"""Words for files on the first side only, on the second only, or on both: for two runs, and for one run over time."""
 
 
 class Change(NamedTuple):
@@ -122,13 +122,13 @@ def _code(then: Manifest, now: Manifest) -> Iterator[str]:
 
 
 def _packages(then: Manifest, now: Manifest) -> list[Change]:
-    """Returns changed packages, those that compute first."""
+    """Returns changed packages; packages that compute come first."""
     found = changes(then["packages"], now["packages"])
     return sorted(found, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
 
 
 def _data(then: Manifest, now: Manifest) -> Iterator[object]:
-    """Yields changed files of data; if none changed or they are unknown, changed fingerprints: one may imply others."""
+    """Yields changed files of data, or changed fingerprints if no file changed or is known (one may imply others)."""
     before, after = then["inputs"].get("files", {}), now["inputs"].get("files", {})
     for setting in sorted({**before, **after}):
         for line in sorted(digest_changes(before.get(setting, {}), after.get(setting, {}))):

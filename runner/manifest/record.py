@@ -35,10 +35,10 @@ KEPT = ("weights", "checkpoint")
 
 
 def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Manifest, step: int) -> None:
-    """Writes the manifest when a session begins at `step`; earlier sessions and the first weights and checkpoint stay.
+    """Writes the manifest when a session begins at `step`; keeps earlier sessions and the `KEPT` inputs of the first.
 
-    `config` is the content of `config.yaml`. `inputs` are fingerprints of data, tokenizer and weights; if this
-    session has other data or order, `changed` has the checkpoint's fingerprints. `resolved` has the value of each `auto`.
+    `config` is the content of `config.yaml`; `resolved` has the value of each `auto`. `inputs` has fingerprints of data,
+    tokenizer and weights; if data or order differ from the checkpoint's, its `changed` has the checkpoint's fingerprints.
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}

@@ -10,7 +10,7 @@ from tiryns.runner.run.audit import whole_lines
 FILE_NAME = "digests.txt"
 
 MOST = 1000
-"""Most steps of a `digests.txt` that a manifest keeps; of more, steps evenly spread, including the last."""
+"""Most steps of a `digests.txt` that a manifest keeps; if there are more, it keeps evenly spread ones up to the last."""
 
 
 class Step(NamedTuple):

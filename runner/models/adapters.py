@@ -45,8 +45,8 @@ class Adapted(NamedTuple):
 def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequence[nn.Module]) -> None:
     """Adds adapters to linear layers of the encoder, or of the language model in a vision-language model.
 
-    All its other weights, and output embeddings, are frozen. Heads, `poolers`, and modules that turn images
-    into features are trained as usual. `base` is the name or folder of the model, which an exported adapter states.
+    Other weights of the encoder or language model, and output embeddings, are frozen. Heads, `poolers`, and modules that
+    turn images into features, are trained as usual. An exported adapter states `base`, the model's name or folder.
 
     Raises:
         ValueError: `peft` is not installed, a target names no linear layer, or there is no linear layer.
@@ -89,7 +89,7 @@ def check_separate(base: str, new_vocabulary: bool) -> None:
         )
     if (Path(base) / CONFIG).is_file():
         raise ValueError(
-            f"model.adapter_export=separate: {base!r} is an adapter itself, and loading merges it; {advice}"
+            f"model.adapter_export=separate: {base!r} is an adapter itself, not a base for another; {advice}"
         )
 
 
@@ -137,7 +137,7 @@ def is_separate(model: nn.Module) -> bool:
 
 
 def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | None) -> None:
-    """Writes a model as transformers does; merges its adapters, or writes a folder of the adapter instead.
+    """Writes a model as transformers does, with its adapters merged; if `is_separate`, writes a folder of the adapter.
 
     `state` has the weights to write; None for the model's own.
     """
@@ -153,7 +153,7 @@ def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | 
 
 @torch.no_grad()
 def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the weights with adapters merged in, named as without adapters; outputs change only by rounding."""
+    """Returns weights with adapters merged in, under their names without adapters; outputs change only by rounding."""
     config: Any = model.peft_config[NAME]
     found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
     adapted: Any = ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))

@@ -43,7 +43,7 @@ def autocast_dtype(precision: str) -> torch.dtype:
 
 @torch.no_grad()
 def _failure(task_model: TaskModel, layout: str | None, dtype: torch.dtype | None) -> str | None:
-    """Returns the model's error for random documents in autocast to `dtype`, or in fp32; None without an error."""
+    """Returns the model's error on random documents, in autocast to `dtype` (None: in fp32); None without an error."""
     config, device = task_model.pretrained.config, task_model.pretrained.device
     try:
         with evaluating(task_model), torch.autocast(device.type, dtype, enabled=dtype is not None):

@@ -52,7 +52,7 @@ def build_encoder(
 ) -> PreTrainedModel:
     """Returns an encoder with random weights, the objective's head, and the tokenizer's vocabulary and special tokens.
 
-    Without a tokenizer these are fields of `config`. `model_kwargs`, such as `attn_implementation`, go to the model.
+    Without a tokenizer `config` has vocabulary and tokens. `model_kwargs` (`attn_implementation`, ...) go to the model.
 
     Raises:
         ValueError: an unknown architecture or config field, sizes that do not fit together, or no vocabulary.
@@ -130,7 +130,7 @@ def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
 
 
 def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raises ValueError if most tokens of a tokenizer have other ids in the model's own tokenizer, if it has one."""
+    """Raises ValueError if most tokens have other ids in the tokenizer of the model; a model without one passes."""
     path = model_folder(name_or_path)
     if path == getattr(tokenizer, "name_or_path", None):
         return
@@ -162,8 +162,8 @@ def load_encoder(
     """Loads an encoder with its weights and the objective's head from a hub name, a folder, or a run folder.
 
     `new_vocabulary` fits the embeddings to the tokenizer (`runner.models.initial.vocabulary`). If `settings.adapter` is
-    set, the encoder's weights are frozen, and low-rank matrices are trained beside them by the other `adapter_`
-    settings (`runner.models.adapters`). If the folder holds only an adapter, its base model is merged with it first.
+    set, the encoder's weights are frozen, and low-rank matrices are trained beside them as the other `adapter_`
+    settings say (`runner.models.adapters`). If the folder holds only an adapter, its base model is merged with it first.
 
     Raises:
         ValueError: the model cannot be loaded or is quantized, its vocabulary is too small for the tokenizer or has other
@@ -227,7 +227,7 @@ def special_tokens(
 
 
 def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, None]:
-    """Returns the fields to unset, as None: an architecture's special tokens with ids beyond the config's `vocab_size`.
+    """Maps special tokens of an architecture to None, to unset them, if their ids are beyond the config's `vocab_size`.
 
     Raises ValueError if `config` itself sets an id beyond `vocab_size`.
     """
@@ -252,7 +252,7 @@ def _may_be_unset(known: object, name: str) -> bool:
 
 
 def checked_fields(changes: Settings, known: PretrainedConfig, where: str = "model.config") -> Settings:
-    """Returns the changes of the setting `where`; raises ValueError for a dtype, or a field that the config lacks."""
+    """Returns `changes` of the setting `where`; raises ValueError for a dtype, and for a field that the config lacks."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):
             raise ValueError(f"{where}.{name}: trainer.precision decides the type of weights; leave it out")

@@ -57,8 +57,8 @@ class HeadedModel(WrappedModel):
                     difference = relative_difference(self.outputs(packed_row(samples))[0].flatten(), alone)
             if not difference <= TOLERANCE:
                 raise ValueError(
-                    f"the head of {type(self.pretrained).__name__} computes other outputs for packed samples than "
-                    f"alone (by {difference:.2g}, relative to the largest); set data.layout=padded"
+                    f"packing changes the outputs of the head of {type(self.pretrained).__name__} by "
+                    f"{difference:.2g} (relative to the largest); set data.layout=padded"
                 )
         except BaseException:  # the model continues with padded rows
             self.pretrained.set_attn_implementation(before)
@@ -201,7 +201,7 @@ class TokenClassifier(HeadedModel):
 class JointTagger(TokenClassifier):
     """Classifies tokens in several columns of labels, with a head per column; the heads share one linear layer.
 
-    The loss is the weighted sum over columns of the mean over the column's targets in the global batch.
+    The loss is a weighted sum over columns; a column's term is the mean loss of its targets in the global batch.
     """
 
     note = "Labels are named column=label; apply a separate softmax to the logits of each column."
@@ -215,7 +215,7 @@ class JointTagger(TokenClassifier):
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Returns the `loss`, `part_losses` (the sum over the targets of each column), and `logits` [W, C] of all heads.
 
-        `row_sums` have the loss and the number of targets by column, and as `weight` the number of words with a target.
+        `row_sums` have each column's loss and number of targets, and the number of words with a target as `weight`.
         """
         logits = self.token_logits(micro_batch)
         chosen = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)

@@ -49,7 +49,7 @@ class FlopCounts(NamedTuple):
 
 
 def network_flops(model: nn.Module) -> FlopCounts:
-    """Counts operations of all models of transformers in a module, with heads; other matrices count per token."""
+    """Counts operations of all models of transformers in a module, heads included; counts other matrices per token."""
     networks = list(outermost(model))
     inside = {id(p) for network in networks for p in network.parameters()}
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
@@ -75,7 +75,7 @@ def step_flops(model: "TaskModel", counts: FlopCounts, share: "Share") -> float:
 
 
 def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
-    """Counts a model's operations from parameters and config; in a vision-language model only the language model's."""
+    """Counts operations by parameters and config; in a vision-language model counts only those of the language model."""
     sees = hasattr(pretrained.config, "vision_config")
     encoder = pretrained.get_decoder() if sees else pretrained.base_model
     tables = {id(m.weight) for m in encoder.modules() if isinstance(m, nn.Embedding)}

@@ -24,12 +24,12 @@ class ItemLosses(NamedTuple):
 
 
 class LabelLoss(nn.Module):
-    """Losses of items by their labels; with p the probabilities of C labels, q the target and w their weights:
+    """Losses of items by their labels; p are the probabilities of C labels, q are the targets, w are the labels' weights:
 
     one of C:      sum over c of w_c q_c (1 - p_c)^gamma (-log p_c), where q is 1 - eps + eps / C for the label, else
-                   eps / C; an item weighs w of its label (torch's `CrossEntropyLoss`)
+                   eps / C; an item's weight is its label's w (torch's `CrossEntropyLoss`)
     any of C:      mean over c of w_c q_c (1 - p_c)^gamma (-log p_c) + (1 - q_c) p_c^gamma (-log(1 - p_c)), where q is
-                   1 - eps / 2 for a label that holds, else eps / 2; an item weighs 1 (torch's `pos_weight`)
+                   1 - eps / 2 for a label that holds, else eps / 2; an item's weight is 1 (torch's `pos_weight`)
 
     With R-Drop the loss is the mean of two passes plus `r_drop` times half the sum of both Kullback-Leibler divergences
     between the passes, which is also multiplied by the item's weight.
@@ -108,7 +108,7 @@ class LabelLoss(nn.Module):
         return losses.masked_fill(~known, 0), known.to(logits.dtype)
 
     def _focal(self, others: Tensor) -> Tensor | float:
-        """Returns the focal factor of each term; `others` is 1 - p, where p is the probability in its logarithm."""
+        """Returns the focal factor of each term -log x, where x is a probability; `others` is 1 - x."""
         return others.clamp(min=_SMALLEST) ** self.gamma if self.gamma else 1.0
 
     def _divergence(self, one: Tensor, other: Tensor) -> Tensor:

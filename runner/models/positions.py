@@ -50,7 +50,7 @@ def check_length(pretrained: nn.Module, max_length: int) -> None:
 class RotaryPhases:
     """Sets the rotary bases of a model in each phase of a run: the phase's bases, or else those of the original model.
 
-    Model and config become as transformers builds them with these bases; weights do not change. Raises ValueError if a
+    Model and config then equal what transformers builds with these bases; weights do not change. Raises ValueError if a
     phase sets a base that this model lacks.
 
     Example:

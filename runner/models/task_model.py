@@ -107,7 +107,7 @@ class TaskModel(nn.Module):
         return self.pretrained.base_model(**rows)[0]
 
     def compute_all_tokens(self) -> None:
-        """Computes every layer for all tokens, as sharding and compilation need; a subclass may have left out some."""
+        """Makes every layer compute all tokens, as sharding and compilation need, if a subclass leaves out some."""
 
     def recompute_activations(self) -> None:
         """Keeps no activations of layers, but computes them again in the backward pass."""

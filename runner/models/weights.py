@@ -42,7 +42,7 @@ def load_weights(
 ) -> tuple[PreTrainedModel, list[str]]:
     """Loads a model by a class, such as AutoModelForMaskedLM; returns it and the names of new weights in its head.
 
-    The file must hold every weight of the body in its shape, and no unknown weight of a body. Weights of another head are
+    The file must hold every weight of the body in its shape, and no body weight that the model lacks. Other heads are
     left out. Weights of the model's head may be missing, and with `new_head` may have other shapes. Prefixes of DDP and
     torch.compile are removed from names.
 
@@ -76,7 +76,7 @@ def load_weights(
     new = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
     if bad := [n for n, p in model.named_parameters() if n not in new and not p.isfinite().all()]:
         raise ValueError(
-            f"{len(bad)} weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}), as of a run that diverged"
+            f"{len(bad)} weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}): did the run diverge?"
         )
     if both_ways:
         check_reads_both_ways(model, path)

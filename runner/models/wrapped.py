@@ -21,7 +21,7 @@ from tiryns.runner.models.task_model import TaskModel
 def summed_by_row(
     micro_batch: MicroBatch, positions: Tensor, values: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Returns float64 sums [D] by padded row or packed document of `values` [M] at `positions`, counted row by row."""
+    """Returns float64 sums [D] of `values` [M] over each padded row or packed document; `positions` count row by row."""
     if "cu_seqlens" in micro_batch:
         ends = micro_batch["cu_seqlens"][1:].to(positions.dtype)
         size, rows = len(ends), torch.searchsorted(ends, positions, right=True)

@@ -2,7 +2,7 @@
 
 `PretrainingRun`, `FinetuningRun` and `VisionLanguageModule` take the parts of a run and its global batches:
 
-- `base`: the model, placed and compiled, and seeds; `training`: the step that all objectives share,
+- `base`: places and compiles the model, and makes seeds; `training`: the step that all objectives share,
   with clipping and the stop at a loss that is not a number. Read these first.
 - `two_passes`: the gradient of a loss over a whole global batch.
 - `pretraining`, `finetuning`, `vision_language`: validation, frozen parameters, and the files written after the training.

@@ -128,8 +128,8 @@ class FinetuningRun(TrainingModule):
 def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | None = None) -> None:
     """Freezes the parameters whose names match, and the embeddings and first `layers` layers if `layers` is set.
 
-    Patterns are whole names with `*` for any text; `re:...` is a regular expression anywhere in them. Raises ValueError
-    for a pattern that matches nothing, and for more layers than there are.
+    A pattern is a whole name, with `*` for any text, or `re:` and a regular expression for any part of a name. Raises
+    ValueError for a pattern that matches nothing, and for more layers than there are.
     """
     names = dict(model.named_parameters())
     chosen = set() if layers is None else _bottom(model, layers)

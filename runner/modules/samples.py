@@ -22,7 +22,7 @@ NUM_GUESSES = 3
 """Likeliest tokens kept for each target, with their probabilities."""
 
 Sample = list[str | dict[str, Any]]
-"""A text in pieces. A piece is plain text or a target: `true`, `right`, and `guesses`, pairs of text and probability."""
+"""A text in pieces: plain text or targets. A target has `true` (text), `right`, and `guesses` as [text, probability]."""
 
 
 @torch.no_grad()
@@ -47,9 +47,9 @@ def guessed_samples(
 
 
 def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
-    """Returns the first documents of a micro-batch as a smaller micro-batch, and the positions to show of each.
+    """Returns the first documents of a micro-batch as a smaller micro-batch, and for each its positions to show.
 
-    Positions count tokens row by row in the whole micro-batch.
+    A position is the index of a token in the whole micro-batch, counted row by row.
     """
     ids: Tensor = micro_batch["input_ids"]
     first: MicroBatch
@@ -121,7 +121,7 @@ def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, co
 
 
 def _joined(words: list[str]) -> str:
-    """Joins tokens to a text: pieces of a word unless one is marked; equal tokens, as of an image, become a count."""
+    """Joins tokens to a text. Joins the pieces of a word unless one is marked; counts equal tokens, as of an image."""
     text = ""
     for word, alike in groupby(words):
         count = len(list(alike))
@@ -134,7 +134,7 @@ def _joined(words: list[str]) -> str:
 
 
 def _target(micro_batch: MicroBatch, number: int, ids: list[int], names: list[str], tokenizer: Any) -> str:
-    """Returns the target of sample `number`, whose tokens begin `ids`: labels, a number, or an answer; empty if none."""
+    """Returns the target of sample `number`: labels, a number, or an answer in its first tokens `ids`; empty if none."""
     if "example_labels" in micro_batch:
         label = micro_batch["example_labels"][number]
         if not label.is_floating_point():

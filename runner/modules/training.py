@@ -141,11 +141,11 @@ class TrainingModule(base.ModelModule):
         }
 
     def _scaler(self) -> torch.amp.GradScaler | None:
-        """Returns the scaler of fp16 gradients, in effect until the optimizer's step; None in other precisions."""
+        """Returns the scaler of fp16 gradients, which stay scaled until the optimizer's step; None if not fp16."""
         return getattr(self.trainer.precision_plugin, "scaler", None)
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Clips fp16 gradients; first unscales gradients that Lightning left scaled for the optimizer to unscale."""
+        """Clips fp16 gradients; first unscales them if Lightning has left this to the optimizer."""
         if (scaler := self._scaler()) is not None:
             if unscales_itself(optimizer):
                 scaler.unscale_(optimizer)

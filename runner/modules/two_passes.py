@@ -41,8 +41,8 @@ def in_two_passes(
         return model
     if needs.create_graph:
         raise ValueError(
-            "the optimizer needs second derivatives, which a loss over the whole global batch has only if that is "
-            "one micro-batch on one device: choose another optimizer, or raise data.micro_batch_tokens"
+            "the optimizer needs second derivatives; a loss over the whole global batch has them only for one "
+            "micro-batch on one device: choose another optimizer, or raise data.micro_batch_tokens"
         )
     return SecondPass(model, micro_batches, seeds, replica)
 

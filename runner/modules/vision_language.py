@@ -45,7 +45,7 @@ class VisionLanguageModule(FinetuningRun):
                 log.warning("%s has an image that cannot be decoded: left out", name)
             if len(self._undecodable) > sequences.max_undecodable:
                 raise TrainingFailure(
-                    f"{len(self._undecodable)} samples have images that cannot be decoded, data.max_undecodable="
+                    f"{len(self._undecodable)} samples have images that cannot be decoded, above data.max_undecodable="
                     f"{sequences.max_undecodable}: among them {sequences.examples[min(self._undecodable)].name()}"
                 )
         return outputs

@@ -120,7 +120,7 @@ class Collator(RunObjective, ABC):
     def __call__(self, samples: Mapping[str, Any]) -> MicroBatch: ...
 
     def __call__(self, samples: Any) -> Batch | MicroBatch:
-        """Returns the batch of a list of samples, int64 [B, T] with T up to `max_sequence_length`; a micro-batch if flat.
+        """Returns a batch of listed samples, int64 [B, T], T up to `max_sequence_length`; a micro-batch of flat samples.
 
         Raises ValueError for samples that cannot be laid out, naming the first of them.
         """

@@ -75,10 +75,10 @@ WAY_SALT = np.uint64(0x7761_7973)
 
 
 class HybridLanguageModelingCollator(MaskedTargetsCollator):
-    """Trains a `causal_share` of each global batch's samples on next tokens, causally, the others on masked tokens.
+    """Trains a `causal_share` of each global batch's samples causally on next tokens, and the others on masked tokens.
 
-    Of B samples B * `causal_share` are causal, rounded up or down by the batch's key so that the share is exact on
-    average; the key and a sample's index in the batch decide which. With `shifted` each masked token is predicted
+    B * `causal_share` of B samples are causal; the batch's key rounds this number up or down, so that it is exact on
+    average. Key and index in the batch decide which samples are causal. With `shifted` each masked token is predicted
     at the token before it, like a next token (masked next-token prediction). The loss is (1 - `causal_share`) times the
     mean over masked targets plus `causal_share` times the mean over causal targets of the global batch; a mean
     without targets counts as 0. In evaluation each sample is read twice: with masks and causally.

@@ -34,8 +34,8 @@ class PairsCollator(FlatCollator):
 
     A sample is a row: a query, a passage that belongs to it, and hard negatives. `texts_per_row` is the number of texts
     of the longest row. The data puts the `prompts` before queries and passages; the model is exported with
-    them. Raises ValueError at once for rows of `pair_sets` that do not fit the loss. A subclass gives `__init__` its
-    option, and returns the task model in `task_model`.
+    them. `__init__` raises ValueError for rows of `pair_sets` that do not fit the loss. A subclass passes its class of
+    settings to `takes_options` for `__init__`, and returns the task model in `task_model`.
 
     Example:
         >>> class ByDotProduct(PairsCollator):
@@ -180,7 +180,7 @@ class ContrastiveCollator(PairsCollator):
     """Vectors of texts from pairs, with hard negatives or with scores.
 
     `loss` is `infonce`, `cosent` or `cosine` (see `tiryns.runner.models.embedding.losses`), `pooling` turns hidden
-    states into a vector, `dimensions` are the sizes for Matryoshka representation learning. `normalised` is exported.
+    states into a vector, `dimensions` are the sizes for Matryoshka representation learning; exports use `normalised`.
 
     Example:
         >>> texts = {"text_counts": np.array([2]), "text_lengths": np.array([3, 2]), "text_ids": np.array([5, 6])}

@@ -24,9 +24,9 @@ class MaskedDiffusionCollator(FlatCollator):
     """Each sequence gets a time t; each ordinary token becomes the mask token with probability (1 - noise_eps) t.
 
     Times are on a grid of `num_steps` from `sampling_eps` to 1. A global batch of B has a time in each of B equal strata:
-    its index in the batch decides the stratum, its key the time. So times do not depend on micro-batches. By the
-    log-linear schedule the loss of a masked token has weight 1/t. The sum is divided by the number of *ordinary* tokens,
-    so the loss is in nats per token, over the times trained on.
+    a sample's index in the batch decides its stratum, and its key decides the time there. So times do not depend on
+    micro-batches. By the log-linear schedule the loss of a masked token has weight 1/t. The sum is divided by the number
+    of *ordinary* tokens, so the loss is in nats per token, over the times trained on.
 
     Without `time_weighting` all masked tokens have the same weight, and the loss is their mean. `min_masked` and
     `max_masked` limit the number of masked tokens per sequence (all tokens of a shorter one); the loss is then no bound.
@@ -133,7 +133,7 @@ class MaskedDiffusionCollator(FlatCollator):
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
-        """Returns the model with its head on masked tokens only, over ordinary tokens only."""
+        """Returns the model; its head runs on masked tokens only, and predicts ordinary tokens only."""
         from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM
 
         return MaskedDiffusionLM(pretrained, self.ordinary_ids)

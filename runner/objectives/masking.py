@@ -36,10 +36,10 @@ TokenCounts = NDArray[np.int64] | Callable[[], NDArray[np.int64]]
 
 
 class Masking:
-    """Chooses units of tokens as targets and replaces them. Special tokens are never chosen, and end words and spans.
+    """Chooses units of tokens as targets and replaces them. A special token is never chosen; it ends words and spans.
 
     `unit`: `tokens`, `words` by the tokenizer, or `spans` of 1 to `max_span` tokens, each length equally likely. A unit
-    is a target as a whole, with probability `rate`; so the expected share of tokens is `rate` for each unit.
+    is a target as a whole, with probability `rate`; so `rate` is the expected share of targets whatever the unit.
 
     `fixed_count`: round(rate x n) of a sample's n ordinary tokens are targets. Units are taken in random order. If only
     a part of the last unit fits, it is taken with the probability that keeps the expected number exact.
@@ -47,8 +47,8 @@ class Masking:
     `favour`: `rare` draws units in proportion to (count of their tokens) ** -0.7 without replacement; `unseen` gives a
     sample disjoint targets in floor(1 / rate) successive epochs, and then draws anew.
 
-    A share `mask_share` of the targets becomes the mask token, `random_share` (by default half of all others) a random
-    ordinary token, both in steps of 1/4096; other targets stay. This is drawn per token, for spans per span.
+    `mask_share` of the targets become the mask token, `random_share` (by default half of the others) become random
+    ordinary tokens, and the rest stays. Shares have steps of 1/4096. This is drawn per token, but for `spans` per span.
 
     Example:
         >>> from tiryns.runner.objectives import MaskedLanguageModelingCollator
@@ -69,7 +69,7 @@ class Masking:
         tokenizer: PreTrainedTokenizerBase | None = None,
         token_counts: TokenCounts | None = None,
     ) -> None:
-        """Raises ValueError for shares above 1 together, and for words without a tokenizer that marks them."""
+        """Raises ValueError if both shares add up to more than 1, or for `words` without a tokenizer that marks them."""
         random_share = (1 - mask_share) / 2 if random_share is None else random_share
         check_shares(mask_share, random_share)
         self.unit, self.max_span, self.fixed_count, self.favour = unit, max_span, fixed_count, favour
@@ -207,7 +207,7 @@ class Masking:
 def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
     """Returns the bits `BEGINS` and `ENDS` of each token [V] of a fast tokenizer.
 
-    Words are separated where the tokenizer's decoder puts spaces, as it knows `##`, `Ġ`, `▁` and `</w>`. Punctuation and
+    Words are separated where the tokenizer's decoder puts spaces; it knows `##`, `Ġ`, `▁` and `</w>`. Punctuation and
     Chinese characters are words of their own. Raises ValueError for a tokenizer whose tokens are all whole words.
     """
     if not getattr(tokenizer, "is_fast", False):
@@ -226,8 +226,8 @@ def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
             bounds[number] = BEGINS * first | ENDS * (last and text != " ")
     if (bounds & BEGINS).all():
         raise ValueError(
-            "objective.masking=words: by its decoder, each token of the tokenizer is a word of its own; choose "
-            "tokens or spans"
+            "objective.masking=words: each token of the tokenizer is a word of its own, as its "
+            "decoder shows; choose tokens or spans"
         )
     return bounds
 
@@ -243,8 +243,8 @@ def lowest(
 ) -> NDArray[np.bool_]:
     """Marks in each document the `number` [D] tokens of lowest value; only tokens that are true in `among` [U].
 
-    `values` [U] are in [0, 1). With `sizes` [U] and `chances` [U] in [0, 1) it marks units of several tokens: the last
-    unit if its chance is below the share of it that fits. The `skipped` [D] tokens of lowest value come last.
+    `values` [U] are in [0, 1). With `sizes` [U] and `chances` [U] in [0, 1) it marks units of several tokens; the last
+    unit only if its chance is below the share of it that fits. The `skipped` [D] lowest tokens count as the highest.
     """
     allowed = np.flatnonzero(among)
     # one key sorts 18 times as fast as `lexsort`; float64 holds the number of a document and 24 bits

@@ -152,7 +152,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     The decoder predicts each token from the sentence embedding and a random subset of the other tokens; `decoder_masking`
     is the share of hidden tokens. With `encoder_mlm_probability` above 0 the encoder reads a masked input and has a
     masked language modelling loss of its own; in validation `validation_mlm_probability` of its tokens are masked. In
-    training its targets are `encoder_masking` units (see `Masking`), words by `tokenizer`, in validation always tokens.
+    training its targets are `encoder_masking` units of `Masking` (words by `tokenizer`); validation always uses tokens.
 
     The loss is the mean of the decoder's loss per ordinary token and the encoder's loss per target, weighted 1 to
     `encoder_loss_weight`. The encoder's targets are counted by their expectation, the masked share of the ordinary
@@ -179,7 +179,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
         self.validation_masks = Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
-        """Returns `input_ids` [N] unchanged, as `labels` the ordinary tokens, and random `bits` that decide the masks."""
+        """Returns unchanged `input_ids` [N], the ordinary tokens as `labels`, and random `bits` that decide the masks."""
         ids = tokenized["input_ids"]
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
         return {"input_ids": ids, "labels": np.where(self.is_special[ids], IGNORED, ids), "bits": bits}

@@ -20,9 +20,9 @@ def takes_options(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorates a collator's `__init__`: it also takes the fields of `option`, with defaults, and sets them as `options`.
 
-    Positional arguments are `FIRST`, which every collator needs, then `leading`, by default the names in `COMMON`. All
-    other arguments are keyword-only. `defaults` are defaults of arguments without a field in `option`, or override
-    `COMMON`.
+    Positional arguments are `FIRST`, which every collator needs, and then `leading`; if this is empty, the names in
+    `COMMON`. All other arguments are keyword-only. `defaults` are the defaults of arguments; they override `COMMON` and
+    the defaults of the fields.
 
     Example:
         >>> from dataclasses import dataclass

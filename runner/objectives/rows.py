@@ -74,7 +74,7 @@ def spread(values: NDArray[np.integer | np.bool_], places: Places, shape: Shape,
 
 
 def pad_samples(samples: Samples, pad_token_id: int, longest: int, columns: Sequence[str]) -> Batch:
-    """Returns `input_ids`, `attention_mask` and the `columns` that samples have, int64 [B, T, ...], and given `keys` [B].
+    """Returns `input_ids`, `attention_mask`, existing `columns`, int64 [B, T, ...]; `keys` [B] if samples have a `key`.
 
     Samples are cut after `longest` tokens. Raises ValueError for no samples, a sample without `input_ids`, or a column
     of another length.
@@ -135,7 +135,7 @@ def flat_column(tokenized: Batch, name: str, real: NDArray[np.bool_]) -> NDArray
     """Returns a column of padded rows [B, T, ...] at their N `real` tokens, [N, ...]."""
     values = torch.as_tensor(tokenized[name]).cpu().numpy()
     if values.shape[:2] != real.shape:
-        raise ValueError(f"{name} has shape {values.shape}, but the tokens {real.shape}")
+        raise ValueError(f"{name} has shape {values.shape}, but the tokens have shape {real.shape}")
     return values[real]
 
 

@@ -38,9 +38,9 @@ COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)
 
 
 class Compiled:
-    """A function that is compiled as one graph at its first call. If torch cannot compile it, it runs uncompiled.
+    """A function that is compiled as one graph at its first call. If this fails, `plain` runs instead.
 
-    A failed compilation is one line in the log; then `plain` runs, if given, in place of the function. Errors of the
+    By default `plain` is the function itself, uncompiled. A failed compilation is one line in the log. Errors of the
     functions themselves are raised. `dynamic` is as in `torch.compile`. With `cuda_graphs` a GPU replays the kernels of
     each size, and the next replay overwrites their results.
 

@@ -114,7 +114,7 @@ def holds_hidden_matrices(group: Group) -> bool:
 
 
 def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
-    """Returns for each parameter layer_decay ** (layers above it in its tower) and a label (ELECTRA, arXiv 2003.10555).
+    """Returns each parameter's layer_decay ** (its tower's layers from its own on) and label (ELECTRA, arXiv 2003.10555).
 
     Parameters before the layers, and all embeddings, count as one more layer.
     """
@@ -139,7 +139,7 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
     if not pattern or not given or unknown or both or min(given.values()) < 0:
         raise ValueError(
             f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', and lr or lr_scale, "
-            f"weight_decay, or one of each, all 0 or more, not {dict(override)}"
+            f"or weight_decay, or both settings, each 0 or more, not {dict(override)}"
         )
     names = set(names_of_pattern(pattern, named))
     if not names:
@@ -158,7 +158,7 @@ def groups_as_given(
 
     A group's own settings apply to all of its parameters, biases too. With `matrices_apart` a group becomes two groups:
     its hidden matrices (see `runner.optim.roles`), and its other parameters with the rate `lr_of_others`. If a group
-    sets `use_muon`, this decides for the whole group.
+    sets `use_muon`, all its parameters belong to the former (true) or to the latter (false).
     """
     found: Groups = []
     named = [_named(group, number) for number, group in enumerate(given)]

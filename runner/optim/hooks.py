@@ -21,7 +21,7 @@ class LoopNeeds:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Wraps forward, backward and update of a step (0 is the first), perhaps after forward and backward alone."""
+        """Wraps forward, backward and update of a step (0 is the first); a block before it can leave out the update."""
         self.train_mode()
         yield
 
@@ -49,7 +49,7 @@ class LoopNeeds:
 
 
 def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContextManager[None]:
-    """Returns a context in which the model has its trained weights (`raw`), average (`ema`), or (None) weights to export.
+    """Returns a context in which the model has trained weights (`raw`), their average (`ema`) or those to export (None).
 
     Raises ValueError for `ema` without an average.
     """
@@ -57,7 +57,7 @@ def exported_weights(optimizer: Optimizer, which: str | None) -> AbstractContext
         return nullcontext()
     average = getattr(optimizer, "average", None)
     if which == "ema" and average is None and not hasattr(optimizer, "eval"):
-        raise ValueError("--weights ema: the run keeps no average of its weights; module.ema=0.999 does")
+        raise ValueError("--weights ema: the run keeps no average of its weights; module.ema=0.999 keeps one")
     if which == "ema" and average is not None:
         return average.in_model()  # type: ignore[no-any-return]
     return loop_needs(optimizer).evaluation()

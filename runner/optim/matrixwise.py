@@ -23,7 +23,7 @@ def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimi
     check_choice("projection_type", projection["projection_type"], kinds)
     rank, gap = projection["rank"], projection["update_proj_gap"]
     if rank <= 0 or gap < 1:
-        raise ValueError(f"rank={rank} must be above 0, update_proj_gap={gap} at least 1")
+        raise ValueError(f"rank={rank} must be above 0, and update_proj_gap={gap} must be at least 1")
     from tiryns.runner.optim.algorithms.adapted import PlainGaLore
 
     for group in groups:
@@ -111,7 +111,7 @@ def _for_muon(groups: Groups) -> Groups:
 
 
 def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
-    """Returns groups whose setting `limit` is the longest preconditioned side; groups that set `limit` keep it.
+    """Returns groups with a setting `limit`, the longest side to precondition; groups that set it keep their value.
 
     For embeddings, projections and heads the limit admits only the shorter side. The other may be the vocabulary, whose
     statistics would be the largest of the model and of little use (SOAP, arXiv 2409.11321, section 4).

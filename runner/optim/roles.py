@@ -113,7 +113,7 @@ def _weight_at(place: Place) -> str:
 
 
 def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
-    """Returns each parameter's place (of a pooler: after the layers), and whether it is outside its network's body."""
+    """Returns each parameter's place, and whether it is outside its network's body; poolers are after the layers."""
     bodies = _bodies(model)
     outside = ("", _layer_lists(model, "", list(bodies)))
     networks: dict[str, str | None] = {}
@@ -137,7 +137,7 @@ def _places(model: nn.Module) -> dict[str, tuple[Place, bool]]:
 
 
 def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str | None]) -> dict[str, Place]:
-    """Returns all places from the layers in `at`: others are before their network's next layers or after the last."""
+    """Returns all places: a parameter without a layer in `at` is before its network's next layers, or after the last."""
     last = {networks[name]: here[0] for name, here in at.items() if here}
     following: dict[str | None, str] = {}
     found = {}
@@ -167,7 +167,7 @@ def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, str]:
-    """Maps the path of each outermost module list with weights, or as long as one beside it, to its tower's path."""
+    """Maps the path of each outermost module list to its tower's; it, or an equally long one beside it, has weights."""
     lists: dict[str, nn.ModuleList] = {}
     for path, module in body.named_modules():
         whole = f"{prefix}{path}."

@@ -81,11 +81,11 @@ def optimizer(
     lr_of_others: str | None = None,
     decoupled: bool = False,
 ) -> Callable[[Callable[..., Optimizer]], Callable[..., Optimizer]]:
-    """Turns a function of parameter groups and its own settings into an optimizer over models.
+    """Turns a function of parameter groups and settings into a function that makes an optimizer for a model.
 
     The result takes a model (or parameters, or groups), the shared settings and the function's own. The function gets
-    groups with rates and decays, and `quantized` if it has this parameter; else `quantized=true` is an error. So are
-    `fully_decoupled` and `cautious_decay` if `decoupled` is false. A setting annotated as `Pair`, or as
+    groups with rates and decays. It gets `quantized` if it has this parameter; if not, `quantized=true` is an error. If
+    `decoupled` is false, `fully_decoupled` and `cautious_decay` are errors. A setting annotated as `Pair`, or as
     `list[float]` in the option, may be any sequence of two numbers.
 
     Args:

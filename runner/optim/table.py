@@ -67,7 +67,7 @@ def get_optimizer(
         names = group if isinstance(group, Mapping) else ()
         if wrong := next((name for name in names if name not in (*known, *ENTRIES)), None):
             raise ValueError(
-                f"group {number} has '{wrong}', which is no setting of {optimizer_name}; there are: "
+                f"group {number} has '{wrong}', which is no setting of {optimizer_name}; it has "
                 f"{', '.join(known)}" + suggest(wrong, known)
             )
     return made

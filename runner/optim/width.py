@@ -1,7 +1,7 @@
 """Rates and initial weights by a model's width, with m = `base_width` / width. At the base width all kinds are equal:
 
     standard   one rate for all
-    embedding  embeddings learn 1/m times as fast (arXiv 2605.21486), which keeps their rate relative to the others'
+    embedding  embeddings learn 1/m times as fast (arXiv 2605.21486), so the ratio of their rate to the other rates is
                as in muP
     mup        muP of Adam (Tensor Programs V, arXiv 2203.03466, table 8): hidden matrices begin sqrt(m) times as large
                and learn m times as fast, logits are m times as large; all else is unchanged
@@ -75,7 +75,7 @@ def _network(model: ParamsLike, base_width: int) -> tuple[PreTrainedModel, float
 
 
 def _outputs(network: PreTrainedModel) -> tuple[nn.Linear, nn.Module]:
-    """Returns the output embeddings and the norm before them: the last one of their width."""
+    """Returns the output embeddings and the norm before them: the model's last norm, which must have their width."""
     outputs = network.get_output_embeddings()
     norms = [m for m in network.modules() if "norm" in type(m).__name__.lower() and [*m.parameters()]]
     widths = [p.shape[0] for p in norms[-1].parameters()] if norms else []

@@ -85,7 +85,7 @@ def _mix_int(x: int) -> int:
 def _mix_in_place(words: np.ndarray, ramp: np.ndarray | None = None) -> None:
     """Mixes a flat contiguous uint64 array, a cache-sized block at a time, without allocation in a block.
 
-    `ramp` has the multiples 1, 2, ... of `_GOLDEN` for a block; if given, word i is first raised by (i + 1) * `_GOLDEN`.
+    `ramp` has the multiples 1, 2, ... of `_GOLDEN` for a block; if given, (i + 1) * `_GOLDEN` is first added to word i.
     """
     scratch = np.empty(min(_BLOCK, len(words)), dtype=np.uint64)
     for start in range(0, len(words), _BLOCK):

@@ -66,7 +66,7 @@ def _split_runs(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> list[
 
 
 def _split_documents(lengths: np.ndarray, num_ranks: int, cutter: "_Cutter") -> list[list[np.ndarray]]:
-    """Deals the documents, longest first, and cuts each rank's into equally many runs."""
+    """Deals the documents, longest first, and cuts the documents of each rank into equally many runs."""
     capacity = len(lengths)
     if cutter.size is not None:
         # So that no rank needs a micro-batch more than an even share of the documents does.
@@ -94,7 +94,7 @@ def _pad(runs: list[np.ndarray], count: int) -> list[np.ndarray]:
 def _deal(work: np.ndarray, num_ranks: int, capacity: int) -> np.ndarray:
     """Returns the rank of each item, int64 [items], given falling work; at most `capacity` items to a rank.
 
-    At least the `_EXACT` smallest go to the rank with the least work so far, larger ones to ranks 0, 1, .., 1, 0 in turn.
+    The largest go to ranks 0, 1, .., 1, 0 in turn; the others, at least `_EXACT`, to the rank with the least work so far.
     """
     turn = np.concatenate([np.arange(num_ranks), np.arange(num_ranks)[::-1]])
     num_turns = max(0, len(work) - _EXACT) // len(turn)
@@ -124,7 +124,7 @@ class _Cutter(NamedTuple):
     packed: bool
 
     def fewest(self, lengths: np.ndarray, otherwise: int) -> int:
-        """Returns the least number of runs the bounds allow, at least 1; without bounds `otherwise`."""
+        """Returns the least number of runs that the bounds allow, at least 1; without bounds returns `otherwise`."""
         if self.tokens is None and self.size is None:
             return otherwise
         work = lengths.sum() if self.packed else lengths.max(initial=0) * len(lengths)
@@ -144,7 +144,7 @@ class _Cutter(NamedTuple):
     def cut(self, lengths: np.ndarray, count: int) -> np.ndarray:
         """Returns bounds of `count` runs (fewer if documents are fewer), int64 [runs + 1].
 
-        The largest run is as small as the order allows, within one part in 32, where the search stops.
+        The largest run is at most 1/32 larger than the smallest that the order allows: there the search stops.
         """
         if not len(lengths):
             return np.zeros(1, dtype=np.int64)

@@ -63,7 +63,7 @@ def permute_block(start: int, stop: int, length: int, seed: int) -> np.ndarray:
 
 
 def permute_many(indices: np.ndarray, length: int, seed: int) -> np.ndarray:
-    """Returns `permute` of each of the `indices` int64 [N], int64 [N]; raises as `permute` does."""
+    """Returns `permute` of each index in `indices`, int64 [N] for int64 [N]; raises as `permute` does."""
     first, last = (int(indices.min()), int(indices.max())) if len(indices) else (0, -1)
     _check_range(first, last + 1, operator.index(length))
     return _permute(indices.astype(np.uint64), length, seed)
@@ -88,7 +88,7 @@ def _permute(out: np.ndarray, length: int, seed: int) -> np.ndarray:
 
 
 def _check_range(start: int, stop: int, length: int) -> None:
-    """Raises unless 0 <= start <= stop <= length and the length is served."""
+    """Raises IndexError unless 0 <= start <= stop <= length; ValueError for a length outside [1, `MAX_LENGTH`]."""
     if not 1 <= length <= MAX_LENGTH:
         raise ValueError(f"Cannot permute a range of length {length}: expected 1 to {MAX_LENGTH}.")
     if not 0 <= start <= stop <= length:

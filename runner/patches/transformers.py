@@ -1,7 +1,7 @@
 """The attention of a model: transformers 5 has a public setter (`set_attn_implementation`), but no public getter.
 
-Only `_model_mapping` of an `Auto` class has the configs with a model, in 5.18 to 5.24. `register_for_auto_class` records
-the `Auto` class that loads a model with code of its own in `_auto_class`.
+In 5.18 to 5.24, only `_model_mapping` of an `Auto` class says which configs have a model. For a model with code of its
+own, `register_for_auto_class` records in `_auto_class` which `Auto` class loads it.
 """
 
 from typing import Any

@@ -36,14 +36,14 @@ UNITS = {LOSS: "", SOURCES: "by source", RATES: "per parameter group"}
 """The titles of charts of several metrics, in their order, with their units."""
 
 CONSTANTS = {"the most frequent label": "majority", "guessing": "chance", "one answer to all": "constant"}
-"""The names of levels that need no model, each with the start of the name of its metric."""
+"""The names of levels that need no model, each with the word that begins its metric, such as `majority_accuracy`."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart: `faint` behind its smoothed version, with `dots` at its points; `run` is its run's index.
+    """A line of a chart. It is `faint` if a smoothed line lies over it. If `dots`, its points are marked.
 
-    A `band` around it has a least and a greatest value for each point. If `loose`, only its points are drawn.
+    `band` has a least and a greatest value for each point. If `loose`, only points are drawn. `run` is the run's index.
     """
 
     label: str
@@ -59,7 +59,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over the steps or over the count `across`, and `levels` by name, with which the curves are compared.
+    """Curves over the steps, or over the count that `across` names; `levels` has lines by name, to compare them with.
 
     `spans` are named stretches (first, last] of the steps, drawn behind the curves. `ticks` has values by position on the
     horizontal axis; a chart with `ticks` cannot be zoomed.
@@ -80,7 +80,7 @@ class Chart:
 
 
 def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats]:
-    """Thins out points [N] to about `max_points`: the ends, each stretch's lowest and highest point, a nan for a gap."""
+    """Keeps about `max_points` of N points: the ends, and each stretch's lowest and highest point, or nan for a gap."""
     if len(steps) <= max_points:
         return steps, values
     kept = {0, len(steps) - 1}
@@ -95,7 +95,7 @@ def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats
 
 
 def smooth(values: Floats) -> Floats:
-    """Returns running means of values [N] over about a fiftieth of them, less at the steep start; nan stays nan."""
+    """Returns running means of values [N], each over about N / 50 values, fewer at the steep start; nan stays nan."""
     positions = np.arange(len(values))
     reach = max(1, len(values) // 100)
     first = positions - np.minimum(positions, reach)
@@ -110,7 +110,7 @@ def smooth(values: Floats) -> Floats:
 def curves_of(
     label: str, series: Series, colour: int, smoothed: bool = False, points: int = MAX_POINTS
 ) -> list[Curve]:
-    """Returns the curve of a metric; if `smoothed` and it has over 100 points, faint, with a smoothed curve over it."""
+    """Returns a metric's curve. If `smoothed`, a curve of over 100 points is faint, with a smoothed curve over it."""
     order = np.argsort(series.steps, kind="stable")
     steps, values = series.steps[order], series.values[order]
     values = np.where(np.abs(values) < BEYOND, values, np.nan)

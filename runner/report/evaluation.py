@@ -51,7 +51,7 @@ def evaluated_sets(folder: Path) -> dict[str, Entry]:
 
 
 def evaluation_sections(folder: Path) -> list[Part]:
-    """Returns a section per evaluated set of a run folder, test sets first; with a test set, other sets are folded."""
+    """Returns a section per evaluated set, test sets first. If a run folder has a test set, its other sets are folded."""
     sets = evaluated_sets(folder)
     ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
     tested = bool(ranked) and ranked[0].startswith("test/")

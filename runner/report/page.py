@@ -83,7 +83,7 @@ def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Pa
 def table(
     heads: Iterable[str], rows: Sequence[Row], marks: Sequence[Part] = (), sorts: bool = True, **more: object
 ) -> Part:
-    """Returns a table without empty columns; if `sorts`, a click on a head sorts it. `marks` has class and data per row.
+    """Returns a table without empty columns. If `sorts`, a click on a head sorts it. `marks` has a row's class and data.
 
     If `fold` is given (the text to click on), only the rows at the indices `first` are visible until that click.
     """
@@ -95,14 +95,14 @@ def table(
 
 
 def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
-    """Returns a table under a title, with a column for each of `columns` (head to key); empty without rows."""
+    """Returns a table under a title; `columns` maps each column's head to its key in the rows. Empty without rows."""
     cells = [[row[key] for key in columns.values()] for row in rows]
     fold = folded("rows", len(rows), range(IN_SIGHT), IN_SIGHT + 2)
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
 
 
 def folded(what: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
-    """Returns the options of `table` that fold all but the `first` rows; empty for a table of `most` rows or fewer."""
+    """Returns options with which `table` folds all but the `first` rows; empty if `count` is `most` or less."""
     return {"fold": f"All {count} {what}", "first": list(first)} if count > most else {}
 
 

@@ -88,7 +88,7 @@ def phases_table(run: Run) -> page.Part:
 
 
 def _value(run: Run, phase: RunPhase, name: str) -> object:
-    """Returns a setting of a phase, else of the run. A mapping of the run has no value, only its entries have values."""
+    """Returns a setting of a phase, else of the run. A run's mapping counts as None; only its entries have values."""
     return phase.settings.get(name, run.settings.get(name))
 
 

@@ -73,7 +73,7 @@ def _judged_rows(path: Path, name: str) -> Iterator[Judged]:
 
 
 def _as_one(row: PredictionRow) -> PredictionRow:
-    """Joins the known columns of labels of a sentence to one column, in which a word has its labels side by side."""
+    """Joins a sentence's known columns into one: a word's labels, such as `NOUN | O`, with their least probability."""
     names = list(row["gold"])
     sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
     joined = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}

@@ -85,14 +85,14 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
 
 
 def _warning(run: Run) -> page.Part:
-    """Returns the plateau warning of a run; in a very short run, or about a constant answer, it is only a note."""
+    """Returns a run's plateau warning. It is only a note if the run is `SHORT`, or if it is about a constant answer."""
     text = summary.noted_plateau(run) or ""
     is_note = run.step < SHORT or any(words in text for words in summary.CONSTANT.values())
     return page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", text))
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
-    """Returns the charts visible at once, with the monitored metric after the wide ones, and the other charts."""
+    """Returns the charts visible at once (wide ones first, then the monitored metric), and the other charts."""
     monitored = f"Validation {in_words((monitor or '').rpartition('/')[2])}"
     flat = [not chart.wide and is_constant(chart) for chart in curves]
     varying = [chart for chart, is_flat in zip(curves, flat, strict=True) if not is_flat]

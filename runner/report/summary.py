@@ -43,7 +43,7 @@ CONSTANT = {
     "/majority_": "no better than always naming the largest class",
     "/constant_": "no better than one answer to all",
 }
-"""Text in the note on a model that is no better than a constant answer, by the prefix in the level's name."""
+"""Text in the note on a model that is no better than a constant answer; a key is a part of the level's name."""
 
 OVERFITTING = "overfitting"
 
@@ -124,7 +124,7 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
     """Returns a warning if no loss is well below its unigram entropy, or no metric is better than a constant answer.
 
-    One good loss is enough, as sets may differ from the training text. If `run` is given, its curves show overfitting.
+    One good loss prevents the warning: sets may differ from the training text. With `run` the warning names overfitting.
     """
     if at_constant := _at_constant(results, run):
         return at_constant
@@ -170,7 +170,7 @@ def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
 
 
 def _overfitting(run: Run, name: str) -> str | None:
-    """Returns a note on the best validation loss if the loss has risen since while the training loss falls; else None."""
+    """Returns a note if a validation loss has risen since its best step, and the training loss has fallen; else None."""
     validated, trained = run.series.get(f"val/{name}/loss"), run.series.get("train/loss")
     if validated is None or trained is None:
         return None

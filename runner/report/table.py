@@ -135,7 +135,7 @@ def _cut(text: str, most: int | None) -> str:
 
 
 def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
-    """Returns tables with their best rows (of settings if they have several seeds, of runs, of folds), and notes."""
+    """Returns tables of settings (if they have several seeds), runs and folds, each with its best rows; and notes."""
     heads, rows, numbers = compared.setting_rows()
     joined = joined_folds(compared)
     tables: list[Table] = []
@@ -175,7 +175,7 @@ LATEX = {c: f"\\{c}" for c in "&%$#_{}"} | {
 
 
 def shown_value(value: object) -> str:
-    """Returns a cell of a table as text: floats with five digits, empty for None, small letters in brackets."""
+    """Returns a table's cell as text: a float with five digits, None as empty text, a cell's `small` text in brackets."""
     if isinstance(value, Mapping):
         return f"{value['text']} ({value['small']})" if value.get("small") else f"{value['text']}"
     if value is None:

@@ -44,12 +44,12 @@ def whole_lines(path: Path) -> list[str]:
     """Returns the lines of an order log, except one that a kill cut off; empty without a file. ValueError if damaged."""
     lines = path.read_text(errors="replace").split("\n")[:-1] if path.exists() else []
     if lines and not lines[0].split(" ")[0].isdecimal():
-        raise ValueError(f"{str(path)!r} is damaged: its first line has no step, {lines[0]!r:.60}")
+        raise ValueError(f"{str(path)!r} is damaged: its first line begins with no step: {lines[0]!r:.60}")
     return lines
 
 
 def open_at(path: Path, step: int) -> TextIO:
-    """Removes lines after `step` from a log, whose lines begin with their step, and opens it to append whole lines."""
+    """Opens a log to append whole lines, after removing lines of steps after `step`; each line begins with its step."""
     numbered = ((line.partition(" ")[0], line) for line in whole_lines(path))
     kept = [f"{line}\n" for number, line in numbered if number.isdecimal() and int(number) <= step]
     with replacing(path) as temporary:

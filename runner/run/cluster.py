@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tiryns.runner.run.environment import output_of
 
 AGREED_LAUNCH = "TIRYNS_LAUNCH"
-"""Environment variable with the launch name that torchrun's ranks agreed on: their agents count restarts separately."""
+"""Environment variable with the launch's name. torchrun's ranks agree on it, as each agent counts its own restarts."""
 
 SECONDS_TO_AGREE = 600.0
 """How long the other ranks wait for rank 0."""
@@ -151,10 +151,10 @@ def cluster_environment() -> Any:
 
 
 def use_own_store(here: Member) -> None:
-    """Makes the ranks' process group use a store of rank 0. On the store of the agents gloo cannot be set up twice.
+    """Makes the ranks' process group use a store of rank 0, as gloo cannot be set up twice on the store of the agents.
 
     Example:
-        torchrun restarts ranks with the same agents; their second process group fails on the store of the first.
+        torchrun restarts ranks but not their agents: a second process group would fail on the agents' store.
     """
     shared = agent_store()
     if shared is None:

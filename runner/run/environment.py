@@ -64,7 +64,7 @@ def version_of(package: str) -> str | None:
 def as_word(name: str, value: str) -> str:
     """Returns a value that is safe as one word of a command or a script.
 
-    Raises ValueError for a leading dash, as of an option, and a line break, which would end a batch script's comment.
+    Raises ValueError for a leading dash, which begins an option, and a line break, which ends a batch script's comment.
 
     Example:
         >>> as_word("hydra.launcher.partition", "gpu")
@@ -78,7 +78,7 @@ def as_word(name: str, value: str) -> str:
 
 
 def output_of(*command: str, **variables: str) -> str | None:
-    """Returns the output of a command, with more environment `variables`; None if missing, failing or over a minute."""
+    """Returns a command's output, given extra environment `variables`; None if it is missing, fails or takes a minute."""
     try:
         how: dict[str, Any] = {"capture_output": True, "text": True, "check": True, "timeout": 60}
         return str(subprocess.run(command, env={**os.environ, **variables}, **how).stdout).strip()

@@ -140,11 +140,11 @@ def is_of_hydra(error: BaseException) -> bool:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Raises users' errors of the block again with only the message of `explain`, for users' Python programs.
+    """Raises the block's user errors again with nothing but the message of `explain`, for users' Python programs.
 
     Raises:
         TrainingFailure: training cannot go on.
-        ValueError: for errors of Hydra and OmegaConf too; OSError and ImportError stay what they are.
+        ValueError: any other user error, also one of Hydra or OmegaConf; OSError and ImportError keep their types.
     """
     try:
         yield

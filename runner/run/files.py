@@ -31,13 +31,13 @@ OF_STATUS = {
 """The types of fields of `status.json`; a value of another type is ignored."""
 
 JUDGE = "judge.json"
-"""The file in the folder of the runs of `tiryns judge` with the overrides that all these runs share."""
+"""The file in the folder of the runs of `tiryns judge`. It has the overrides that all these runs share."""
 
 SWEEP = "sweep.json"
-"""The file in the folder of a sweep with its overrides and its overrides of Hydra's own settings."""
+"""The file in the folder of a sweep. It has the sweep's overrides, and its overrides of Hydra's own settings."""
 
 LADDER = "ladder.json"
-"""The file in the folder of a ladder of widths with the overrides that its runs share, and its predictions."""
+"""The file in the folder of a ladder of widths. It has the overrides that its runs share, and the predictions."""
 
 COORDINATES = "coordinates/"
 """Prefix of the names of metrics that measure how far activations have moved."""
@@ -92,7 +92,7 @@ def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool
 
 
 def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
-    """Returns `. Did you mean ...?` with the newest run or sweep under `outputs` whose path has this part; else empty."""
+    """Returns `. Did you mean ...?` with the newest run or sweep under `outputs` whose path holds `name`; else empty."""
     folders = {file.parent for mark in ("status.json", "sweep.json") for file in outputs.glob(f"**/{mark}")}
     found = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
     # the newest first, and a sweep before its runs
@@ -173,7 +173,7 @@ def replaceable(*files: Path | None) -> Iterator[None]:
     for file, note in notes.items():
         if (state := _state_of(file)) and state != read_text(note):
             raise FileExistsError(
-                f"{str(file)!r} is there, and not as a command of yours wrote it: name another, or remove it first"
+                f"{str(file)!r} is there, but not as a command of yours wrote it: name another, or remove it first"
             )
     try:
         yield
@@ -264,7 +264,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def named_path(name: str) -> Path:
-    """Returns the path in a name of data, without the split, and without the configuration of a folder with a card.
+    """Returns the path in a data set's name: without `@split`, and without `:configuration` if its folder has a card.
 
     Example:
         >>> named_path("birds@train").name

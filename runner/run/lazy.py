@@ -58,10 +58,10 @@ LIBRARIES = ("torch", "lightning")
 
 @contextmanager
 def many_imports() -> Iterator[None]:
-    """Disables garbage collection for imports in the block: their million new objects hold next to no garbage.
+    """Disables garbage collection in the block, as imports make a million objects and next to no garbage.
 
-    If the block imports one of `LIBRARIES`, collections before the end of the process skip all objects so far. The last
-    collection must not: libraries report objects that it misses. Of torchmetrics only what Lightning needs is imported.
+    If the block imports one of `LIBRARIES`, later collections skip all objects so far. Only the last one, at the end of
+    the process, includes them, as libraries report objects that it misses. Also calls `metrics_in_parts`.
 
     Example:
         >>> with many_imports():
@@ -95,7 +95,7 @@ Lightning uses only these names. For them Python would import all of torchmetric
 
 
 class _InParts(ModuleType):
-    """A package that is imported in parts: other modules one by one, other names with the whole package."""
+    """A package that is imported in part. Another module is imported alone; any other name imports the whole package."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":

@@ -89,7 +89,7 @@ def read_metrics(path: Path) -> dict[str, Series]:
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
-    """Returns the columns of the file by name: `step` as integers, others NaN for no number; empty without a file."""
+    """Returns the file's columns by name: `step` as integers, others as floats (NaN: no number); empty without a file."""
     columns, numbers, _ = _numbers(path)
     return dict(zip(columns, numbers, strict=True))
 

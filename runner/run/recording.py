@@ -166,7 +166,7 @@ class Recording:
         return sealed_words(self.status, self.noted_overrides() or [])
 
     def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
-        """Writes overrides with their seal, and a command: made from the overrides, or `typed` if no file has one yet."""
+        """Writes overrides, seal and command. Without `typed`, overrides make the command; `typed` never replaces one."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "overrides.json", json.dumps(noted))
         self.update_status(**seal)

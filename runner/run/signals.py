@@ -45,7 +45,7 @@ class Stopped(SystemExit):
         self.number, self.saved = number, saved
         self.code = status.INTERRUPTED if number == signal.SIGINT else status.PREEMPTED
         self.state = "interrupted" if number == signal.SIGINT else "preempted"
-        """The state for `status.json`: `interrupted` by a person, `preempted`, or `killed` with another process."""
+        """The state for `status.json`: `interrupted` (by a person), `preempted`, or `killed` (without saving)."""
         self.why = f"stopped by {signal.Signals(number).name}"
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ def stoppable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def forwarding() -> Iterator[None]:
-    """Sends SIGTERM to the command's workers (joblib's) at SIGTERM or SIGHUP; without any it ends the command at once."""
+    """Sends SIGTERM to the command's workers (joblib's) at SIGTERM or SIGHUP; raises `Stopped` if there are none."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         lists = Path(f"/proc/{os.getpid()}/task").glob("*/children")  # none on other systems
@@ -138,7 +138,7 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     """Ends this process, unsaved, if a stopping signal finds its main thread in a call that does not return.
 
     A rank that waits for a dead rank hangs in such a call, in which Python runs no handler. Another thread calls `answer`
-    at once for every such signal: an agent passes on the signals of a cluster.
+    at once for every such signal: an agent that has passed on a signal of the cluster learns that it has arrived.
     """
     ending, waking = os.pipe()
     os.set_blocking(waking, False)

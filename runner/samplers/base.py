@@ -145,7 +145,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         if self.global_batch_size > length:
             raise ValueError(
                 f"global_batch_size is {self.global_batch_size}, more than the dataset has samples ({length}): "
-                f"set sampler.global_batch_size={length} or less (in Python: that of the sampler), or add data."
+                f"set sampler.global_batch_size={length} or less (in Python, global_batch_size), or add data."
             )
 
     @abstractmethod
@@ -166,7 +166,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return step * self.global_batch_size
 
     def batch_number(self, step: int) -> int:
-        """Returns the number of the global batch of a step in the order without gaps, both counted from 0."""
+        """Returns the number of a step's global batch in the order that skips no batch, both counted from 0."""
         return step
 
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -174,11 +174,11 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return np.ones(len(samples), dtype=bool)
 
     def settled(self) -> dict[str, object]:
-        """Returns settings derived from the run's length, for a run of another length with the same first batches."""
+        """Returns the settings that the run's length decides; with them another length has the same first batches."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the epoch, the position in it (batches read, also ahead by loader workers) and the fingerprint."""
+        """Returns epoch, position and fingerprint; the position counts batches read, also those read ahead by workers."""
         return {"epoch": self.epoch, "position": self.position, "fingerprint": self.fingerprint()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -151,7 +151,7 @@ class OneSet(_Shared):
         if small := next((name for name, size in sizes.items() if size < self.global_batch_size), None):
             raise ValueError(
                 f"data.train {small!r} has {sizes[small]} rows, fewer than a global batch of "
-                f"{self.global_batch_size}, which is of one set: lower sampler.global_batch_size, or join sets"
+                f"{self.global_batch_size}, all of one set: lower sampler.global_batch_size, or join sets"
             )
         if sampler.size_at(0) != self.global_batch_size:
             problem = "with several training sets batches cannot grow: choose sampler=shuffled or sequential"

@@ -126,8 +126,8 @@ class ModalityBatches:
     """Cuts each modality's examples, shuffled, into batches; the batches are shuffled, with the longest first.
 
     The batch with the longest example comes first, so that running out of memory shows at the first step. A modality's
-    last batch is filled up from the start of its order, or left out with `drop_last`. The examples are read once;
-    then any batch of any epoch is made independently, from a bit per example.
+    last batch is filled up from the start of its order, or left out with `drop_last`. The examples are read once
+    and kept as a bit each. Then any batch of any epoch is made without the batches before it.
 
     Example:
         >>> data = np.array([[True, 9], [True, 5], [False, 3]])

@@ -122,9 +122,9 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         return {**self.sampler.fingerprint(), PHASES: [phase.fingerprint() for phase in self.phases]}
 
     def begun(self, step: int) -> Fingerprint:
-        """Returns the fingerprint of the first `step` batches, without later phases and the length of the last one.
+        """Returns the fingerprint of the first `step` batches: without later phases and the length of the present one.
 
-        Leaves out phases that equal the run until a different phase has begun.
+        Leaves out all phases as long as every phase that has begun equals the run.
         """
         last = self.timeline.at(step - 1) if step else -1
         told = [phase.fingerprint() for phase in self.phases[: last + 1]]

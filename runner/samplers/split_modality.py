@@ -29,7 +29,7 @@ class ModalitySequences(SizedSequences, Protocol):
 class SplitModality(GlobalBatchSampler):
     """The option `sampler=split_modality`: serves the batches of `ModalityBatches` in each epoch, without repeats.
 
-    An image counts `image_patches` tokens more, unless the dataset says that its `lengths_count_images`. The last batch
+    An image adds `image_patches` tokens to a length, unless the dataset's `lengths_count_images` is true. The last batch
     of a modality is smaller, or left out with `drop_last`; epochs do not share batches. B examples make a global batch.
 
     Example:

@@ -18,7 +18,7 @@ from tiryns.runner.run.recording import config_hash
 
 
 class JobConfigs:
-    """A config loader for the sweeper, which checks jobs, and for the launcher."""
+    """Wraps Hydra's config loader: checks jobs for the sweeper, and composes their configs for the launcher."""
 
     def __init__(self, loader: ConfigLoader) -> None:
         self.loader = loader

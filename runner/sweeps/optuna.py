@@ -78,7 +78,7 @@ class Search(JobSweeper):
         if searched != space or opened.direction.name != self.direction.upper():
             how = f"{', '.join(searched)} ({opened.direction.name.lower()}), with other bounds or direction"
             raise ValueError(
-                f"the search in {self.storage!r} is over {how}; start the new search in another folder"
+                f"{self.storage!r} already has a search over {how}; start the new search in another folder"
             )
         opened.set_user_attr("space", space)
         return opened

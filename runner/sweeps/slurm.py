@@ -122,7 +122,7 @@ class Launcher(BaseSubmititLauncher):
         if not asked.least <= nodes <= asked.most or tasks not in (1, devices):
             raise ValueError(
                 f"hydra.launcher.nodes={nodes} hydra.launcher.tasks_per_node={tasks} do not fit trainer.num_nodes="
-                f"{asked} trainer.devices={devices}: leave out the launcher's, which follow the trainer's"
+                f"{asked} trainer.devices={devices}: leave out the launcher's settings, which follow the trainer's"
             )
         on_gpu = given.gpus_per_node is None and trainer.get("accelerator") == "gpu"
         gpus = devices if on_gpu else given.gpus_per_node

@@ -196,7 +196,7 @@ class Grid(JobSweeper):
         return results
 
     def _check_job(self, words: list[str], apart: str) -> str:
-        """Returns the hash of a job's config; ValueError for a wrong config, with `apart`, the job's own overrides."""
+        """Returns the hash of a job's config; ValueError, with the job's own overrides `apart`, for a wrong config."""
         try:
             return self.configs.check(self.config, words)
         except Exception as error:

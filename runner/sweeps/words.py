@@ -43,7 +43,7 @@ def with_replicates(words: Sequence[str]) -> list[str]:
         return list(words)
     names = [word.partition("=")[0] for word in words]
     if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
-        raise ValueError(f"{given[0]}: every value is trained, and {search} chooses values: leave out one")
+        raise ValueError(f"{given[0]} trains every value, but {search} chooses values: leave out one")
     if "folds" in (word.partition("=")[0] for word in given) and any(name == "suite" for name in names):
         raise ValueError("folds: a suite measures each task on its own test set: leave out folds or suite")
     found: list[str] = []
@@ -65,7 +65,7 @@ def with_replicates(words: Sequence[str]) -> list[str]:
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
-    """Returns the words of a command; for a suite, flags first, `-m` among them, and its words as its sweeper's settings.
+    """Returns the words of a command; for a suite, first come flags with `-m`, then its words as settings of its sweeper.
 
     `suite=NAME` chooses the sweeper, `model=A,B` its models, `suite.X=...` its other settings. Other overrides go to the
     suite's jobs and need not fit the default config. Commands without a suite stay unchanged.
@@ -80,7 +80,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     if not asked or COMPLETION & {*words}:
         return list(words)
     if other := [word for word in words if word.startswith("hydra/sweeper=") and word != SWEEPER]:
-        raise ValueError(f"{other[0]}: a suite chooses among its grid's settings itself; leave it out")
+        raise ValueError(f"{other[0]}: a suite chooses among its settings itself; leave this sweeper out")
     if "mode=inspect" in words:
         raise ValueError("tiryns plan shows one run, not a suite: name the overrides of a task")
     flags = [] if SHOWS & {*words} else ["-m"]

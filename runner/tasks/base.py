@@ -61,7 +61,7 @@ class Task:
     def make_reader(self, settings: Mapping[str, object]) -> ExampleReader:
         """Returns the reader, with the settings it has parameters for; ValueError if the task reads no labelled rows."""
         if self.reader is None:
-            raise ValueError(f"data.task={self.name}: this task has its own data modules, no labelled rows")
+            raise ValueError(f"data.task={self.name}: it has its own data modules and reads no labelled rows")
         wanted = inspect.signature(self.reader).parameters
         return self.reader(**{name: value for name, value in settings.items() if name in wanted})
 
@@ -80,7 +80,7 @@ class Task:
         return text
 
     def assumed(self, config: PretrainedConfig) -> Learnt:
-        """Returns the reader's state for a model trained elsewhere, from its config; ValueError if that lacks it."""
+        """Returns the reader's state from the config of a model trained elsewhere; ValueError if the config lacks it."""
         raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
     def load(self, path: str) -> PreTrainedModel:

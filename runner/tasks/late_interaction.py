@@ -1,11 +1,11 @@
 """Late interaction: each text becomes a vector for each of its tokens (ColBERT, arXiv 2004.12832 and 2112.01488).
 
 The model maps an encoder's hidden states to token vectors; the collator may extend queries with mask tokens. An
-evaluated set has the metrics of single vectors, but by MaxSim, which scores the token vectors of a query against those
-of a passage.
+evaluated set has the metrics of single vectors, computed with MaxSim, which scores the token vectors of a query against
+those of a passage.
 
 Letters in shapes: X texts of a micro-batch, L tokens of the longest possible text, H hidden, E width of a token's
-vector, N tokens; of MaxSim Q queries, P passages, D pairs, T tokens of a text, H width of a token's vector.
+vector, N tokens. In MaxSim: Q queries, P passages, D pairs, T tokens of a text, H width of a token's vector.
 """
 
 import string
@@ -133,7 +133,7 @@ LOWEST = -2.0
 
 
 class MaxSim(DotProduct):
-    """The sum over the tokens of a query of the largest dot product with a token of the passage (arXiv 2004.12832).
+    """For each token of a query, the largest dot product with a token of the passage, summed up (arXiv 2004.12832).
 
     Texts are [T, H] with vectors of unit length, and 0 for missing tokens.
 
@@ -171,7 +171,7 @@ class MaxSim(DotProduct):
         return self.pairwise(queries, passages) - self.pairwise(queries, negatives)
 
     def products(self, vectors: Tensor) -> int:
-        """Returns the most products of tokens for one score."""
+        """Returns how many products of tokens one score needs at most."""
         return int(trimmed(vectors).shape[-2] ** 2)
 
 

@@ -179,7 +179,7 @@ def test_what_cannot_be_rebuilt_ends_with_one_line(
 
 def test_steps_without_digests_are_refused(manifest: Path) -> None:
     assert refused(manifest, "--steps=1") == [
-        "error: --steps 1: the first step that the run has digests of is 2, by its callback.manifest.every"
+        "error: --steps 1: the run has no digests before step 2, by its callback.manifest.every"
     ]
     assert "--with trains nothing, so it takes" in refused(manifest, "--steps=2", "--with=outputs")[0]
     manifest.write_text("{")

@@ -93,7 +93,7 @@ def test_scheduler_that_ends_before_a_branch_is_one_line(tiny: Tiryns, tmp_path:
 def test_launcher_without_a_sweep_is_warned_of(tiny: Tiryns, tmp_path: Path) -> None:
     done = tiny({}, "hydra/launcher=slurm")
     run_in(tmp_path, done)
-    assert "hydra/launcher=slurm counts with -m alone, so this trains here" in done.stdout + done.stderr
+    assert "hydra/launcher=slurm has no effect without -m, so this trains here" in done.stdout + done.stderr
 
 
 def test_missing_key_is_told_with_its_place() -> None:

@@ -194,7 +194,7 @@ def test_calibration_of_what_has_no_classes_is_one_line(finished: Finetune, tmp_
     _, later = files_of(run, tmp_path)
     again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
     assert again.returncode == 1
-    assert "fit on another file than is measured" in again.stderr
+    assert "this file is measured; fit on another file" in again.stderr
     asked = finished("question_answering", "trainer.max_steps=2")
     file = asked.settings["data.train"]
     (tmp_path / "other.jsonl").write_text(Path(file).read_text())

@@ -58,8 +58,8 @@ def test_entity_f1_wants_begin_end_and_type() -> None:
 @pytest.mark.parametrize(
     ("labels", "problem"),
     [
-        (None, "'E-X' is of no label: expected IOB; name the labels"),
-        (["O", "B-X", "I-X"], "'E-X' is of no label: expected O, B-X, I-X$"),
+        (None, "'E-X' is none of the labels: expected IOB; name the labels"),
+        (["O", "B-X", "I-X"], "'E-X' is none of the labels: expected O, B-X, I-X$"),
     ],
 )
 def test_tags_that_no_label_tells_the_scheme_of_are_refused(labels: list[str] | None, problem: str) -> None:
@@ -69,7 +69,7 @@ def test_tags_that_no_label_tells_the_scheme_of_are_refused(labels: list[str] | 
     metric.update([["B-X", "I-X"]], [["B-X", "O"]])
     with pytest.raises(ValueError, match=problem):
         metric.update([["B-X", "E-X"]], [["B-X", "O"]])
-    with pytest.raises(ValueError, match="labels A, B tag no entities; schemes are IOB2"):
+    with pytest.raises(ValueError, match="labels A, B mark no entities; schemes are IOB2"):
         EntityScore("f1", labels=["A", "B"])
 
 

@@ -119,7 +119,7 @@ def test_lost_overrides_have_to_be_given_again(begun: Run, caplog: pytest.LogCap
         saved_overrides([f"resume={begun.path}"])
     with caplog.at_level(logging.WARNING, "tiryns"):
         assert saved_overrides([f"resume={begun.path}", *WORDS]) == [f"resume={begun.path}", *WORDS]
-    assert "those of this command are taken for all of them" in caplog.text
+    assert "only the overrides of this command are used" in caplog.text
     assert folder_for(begun.path, *WORDS) == begun.path, "by config.yaml"
     (begun.path / "config.yaml").unlink()
     with pytest.raises(ValueError, match="is not a run folder"):

@@ -150,7 +150,7 @@ ON_GPU = {"accelerator": "gpu", "precision": "bf16-mixed", "attention": "varlen_
 @pytest.mark.parametrize(
     ("asked", "before", "message"),
     [
-        ({}, ON_GPU, r"^the run began on a GPU, .* trainer\.accelerator=cpu goes on without one$"),
+        ({}, ON_GPU, r"^the run began on a GPU, .* trainer\.accelerator=cpu it goes on without one$"),
         (
             {"accelerator": "cpu"},
             {**ON_GPU, "precision": "16-mixed"},

@@ -137,7 +137,7 @@ def test_matrices_begin_as_large_as_their_width_asks() -> None:
     [
         (
             ["optimizer=muon", "optimizer.parametrization=embedding"],
-            "has the rules of Adam: choose of adam, adamw",
+            "has the rules of Adam: choose one of adam, adamw",
         ),
         (["model.init=megatron", "optimizer.parametrization=mup"], "says how weights begin"),
         (

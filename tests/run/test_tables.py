@@ -40,7 +40,7 @@ def test_columns_that_later_rows_add_are_no_loss(tmp_path: Path, kind: str) -> N
 
 
 def test_parquet_is_a_file_with_one_type_for_a_column(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^a column of parquet has values of one type: .*: write jsonl$"):
+    with pytest.raises(ValueError, match=r"^a parquet column needs values of one type: .*: write jsonl$"):
         write_rows([{"nr": 1}, {"nr": "one"}], tmp_path / "a.parquet", "parquet")
     with pytest.raises(ValueError, match=r"^parquet is for a file: name it with --out FILE$"):
         write_rows(ROWS, None, "parquet")

@@ -37,7 +37,7 @@ def test_words_stand_for_sweeps(words: list[str], meant: list[str]) -> None:
         (["seeds=2", "seeds=3"], "seeds=2 stands for seed=1,2: leave out seeds=3"),
         (
             ["hydra/sweeper=optuna", "folds=2"],
-            "folds=2: every value is trained, and hydra/sweeper=optuna chooses",
+            "folds=2 trains every value, but hydra/sweeper=optuna chooses",
         ),
     ],
 )

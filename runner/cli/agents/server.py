@@ -93,7 +93,7 @@ def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[s
     if name not in COMMANDS or not has_document(name):
         raise coded("no_such_command", f"there is no tool {tool!r}; there are: {', '.join(tools_of(write))}")
     if not write and (reason := _writes(name, given)):
-        raise coded("refused", f"this server only reads, and {reason}: start it by `tiryns mcp --write`")
+        raise coded("refused", f"this server only reads, but {reason}; start `tiryns mcp --write` for it")
     return words_of(name, given)
 
 
@@ -109,7 +109,7 @@ def _writes(name: str, given: Mapping[str, object]) -> str:
 
 
 async def run(words: list[str]) -> tuple[object, bool]:
-    """Runs a command, and returns its JSON document and False, or its failure and True; cancelling ends its process."""
+    """Runs a command; returns `(document, False)`, or `(failure, True)` if it fails. If cancelled, ends the process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, *same_modules(), "-m", "tiryns", *words, "--json",
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,

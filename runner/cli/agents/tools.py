@@ -59,7 +59,7 @@ READERS: dict[str, tuple[str, ...]] = {
     **{"report": ("out",), "order": ("out",), "verify": ("sign",)},
     **dict.fromkeys(("predict", "evaluate"), ("out", "import")),
 }
-"""Read-only commands (they may write caches), each with its arguments that write a file or run the user's code."""
+"""Commands that write nothing but caches, each with the arguments by which it writes a file or runs the user's code."""
 
 TYPES: dict[object, str] = {int: "integer", float: "number"}
 
@@ -185,7 +185,7 @@ def _plain_words(value: object) -> list[str]:
     """Returns the value of an argument as words; raises ValueError for a word that begins with a dash, as a flag does."""
     words = [str(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
     if wrong := next((word for word in words if word.startswith("-")), None):
-        raise coded("bad_arguments", f"{wrong!r} begins with a dash: give each flag by its own name")
+        raise coded("bad_arguments", f"{wrong!r} begins with a dash: pass a flag as an argument of its own")
     return words
 
 

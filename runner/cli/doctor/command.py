@@ -50,7 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Prints findings and choices, ends with status 4 for problems; ValueError for settings wrong on any machine."""
+    """Prints findings and choices; exits with 4 if there are problems; ValueError for settings wrong on every machine."""
     with initialized(), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
         check_config(config)

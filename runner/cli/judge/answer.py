@@ -20,22 +20,22 @@ TRAINED = "train/loss"
 """The metric that differs between runs whenever their weights do."""
 
 SKEWED = 1.5
-"""Skewness of differences beyond which the answer notes it; 8 normal differences exceed it by chance in 5 % of cases."""
+"""The answer notes skewness of differences above this; 8 normal differences exceed it by chance in 5 % of cases."""
 
 
 class Compared(NamedTuple):
-    """The pairs of one change, with its name and the name of the setting compared with."""
+    """The pairs of one change, its name (`change`), and the name of the setting that it is compared with (`against`)."""
 
     change: str
     against: str
     pairs: list[Pair]
 
     def figures(self, key: str) -> list[tuple[float, float]]:
-        """Returns the metric of both runs of each pair, in the order against, change."""
+        """Returns, for each pair, the metric of its two runs: first `against`, then `change`."""
         return [(value(pair.against, key), value(pair.change, key)) for pair in self.pairs]
 
     def differences(self, key: str) -> list[float]:
-        """Returns, pair by pair, the metric of the change minus the metric of the setting compared with."""
+        """Returns, for each pair, the metric of `change` minus the metric of `against`."""
         return [change - against for against, change in self.figures(key)]
 
 
@@ -64,7 +64,7 @@ def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float)
 
 
 def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
-    """Returns the numbers of one change, clear at `level` (None: not clear), with the interval at the error `at`."""
+    """Returns the numbers of a change that is clear at `level` (None: not clear), with the interval for error `at`."""
     figures, differences = compared.figures(measure.key), compared.differences(measure.key)
     mean, several = float(np.mean(differences)), len(differences) > 1
     needed, first = paired.pairs_needed(differences, at), paired.first_look(at)
@@ -129,7 +129,7 @@ def _stands_at_budget(
 
 
 def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
-    """Returns the answer in words, with p corrected for `many` (such as `3 settings`), and at equal budgets if clear."""
+    """Returns the answer in words, with p corrected for `many` (`3 settings`), and with equal budgets if it is clear."""
     change, against, count = numbers["change"], numbers["against"], len(numbers["pairs"])
     folds = " and folds" * any("fold" in pair for pair in numbers["pairs"])
     pairs = f"{count_of(count, 'pair')} of equal seeds{folds}"

@@ -177,11 +177,11 @@ def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) 
     if (figure := arguments.figure) is not None and figure.suffix not in ENDINGS:
         raise ValueError(f"--figure {figure}: expected a file that ends with {' or '.join(ENDINGS)}")
     if len(arguments.metric) > len(set(arguments.metric)):
-        raise ValueError("--metric names one figure twice: each is given once")
+        raise ValueError("--metric names one figure twice: name each figure once")
     if len(folders) > 2 or (len(folders) == 2) == bool(arguments.change):
         raise ValueError("give two folders of runs, or --change with at most one: `tiryns judge --help`")
     if len(folders) == 2 and (words or arguments.against or arguments.seeds):
-        raise ValueError("two folders are compared as they are, without overrides, --against and --seeds")
+        raise ValueError("two folders are compared as they are: leave out overrides, --against and --seeds")
     if len(folders) == 1 and not find_runs(folders[0]):
         raise coded("no_such_run", f"there are no runs in {str(folders[0])!r}: name the folder of a sweep")
     if len(names := [*arguments.change, arguments.against or ""]) > len(set(names)):

@@ -145,7 +145,7 @@ def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:
 
 
 def _ticks(low: float, high: float) -> tuple[float, float, int]:
-    """Returns the first tick, the distance between ticks and the number of ticks minus 1, which cover [low, high]."""
+    """Returns the first tick, the distance between ticks and the number of ticks minus 1; the ticks cover [low, high]."""
     wide = (high - low) or abs(high) or 1.0
     power = 10.0 ** int(f"{wide:e}".partition("e")[2])
     step = next(power * unit for unit in (0.1, 0.2, 0.5, 1, 2, 5) if wide / (power * unit) <= 4)

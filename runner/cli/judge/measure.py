@@ -67,7 +67,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         note = "The vocabularies differ, so bits per byte are compared."
         return _logged(runs, comparable.Goal(per_byte, False, note=note))
     other = "the settings have other vocabularies or texts"
-    raise ValueError(f"{key} counts tokens, and {other}: compare --metric {per_byte}, where both have it")
+    raise ValueError(f"{key} counts tokens, and {other}: choose --metric {per_byte}, if both have it")
 
 
 def check_figure(run: Run, key: str) -> None:
@@ -129,7 +129,7 @@ def _initial(run: Run) -> object:
 
 
 class AtEqual(NamedTuple):
-    """The pairs' differences at an equal budget, or `why` they are unknown; `same` if each pair's totals are equal."""
+    """The pairs' differences at an equal budget, or None and the reason `why`; `same`: each pair's totals are equal."""
 
     differences: list[float] | None
     same: bool = False
@@ -137,7 +137,7 @@ class AtEqual(NamedTuple):
 
 
 def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
-    """Returns each pair's difference at the smaller budget of its two runs; at their ends if all budgets are equal."""
+    """Returns each pair's difference at the smaller budget of its two runs, or at their ends if all budgets are equal."""
     used = [(_used(pair.against, key, budget), _used(pair.change, key, budget)) for pair in pairs]
     known = [(against, change) for against, change in used if against and change]
     if len(known) < len(pairs):
@@ -158,7 +158,7 @@ def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
 
 
 def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
-    """Returns the budget used at each point of a curve [N] (tokens, FLOPs equal per step) and in all; None if unknown."""
+    """Returns the budget used at each point of a curve [N] and in all (equal tokens or FLOPs a step); None if unknown."""
     manifest, curve = read_manifest(run.path), _curve(run, key)
     if budget == "seconds":
         sessions, ends = manifest.get("sessions") or [], [each.times.max() for each in run.series.values()]
@@ -174,7 +174,7 @@ def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] 
 
 
 def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget: float) -> float | None:
-    """Returns the metric at a budget: the final value, or interpolated between two points; None before the first."""
+    """Returns the metric at a budget: the final value, or a value between two points; None before the first point."""
     if budget >= total * (1 - 1e-9):
         return value(run, key)
     if not len(used) or budget < used[0]:

@@ -72,14 +72,14 @@ def setting_of(given: str) -> Setting:
 
 
 def canonical(words: Iterable[str]) -> list[str]:
-    """Returns the last override of each key, as a sweep records it; ValueError for several values, seeds or a resume."""
+    """Returns each key's last override, as sweeps record it; ValueError for several values, seeds, folds or `resume`."""
     found: dict[str, str] = {}
     for override in OverridesParser.create().parse_overrides(list(words)):
         word = str(override.input_line)
         if override.is_sweep_override():
-            raise ValueError(f"{word} has several values: give one, or each a --change of its own")
+            raise ValueError(f"{word} has several values: give one value, or one --change for each")
         if override.key_or_group in ("seeds", "folds"):
-            raise ValueError(f"{word}: train a sweep with it, and judge that by its folder")
+            raise ValueError(f"{word}: train a sweep with it, then give the folder of that sweep")
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
@@ -94,13 +94,13 @@ def noted(run: Run) -> set[str]:
 
 
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
-    """Returns the runs with these settings, by their overrides or else by their configs."""
+    """Returns the runs with these settings, which are looked up in a run's overrides, or else in its config."""
     given = [word.lstrip("+").partition("=")[::2] for word in words]
     return [run for run in runs if all(run.has(*setting) for setting in given)]
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
-    """Returns a setting's finished runs by seed and fold; ValueError for no run, equal seeds or other differences."""
+    """Returns finished runs by seed and fold; ValueError if none is found, two share both, or other settings differ."""
     found: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
@@ -179,7 +179,7 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
     with initialized(), on_command_line(words):
         mixture = compose([*words]).data.get("mixture") or {}
     if len(mixture) < 2:
-        raise ValueError(f"{BY_SOURCE} leaves out each source: choose data=mixture with two or more")
+        raise ValueError(f"{BY_SOURCE} leaves out each source: choose data=mixture with two or more sources")
     return [change.replace(BY_SOURCE, f"data.without=source:{name}") for name in mixture]
 
 

@@ -31,7 +31,7 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     key = metric or runs[0].monitor or ""
     check_figure(runs[0], key)
     if runs[0].larger_is_better and key == runs[0].monitor:
-        raise ValueError(f"{key} is better if larger, but the law is of a loss: choose a loss with --metric")
+        raise ValueError(f"{key} is better if larger, but the law is for losses: choose a loss with --metric")
     rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, _width)]
     noted = [*read_json(folder / LADDER, {}).get("predictions", {}).values()]
     untried = [one["width"] for one in noted]
@@ -59,7 +59,7 @@ def _columns(rungs: Sequence[Found], *names: str) -> list[list[Any]]:
 
 
 def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
-    """Returns a width's size, runs, and mean best rate over seeds with its loss, or the `problem` if it has none."""
+    """Returns a width's size, runs, and best rate and loss (means over seeds), or the `problem` if no rate is best."""
     size = (read_manifest(runs[0].path).get("totals") or {}).get(of)
     if not size:
         raise ValueError(f"{str(runs[0].path)!r}: its manifest has no {of}")
@@ -81,7 +81,7 @@ def _outcome(one: Found, rungs: Sequence[Found]) -> Found:
 
 
 def _coordinates(runs: Sequence[Run]) -> Found:
-    """Returns by part how far activations `moved`, by width and step, and its `power` of the width; empty if unknown."""
+    """Returns, by part, how far activations `moved` by width and step, and the `power` of the width; empty if unknown."""
     found = {}
     for name in (name for name in runs[0].series if name.startswith(COORDINATES)):
         moved = {_width(run): run.series[name].values.tolist() for run in runs if name in run.series}
@@ -143,7 +143,7 @@ def write_page(path: Path, found: Found) -> Path:
 
 
 def _moves(coordinates: Found) -> Iterator[Chart]:
-    """Yields a chart per part of the model: the change of activations over the width, curves for up to three steps."""
+    """Yields a chart per part of the model: the change of activations over the width, with curves for up to 3 steps."""
     for name, each in coordinates.items():
         count = len(next(iter(each["moved"].values())))
         curves = []

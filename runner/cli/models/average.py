@@ -182,7 +182,7 @@ def _paths(source: str, last: int | None) -> list[Path]:
             return [model]
     if newest := newest_checkpoint(folder):
         return [newest.path]
-    raise ValueError(f"{source!r} is neither a run with a model or checkpoints, nor checkpoint or model")
+    raise ValueError(f"{source!r} is neither a run with a model or checkpoints, nor a model or checkpoint")
 
 
 def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
@@ -204,7 +204,7 @@ def _read(path: Path, ema: bool) -> "Source":
 
 
 def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
-    """Copies the export for config and tokenizer; exports the checkpoint if there is none or phases change the model."""
+    """Copies the exported model, for config and tokenizer; if none exists or phases change it, exports the checkpoint."""
     shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
     run = path.parent.parent

@@ -39,8 +39,8 @@ def consolidate(
 ) -> Path:
     """Writes model, tokenizer and model card to the folder `target`.
 
-    `allowed` repeats settings of another user's run that let code of others run; `weights` is raw, ema or what the run
-    exports. Raises ValueError for an invalid checkpoint or target, and OSError if the target cannot be written.
+    `allowed` repeats settings of another user's run that let code of others run; `weights` is `raw`, `ema`, or None for
+    what the run exports. Raises ValueError for an invalid checkpoint or target, OSError if it cannot write the target.
     """
     if target.exists():
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
@@ -86,6 +86,6 @@ def _checkpoint_path(checkpoint: Path) -> Path:
         return found.path
     if damaged := sorted((checkpoint / "checkpoints").glob("step-*.ckpt")):
         newest = f"{damaged[-1].name}: {damage_of(damaged[-1])}"
-        raise ValueError(f"every checkpoint in {str(checkpoint)!r} is damaged, the newest, {newest}")
+        raise ValueError(f"every checkpoint in {str(checkpoint)!r} is damaged; the newest is {newest}")
     expected = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
     raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {expected}")

@@ -86,13 +86,13 @@ def main(arguments: Namespace) -> None:
         arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
     )  # fmt: skip
     if word := next((file for file in files if is_setting(file, r"[\w.]+")), None):
-        raise ValueError(f"{word} is not read here: expected files and settings of data, others as flags")
+        raise ValueError(f"{word} is not read here: expected files and settings of data (others are flags)")
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")
     if twice := next((file for file in files if files.count(file) > 1), None):
         raise ValueError(f"{twice} is named twice")
     if arguments.calibration in files:
-        raise ValueError(f"--calibration {arguments.calibration}: fit on another file than is measured")
+        raise ValueError(f"--calibration {arguments.calibration}: this file is measured; fit on another file")
     every = [*files, *([arguments.calibration] if arguments.calibration else [])]
     found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
     _show(found, arguments.out, arguments.json)
@@ -141,7 +141,7 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
     if config.resume in (None, "auto"):
         raise ValueError("mode=evaluate measures a finished run: name its folder by resume=RUN")
     if config.resume.endswith(".ckpt"):
-        raise ValueError("mode=evaluate measures a run's folder: export a checkpoint by `tiryns consolidate`")
+        raise ValueError("mode=evaluate needs a folder: export the checkpoint to one by `tiryns consolidate`")
     data = settings_in(config.data, resolve=True)
     part = "test" if "test" in data else "validation"
     if not (sets := by_name(data.get(part), part)):
@@ -180,7 +180,7 @@ def _number_or_all(option: str, given: str) -> int | None:
 
 
 def progress(name: str) -> "Report":
-    """Returns a function that shows a set's finished samples on stderr: in a terminal in place, else every 10 s."""
+    """Returns a function that shows a set's finished samples on stderr: in place if it is a terminal, else every 10 s."""
     in_place = sys.stderr.isatty()
     due = time.monotonic() + (0 if in_place else SECONDS_PER_LINE)
 

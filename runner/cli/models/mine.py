@@ -51,7 +51,7 @@ def main(arguments: Namespace) -> None:
     skip, last = arguments.skip or 0, None
     if arguments.range is not None:
         if arguments.skip is not None or not re.fullmatch(r"\d+:\d+", arguments.range):
-            raise ValueError(f"--range {arguments.range}: expected two numbers such as 10:50, without --skip")
+            raise ValueError(f"--range {arguments.range}: expected two numbers such as 10:50, and no --skip")
         skip, last = map(int, arguments.range.split(":"))
     mining = Mining(
         arguments.negatives, skip, last, arguments.max_score, arguments.margin, arguments.relative_margin,

@@ -190,7 +190,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
     elif arguments.image or arguments.images:
         raise ValueError(f"the model in {run} reads no images: leave out --image and --images")
     elif task != "infill" and arguments.length is not None:
-        kind = "continues texts: give it --max-new-tokens" if task == "generation" else "has a task"
+        kind = "continues texts: give it --max-new-tokens" if task == "generation" else "has another task"
         raise ValueError(f"--length is for language models that fill in masks; the model in {run} {kind}")
     elif task == "infill" and (arguments.input is None) == (arguments.length is None):
         raise ValueError('give a text with [MASK] in it, or --length N: tiryns predict RUN "a [MASK] text"')
@@ -204,7 +204,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
         if (value := getattr(arguments, flag)) != unset:
             name = f"--{flag.replace('_', '-')}"
             if task not in ("infill", "generation"):
-                raise ValueError(f"{name} is for language models; the model in {run} has a task")
+                raise ValueError(f"{name} is for language models; the model in {run} has another task")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1")
 

@@ -11,11 +11,11 @@ from omegaconf import DictConfig
 from tiryns.runner.run.folder import Run
 
 PRECISIONS = {"auto": "32-true", "32": "32-true"}
-"""Precisions by another name: `auto` is fp32 here, so that the features of all models are computed alike."""
+"""Precisions that mean fp32 here: `auto` does too, so that the features of all models are computed alike."""
 
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
-    """Measures frozen features, returns metrics, writes them with a page to `folder`; ValueError for unfit data."""
+    """Measures frozen features, writes metrics and a page to `folder`, returns the metrics; ValueError for unfit data."""
     from tiryns.runner.evaluation.files import PREDICTIONS
     from tiryns.runner.inference.evaluated import Evaluation, plain
     from tiryns.runner.inference.frozen.probes import probe

@@ -57,7 +57,7 @@ def main(arguments: Namespace) -> None:
 
 
 def conversion(arguments: Namespace) -> Convert | None:
-    """Returns the function that adds an ONNX graph, or None without `--format`; ValueError if an option lacks another."""
+    """Returns the function that adds an ONNX graph, or None without `--format`; ValueError if an option needs another."""
     if arguments.most is not None and not arguments.int8:
         raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
     if arguments.format is None:
@@ -95,7 +95,7 @@ def copy_to_folder(source: Path, target: Path, replace: bool, convert: Convert |
     if target.exists() and not (target / "config.json").is_file():
         raise ValueError(f"{str(target)!r} holds no model, so --replace does not replace it: name another")
     if target.resolve().is_relative_to(source.resolve()) or source.resolve().is_relative_to(target.resolve()):
-        raise ValueError(f"{str(target)!r} and {str(source)!r} lie in each other; choose another folder")
+        raise ValueError(f"{str(target)!r} and {str(source)!r} lie one in the other; choose another folder")
     with naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         with staging(target, over=True) as temporary:

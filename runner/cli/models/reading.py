@@ -111,7 +111,7 @@ def row_of(
 ) -> PredictionRow:
     """Returns the columns of a row and its prediction; adds to `replaced` the columns whose value the prediction changes.
 
-    If `kind` is not jsonl, drops fields of the prediction that repeat the input. In parquet token weights are a list.
+    If `kind` is not `jsonl`, drops fields of the prediction that repeat the input. In parquet, token weights are a list.
 
     Example:
         >>> row_of({"text": "herons", "predicted": "stones"}, {"text": "herons", "predicted": "birds"}, lost := {})

@@ -36,15 +36,15 @@ def measured(
 ) -> dict[str, object]:
     """Returns the metrics of models and their soups, and the indices of the `members` of the soup to write.
 
-    `figures` has the metrics of each run, by its folder, of `uniform` and `greedy`, and of `ensemble`, the mean of all
-    models' logits. Raises ValueError for runs that were not trained and validated on the same labelled data, as one run
-    may have trained on examples that another held out.
+    `figures` has metrics by name: each run's folder, `uniform`, `greedy` and `ensemble` (the mean of all models' logits).
+    Raises ValueError for runs that were not trained and validated on the same labelled data, as one run may have trained
+    on examples that another held out.
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
     for source in found:
         if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
-            raise ValueError(f"--soup measures the models of finished runs; {str(source.path)!r} is none")
+            raise ValueError(f"--soup measures the models of finished runs; {str(source.path)!r} is not one")
     runs = [source.path.parent for source in found]
     config = recorded_config(runs[0], allow)
     mine = settings_in(config.data, resolve=True)
@@ -114,7 +114,7 @@ class _Measuring:
         return self.sign * figures[self.monitor]
 
     def figures(self, name: str, soups: Sequence[Sequence[int]]) -> Figures:
-        """Returns the metrics of the mean of the soups' logits; a soup is a list of its members' indices."""
+        """Averages the soups' logits, and returns the metrics of the mean; a soup is a list of its members' indices."""
         model, states = self.model, [self.state(numbers) for numbers in soups]
         if self.thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)

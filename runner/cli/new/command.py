@@ -23,7 +23,7 @@ OURS = "tiryns @ file:///checkout"
 """Placeholder in the template for the requirement that `own_requirement` returns."""
 
 HIDDEN = {"gitignore": ".gitignore"}
-"""Names of template files in a project; with a leading dot in the template, they would apply to this repository."""
+"""New names of template files in a project; a leading dot in the template would make them apply to this repository."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tiryns.runner.data.origin.holders import Holder
 
 COLUMNS = ("step", "place", "epoch", "index", "source", "file", "row", "part")
-"""Columns of the samples: `row` is a document or row of `file`, `part` the number of the sequence in `row`, from 1. A run
-with phases has `phase` too."""
+"""Columns of the samples: `row` is a document or row of `file`; `part` is the number of the sequence in `row`, from 1.
+A run with phases has `phase` too."""
 
 FORMATS = ("csv", "parquet")
 SHOWN = 10  # documents, or steps of one, in a line for people
@@ -52,7 +52,7 @@ def main(arguments: Namespace) -> None:
     if len(folders) != (1 if asked else 2):
         raise ValueError("give one RUN with --steps A:B or --find TEXT|FILE, or two RUNs to compare")
     if arguments.format and (arguments.json or arguments.steps is None):
-        raise ValueError("--format is for --steps alone, without --json")
+        raise ValueError("--format is for --steps alone, and does not go with --json")
     if arguments.format == "parquet" and arguments.out is None:
         raise ValueError("parquet is for a file: name it with --out FILE")
     with many_imports():
@@ -111,7 +111,7 @@ def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> 
 
 
 def show_found(order: "SampleOrder", arguments: Namespace) -> None:
-    """Writes the set of each document that holds the text, and the steps that trained on it."""
+    """Writes, for each document that holds the text, its set (such as `training`) and the steps that trained on it."""
     found = order.find(arguments.find)
     if arguments.json:
         content = [{"text": text, "found": [asdict(one) for one in holders]} for text, holders in found]
@@ -163,7 +163,7 @@ def show_differences(orders: list["SampleOrder"], arguments: Namespace) -> None:
 
 
 def _check(order: "SampleOrder", steps: list[int], tell: bool) -> None:
-    """Compares the steps that `order.txt` has with the data; ends with status 4 if the data has changed."""
+    """Compares the data with the hashes of steps in `order.txt`; ends with status 4 if the data has changed."""
     known = [step for step in steps if step in order.noted]
     if changed := list(order.changed(known)):
         print(

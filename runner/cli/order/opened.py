@@ -26,7 +26,7 @@ from tiryns.runner.run.model_folder import own_words
 class SampleOrder:
     """The global batches of a run by step, counted from 1 as in `order.txt`; its model is not built.
 
-    `words` are overrides that allow the user's own code. Raises ValueError if the folder is no run, or reads a stream.
+    The overrides `words` allow the user's own code. Raises ValueError if the folder is no run, or the run reads a stream.
     """
 
     def __init__(self, path: Path, words: Sequence[str] = ()) -> None:
@@ -103,7 +103,7 @@ class SampleOrder:
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
-    """Returns the steps whose samples differ, and counts of shared ones, by index, or by tokens if the data differs."""
+    """Returns steps whose samples differ, and counts of shared ones; compares indices, or tokens if the data differs."""
     same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []

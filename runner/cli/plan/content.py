@@ -72,7 +72,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
 
 
 def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
-    """Returns a row per phase of a config with resolved lengths, given its connected data; token counts are estimates."""
+    """Returns a row per phase; `config` has resolved lengths, and `data` is connected; token counts are estimates."""
     phases = phases_in(config)
     timeline, rows = timeline_of(phases), []
     for place, phase in enumerate(phases):

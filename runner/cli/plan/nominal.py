@@ -149,7 +149,7 @@ class NominalRun:
         return found
 
     def steps_within(self, tokens: float) -> int:
-        """Returns the most steps that train on no more than `tokens`, at most one less than the run has."""
+        """Returns the most steps that train on no more than `tokens`; at most the run's number of steps minus 1."""
         place = min(bisect_right(self._tokens, tokens), len(self.phases)) - 1
         inside = self.phases[place].steps_within(tokens - self._tokens[place])
         return min(self.timeline.starts[place] + inside, self.steps - 1)

@@ -71,7 +71,7 @@ def main(arguments: Namespace) -> None:
 
 
 def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
-    """Trains the run, returns its folder; ends with status 2 if code, packages or data differ (not with --anyway)."""
+    """Trains the run and returns its folder; without --anyway, ends with status 2 if code, packages or data differ."""
     from tiryns.runner.cli.compose import compose, initialized
     from tiryns.runner.manifest.differences import MADE, differences
     from tiryns.runner.run.command.lifetime import same_modules
@@ -100,7 +100,7 @@ def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
 
 
 def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> Manifest:
-    """Returns code, packages and inputs of a run of this config, as in a manifest; `began` has recorded `auto` values."""
+    """Returns a manifest's code, packages and inputs for a run of this config; `began` has the recorded `auto` values."""
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.config.permissions import on_command_line
@@ -128,6 +128,6 @@ def steps_to_train(original: rebuilding.Recorded, asked: int | None) -> int | No
         return None if original.manifest.get("complete") else last
     if asked < first:
         raise ValueError(
-            f"--steps {asked}: the first step that the run has digests of is {first}, by its callback.manifest.every"
+            f"--steps {asked}: the run has no digests before step {first}, by its callback.manifest.every"
         )
     return None if asked >= last and original.manifest.get("complete") else min(asked, last)

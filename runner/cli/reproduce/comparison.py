@@ -143,7 +143,7 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
 
 
 def _reasons(first: Report | None, before: Manifest, after: Manifest) -> list[Difference]:
-    """Returns possible causes of the difference, the likeliest first, and packages that compute nothing last."""
+    """Returns possible causes of the difference, the likeliest first; packages that compute nothing come last."""
     found = differences(before, after, LEVELS)
     if first is not None and first["what"] == "order":
         # Sums cannot change it, nor ranks but for that of a stream

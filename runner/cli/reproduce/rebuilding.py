@@ -71,8 +71,8 @@ def words_of(
 ) -> list[str]:
     """Returns the overrides of `tiryns train` that train a recorded run again; the `given` overrides come last.
 
-    Raises ValueError if a setting lets code of others run and the user has not given it, if a secret was not recorded and
-    is not given, and if the checkpoint that the run branched from is missing.
+    Raises ValueError in three cases: a setting lets code of others run, and the user has not given it; a secret was not
+    recorded, and is not given; the checkpoint that the run branched from is missing.
     """
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
@@ -111,7 +111,7 @@ def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
 
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
-    """Sets every `auto` and a budget to the resolved value, and puts the ranks of several nodes on this node."""
+    """Replaces every `auto`, and a budget, by the run's resolved value; puts the ranks of several nodes on this node."""
     from tiryns.runner.loop.phases import take_over  # with torch
     from tiryns.runner.loop.resolved import kernel_of
 

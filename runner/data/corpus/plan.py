@@ -115,7 +115,7 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
         found = locate(source, "train", DOCUMENTS, any_format)
         if found.hub:
             raise FileNotFoundError(
-                f"no file or folder {source}; files of a data set of the hub are hf://datasets/{found.hub}"
+                f"no file or folder {source}; for a data set of the hub, write hf://datasets/{found.hub}"
             )
         system, paths = fsspec.filesystem("file"), [str(path.absolute()) for path in found.files]
         infos = {path: system.info(path) for path in paths}

@@ -98,7 +98,7 @@ def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: in
 def run(executors: list[PipelineExecutor]) -> bool:
     """Runs the executors one after the other; on SLURM submits their tasks as jobs that wait for each other.
 
-    Returns whether they are complete; submitted jobs are not. Raises ChildProcessError if tasks failed.
+    Returns whether all tasks are complete: False if jobs were submitted. Raises ChildProcessError if tasks failed.
     """
     if isinstance(last := executors[-1], SlurmPipelineExecutor):
         if left := last.get_incomplete_ranks():

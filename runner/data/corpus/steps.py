@@ -64,7 +64,7 @@ class ForEachFile(PipelineStep):
         self.type, self.name = step.type, step.name
 
     def run(self, data: Documents, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """Yields the documents that the step gives, of one file after the other."""
+        """Yields the documents that the step gives for each file, one file after the other."""
         for number, documents in groupby(data, key=lambda document: document.metadata[FILE]):
             yield from self.step.run(documents, number, self.num_files) or ()
 
@@ -207,9 +207,9 @@ def make_filters(steps: list[Step]) -> list[PipelineStep]:
 def deduplication(
     plan: CorpusPlan, store: Folder, before: list[PipelineStep]
 ) -> tuple[list[Stage], list[PipelineStep]]:
-    """Returns the stages that find repeated documents of the steps `before`, and the steps that drop them.
+    """Returns the stages that find repeated documents among those of the steps `before`, and the steps that drop them.
 
-    Of repeated documents one is kept, the same for any number of tasks.
+    One copy of a repeated document is kept: the same copy for any number of tasks.
     """
     if plan.deduplication is None:
         return [], []

@@ -51,8 +51,8 @@ class StdlibChoices(StdlibTask):
 class StdlibRanking(StdlibTask):
     """Ranking: `query` is a docstring, `passage` has the names of eight modules, `label` has the modules' grades.
 
-    The grade is 2 for the docstring's own module, 1 for other modules of its package, else 0. `SIBLINGS` draws are from
-    the package, the other draws from the modules of all docstrings, so that frequent modules occur more often.
+    The grade is 2 for the docstring's own module, 1 for other modules of its package, else 0. The first `SIBLINGS` draws
+    are from its package. The other draws are from the modules of all docstrings, so frequent modules occur more often.
 
     Example:
         >>> row = StdlibRanking("test").rows()[0]

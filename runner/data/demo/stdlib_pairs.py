@@ -42,8 +42,8 @@ class StdlibRetrieval(StdlibTask):
 class StdlibSimilarity(StdlibTask):
     """Similarity: `text` is the summary of a docstring, `pair` the body of a docstring, `label` their similarity.
 
-    The label is 3.0 for the same docstring, 2.0 for two of one module, 1.0 for two modules of one package, 0.0 for two
-    packages. Each summary has one row per label, if the part has a body for that label.
+    The label is 3.0 if both are from one docstring, 2.0 if they share a module, 1.0 if they share a package, else 0.0.
+    Each summary has one row per label, if the part has a body for that label.
 
     Example:
         >>> sorted(StdlibSimilarity("test").rows()[0])
@@ -69,14 +69,14 @@ class StdlibSimilarity(StdlibTask):
 
 
 def grade(one: Parted, other: Parted) -> int:
-    """Returns the similarity of two docstrings: 0 for two packages, 1 in one package, 2 in one module, 3 if the same."""
+    """Returns a similarity: 3 for the same docstring, 2 if both share a module, 1 if both share a package, else 0."""
     if package_of(one.module) != package_of(other.module):
         return 0
     return 3 if one is other else 2 if one.module == other.module else 1
 
 
 def parted(part: str) -> list[Parted]:
-    """Returns the docstrings of a part, by file and line."""
+    """Returns the docstrings of a part, ordered by file and line."""
     return [one for one in _all_parted() if part_of(one.body) == part]
 
 

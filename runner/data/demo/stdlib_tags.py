@@ -7,7 +7,7 @@ from tiryns.runner.data.read.rows import Values
 
 
 class StdlibTags(StdlibTokens):
-    """Joint tagging: `words` of a few lines of source; `kind`, BIO tags of Python's tokens; `role`, one for each word.
+    """Joint tagging: each of `words` (a few lines of source) has a `kind`, the BIO tag of its Python token, and a `role`.
 
     Roles of names are `definition`, `method` (called on something), `attribute`, `call`, `argument` (before `=`) and
     `name`; words of other tokens are `other`.

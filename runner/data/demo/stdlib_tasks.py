@@ -93,8 +93,8 @@ class StdlibDocstrings(StdlibTask):
 class StdlibTokens(StdlibTask):
     """Token classification: `words` of a few lines of source, and `labels`, BIO tags of Python's tokens.
 
-    Tags are of NAME, KEYWORD, NUMBER, STRING and COMMENT; operators are `O`. A string or comment of many words is one
-    entity.
+    The entities are NAME, KEYWORD, NUMBER, STRING and COMMENT; operators are `O`. A string or comment of many words is
+    one entity.
 
     Example:
         >>> sorted(StdlibTokens("test").rows()[0])
@@ -144,12 +144,12 @@ class StdlibQuestions(StdlibTask):
 
 
 def part_of(text: str) -> str:
-    """Returns the part a text belongs to: one in ten for validation, one in ten for test."""
+    """Returns the part of a text: `validation` for one text in ten, `test` for one in ten, else `train`."""
     return {0: "validation", 1: "test"}.get(digest(text) % 10, "train")
 
 
 def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Yields first line number, words and BIO tags of pieces: runs of whole lines, which cut through no token."""
+    """Yields pieces of whole lines, which split no token: the number of the first line, the words, their BIO tags."""
     starts = [0, *accumulate(map(len, io.StringIO(source)))]  # as tokenize has lines: a form feed ends none
     tokens = list(_tokens(source))
     crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
@@ -171,7 +171,7 @@ def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
 
 
 def _tokens(source: str) -> Iterator[tuple[tokenize.TokenInfo, str]]:
-    """Every token that has text, with its kind; nothing where the source cannot be read as Python."""
+    """Yields every token that has text, with its kind; yields nothing if the source cannot be read as Python."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (tokenize.TokenError, SyntaxError):
@@ -211,7 +211,7 @@ def labelled_docstrings() -> list[tuple[str, str]]:
 
 @cache
 def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
-    """Returns the span of the answer (None if it has none) by question and context, for some of the contexts."""
+    """Returns the span of each answer, by question and context, for some contexts; None if there is no answer."""
     found: dict[tuple[str, str], tuple[int, int] | None] = {}
     for _, node, text in documentation():
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):

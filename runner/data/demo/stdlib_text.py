@@ -34,7 +34,7 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Stdlib:
-    """Documents that a subclass finds in the standard library's sources, in a fixed order, repeated ones once."""
+    """Documents that a subclass finds in the standard library's sources, in a fixed order, without repetitions."""
 
     tokenized = False
     source: str

@@ -116,8 +116,8 @@ class EnergonDataloader:
 
     `skip_budget`, if given, counts the samples, and is part of the state.
 
-    Energon's own state of a restored loader is wrong until all of its workers have yielded a batch. Until then, the
-    state is the restored state and the number of batches to skip: asking a worker before it started would hang.
+    A worker that has not started never answers, and energon's own state of a restored loader is wrong until all of its
+    workers have yielded a batch. Until then, the state is the restored state with the number of batches to skip.
 
     `remake`, if given, makes the loader again when the system has killed workers. The new workers start at the last known
     state and read up to the next batch.
@@ -197,7 +197,7 @@ class EnergonDataloader:
     def save_state(self) -> Any:
         """Returns the loader's `save_state_rank()` as plain values.
 
-        With a `skip_budget` or batches to skip: a dict of `state`, `skip` (their number), `stock` (the budget's state).
+        With a budget, or if the state is older, returns a dict: `state`, `skip` (batches since) and `stock` (the budget).
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers) or (self._known[0] is None and not self._num_workers):

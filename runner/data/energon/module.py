@@ -114,7 +114,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
                 raise ValueError(f"data.{name} must be {least} or more, not {value}")
 
     def prepare_data(self) -> None:
-        """Raises ValueError unless `path` is an energon data set with a training split, and without code of its own."""
+        """Raises ValueError if `path` is no energon data set, has no training samples, or has code that is refused."""
         source.check_source(self.path, self.allow_dataset_code)
         if not source.count_samples(self.path, "train"):
             raise ValueError(f"{self.path!r} has no samples in a split 'train'; see its .nv-meta/split.yaml")

@@ -1,4 +1,4 @@
-"""Makes an energon data set of rows of a file and their images, for `tiryns prepare`; equal input gives equal shards."""
+"""Writes rows of a file, with their images, as an energon data set (`tiryns prepare`); equal input gives equal shards."""
 
 import contextlib
 import hashlib
@@ -97,7 +97,7 @@ def prepare(
 ) -> dict[str, int]:
     """Writes the rows of a file and their images to `folder`; returns the number of samples of each split.
 
-    The validation split is the file `validation_rows`, or a share or number, `validation`, of the images of `rows`.
+    The validation split is the file `validation_rows`; if that is None, `validation` (a number or share) of the images.
     ValueError or FileNotFoundError, with file and line, for an unusable row or image; ValueError if `folder` exists.
     """
     pictures = ImageFolder(images)

@@ -34,7 +34,7 @@ from tiryns.runner.samplers import GlobalBatchSampler
 class GlobalBatchStream:
     """This rank's shares of global batches `start` to `stop - 1`, of `num_micro` micro-batches each.
 
-    Its length is the whole run's, so that Lightning prefetches no batch: a checkpoint would count that batch as used.
+    It has a length (the whole run's), so Lightning prefetches no batch. A checkpoint would count such a batch as used.
     """
 
     def __init__(self, stream: EnergonDataloader, num_micro: int, start: int, stop: int) -> None:
@@ -76,7 +76,7 @@ def named_share(micro_batches: list[MicroBatch]) -> Share:
 
 @sample_type
 class FoundConversation(Sample):
-    """A conversation, whose images are named by data set and file, and the identity of its sample."""
+    """A conversation, and the identity of its sample. The images are named by data set and file."""
 
     conversation: Conversation
     identity: str
@@ -120,7 +120,7 @@ class Examples:
 
 
 def _file(sample: Sample, name: str) -> str:
-    """Returns the path `data set#file` of the image `name`: the file with that ending, else the first that is no text."""
+    """Returns the path `data set#file` of an image: the file with the ending `name`, else the first that is not text."""
     assert sample.__sources__
     source = sample.__sources__[0]
     named = f"{sample.__key__}.{name}"
@@ -219,11 +219,11 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return max_steps
 
     def epoch_at(self, step: int) -> float:
-        """Passes over the training split so far, estimated from this replica's share."""
+        """Returns the passes over the training split so far, estimated from this replica's share."""
         return self.skip_budget.samples * self.data_parallel().size / self.num_samples
 
     def train_dataloader(self) -> GlobalBatchStream:
-        """Returns the global batches after the checkpoint. ValueError unless micro_batch_size x ranks divides each."""
+        """Returns batches after the checkpoint. ValueError unless micro_batch_size x replicas divides a global batch."""
         replicas = self.data_parallel().size
         num_micro, rest = divmod(self.global_batch_size, self.micro_batch_size * replicas)
         if rest:

@@ -34,7 +34,7 @@ class UnreadableSample(ValueError):
 class ErrorCollector:
     """Collects messages on samples that a loader process could not read; the next batch carries the messages.
 
-    `SkipBudget` counts them in the training process. `allowed` bounds them here too, to end a stream of bad samples.
+    `SkipBudget` counts them in the training process. More than `allowed` are an error here too: bad streams must end.
     """
 
     def __init__(self, allowed: int) -> None:
@@ -85,7 +85,7 @@ class SkipBudget:
             self.check(micro_batch)
 
     def check(self, micro_batch: object) -> None:
-        """Moves `bad` messages from a micro-batch to the counts, each once. UnreadableSample for more than allowed."""
+        """Removes `bad` from a micro-batch and counts each message once. UnreadableSample for more than `allowed`."""
         if not isinstance(micro_batch, dict):
             return
         micro_batch.pop("too_long", 0)
@@ -157,7 +157,7 @@ CODE = ("sample_loader", "part_filter")
 
 
 def check_source(path: str, allow_code: bool) -> None:
-    """Raises ValueError unless `path` is a whole data set or metadataset, and for its own code unless `allow_code`.
+    """Raises ValueError if `path` is no complete data set or metadataset, or if it has code and `allow_code` is False.
 
     Energon runs the code that `.nv-meta/dataset.yaml` names: files of the data set, and modules of any name.
     """
@@ -249,7 +249,7 @@ def _yaml(file: EPath) -> dict[str, Any]:
     except Exception as error:  # the reader has kinds of its own
         raise ValueError(f"{str(file)!r} is no readable yaml") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{str(file)!r} describes no data set: it holds {content!r:.60}, no mapping")
+        raise ValueError(f"{str(file)!r} describes no data set: it holds {content!r:.60}, expected a mapping")
     return content
 
 

@@ -111,7 +111,7 @@ class ConversationTaskEncoder(TaskEncoder):
     """Makes micro-batches of captions, questions and conversations.
 
     A sample is energon's CaptioningSample or VQASample with undecoded images, or a crude sample: a json row for
-    `ConversationReader`, which names its images by the endings of their files in the shard (`0.png`).
+    `ConversationReader`. The row names its images by the endings of their files in the shard (`0.png`).
 
     `collate` makes a micro-batch of flat samples. A sample that cannot be used gets no tokens, and its micro-batch has
     the reason in `bad`, so the stream alone decides which samples are skipped. Packed rows have up to `row_length`

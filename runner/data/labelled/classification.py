@@ -67,7 +67,7 @@ class LabelledSequences(TaskSequences):
 
 
 def _targets(labels: NDArray[np.number]) -> NDArray[np.number]:
-    """Returns labels to train on, numbers as float32; metrics use the numbers as read."""
+    """Returns the labels to train on. Floats become float32; metrics use the floats as they were read."""
     return labels.astype(np.float32) if labels.dtype.kind == "f" else labels
 
 
@@ -103,7 +103,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         return (self.label_column, *self.label_columns)
 
     def arranged(self, rows: Rows) -> Rows:
-        """Joins one-hot columns into a list of labels in the label column; rows with all of them empty get no label."""
+        """Joins one-hot columns into a list in the label column. A row in which all of them are empty gets no label."""
         if not self.label_columns:
             return rows
         found = []
@@ -141,7 +141,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         return found
 
     def read_by(self, rule: LabelRule) -> None:
-        """Sets the rule. `FROM_ZERO`: integers are classes 0 to the highest; only `AS_NAMED` refuses doubtful labels."""
+        """Sets the rule. By `FROM_ZERO`, integers are classes from 0 up. Only `AS_NAMED` refuses doubtful labels."""
         super().read_by(rule)
         self._label_by(LabelsFromZero if rule is LabelRule.FROM_ZERO else Labels)
         self.labels.checked = rule is LabelRule.AS_NAMED
@@ -242,11 +242,11 @@ def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
     lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in found]
     length = len(lists[0]) if lists else 0
     if length > 1 and {len(one) for one in lists} == {length}:
-        classes = "; if they are classes, say data.problem_type=single_label"
+        classes = "; if each text is one class, say data.problem_type=single_label"
         classes = "" if isinstance(found[0].label, list) else classes
         raise ValueError(
             f"{found[0].where}: the label {found[0].label!r:.40} reads as {length} labels with a 1 for each class "
-            f"of the row: write a list of these classes, or a column for each and 'data.label_columns=[a,b,...]'{classes}"
+            f"that the row has: write a list of them, or a column per class and 'data.label_columns=[a,b,...]'{classes}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Guesses from the content which columns are meant if those of the settings are missing; finds hidden, similar labels."""
+"""Guesses from the content which columns the user meant if columns are missing; finds hidden labels and similar ones."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ _FORMS = (
     ("pairs", {"query-id", "corpus-id"}, _BEIR),
     ("pairs", {"_id", "text"}, _BEIR),
 )
-"""For formats that no setting can read: the reader's `rows_hold`, the columns that show the format, and advice."""
+"""Formats that no setting can read: for each, the reader's `rows_hold`, the columns that show it, and advice."""
 
 
 def meant_error(
@@ -47,7 +47,7 @@ def meant_error(
     labels: Collection[str] | None = None,
     reader: Any = None,
 ) -> ValueError:
-    """Returns the error for a missing column with the settings that the user probably meant, if the columns show them.
+    """Returns the error for a missing column. It names the settings that were probably meant, if the content shows them.
 
     With the `labels` of a trained model, a label column is optional, and it may hold only these labels. The `reader` of
     the task decides which columns are searched, such as words with labels, or answers in a context.
@@ -96,7 +96,7 @@ def warn_of_unread(rows: Rows, reader: Any) -> None:
 
 
 def warn_of_alike(names: Sequence[str]) -> None:
-    """Logs the labels that differ in case, white space or composed characters alone."""
+    """Logs the labels that differ only in case, in white space, or in how Unicode composes their characters."""
     groups: dict[str, list[str]] = {}
     for name in names:
         shown = repr(name) if name == normalize("NFC", name) else ascii(name)
@@ -111,7 +111,7 @@ Columns = Mapping[str, Sequence[Any]]
 """The values of the first rows by column."""
 
 Meant = dict[str, list[Any]]
-"""Settings, each with the values that may be meant, the likeliest first. A name without a group is one of `data`."""
+"""For each setting, the values that may be meant, the likeliest first. Names without a dot are settings of `data`."""
 
 
 def meant_columns(
@@ -177,7 +177,7 @@ def _meant_words(
 
 
 def _meant_pairs(columns: Columns, text_column: str) -> Meant:
-    """Returns the settings for two texts, negatives and a score; empty if no pair of `PAIRS` or `_PASSAGES` is there."""
+    """Returns the settings for two texts, negatives and a score; empty if no pair of `PAIRS` or `_PASSAGES` occurs."""
     texts = _all_of(columns, str)
     if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= {*texts}), None)) is None:
         return {}
@@ -199,7 +199,7 @@ def _scores(columns: Columns) -> list[str]:
 
 
 def _meant_answers(columns: Columns, text_column: str, context_column: str, label_column: str) -> Meant:
-    """Returns the settings for answers with their places, questions, and contexts, which are the longest texts."""
+    """Returns the settings for answers (with `answer_start`), questions and contexts. Contexts are the longest texts."""
     first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
     needed = {"text", "answer_start"}
     answers = [n for n in _all_of(first, Mapping) if all(needed <= value.keys() for value in first[n])]
@@ -236,9 +236,9 @@ def _columns(rows: Rows) -> Columns:
 def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[object] | None) -> Rows:
     """Returns the rows with hidden labels removed, and logs their number: these rows are predicted and not measured.
 
-    Labels of a row are hidden if all that it has in label `columns` are -1. They are kept if -1 can be a real label: if
-    a training label is negative, or if `learnt` is None and another row has no hidden labels. `learnt` are the
-    training labels, or the training rows, whose columns with class names are ignored; None if they are unknown.
+    The labels of a row are hidden if all its labels in `columns`, apart from empty ones, are -1. They are kept if -1 can
+    be a real label: if a training label is negative, or if `learnt` is None and another row has no hidden labels.
+    `learnt` are the training labels, or the training rows, whose columns with class names are ignored; None if unknown.
     """
     if isinstance(learnt, Rows):
         counted = [name for name in columns if name not in learnt.class_names]

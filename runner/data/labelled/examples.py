@@ -33,7 +33,7 @@ class TaskSequences:
     """The attribute with the number of each sample's example [D]; empty if each example has one sample."""
 
     targets: ClassVar[tuple[str, ...]] = ()
-    """The attributes with targets, arrays that the fingerprint covers after the tokens."""
+    """The names of the attributes that hold targets. The fingerprint covers these arrays too, after the tokens."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class TaskSequences:
         if self.example_of:
             return np.asarray(getattr(self, self.example_of))
         if len(self) != len(self.examples):
-            raise ValueError(f"{type(self).__name__} does not tell which example a sample is of")
+            raise ValueError(f"{type(self).__name__} does not tell to which example each sample belongs")
         return np.arange(len(self))
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -83,7 +83,7 @@ class TaskSequences:
 
     @staticmethod
     def parts_of(counts: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the indices of the parts of some samples in an array of all parts, with `counts[d]` parts of sample d.
+        """Returns where the parts of the samples `indices` are in an array of all parts; sample d has `counts[d]` parts.
 
         Example:
             >>> TaskSequences.parts_of(np.array([2, 3, 1]), np.array([2, 0])).tolist()
@@ -158,7 +158,7 @@ class ExampleReader(ABC, Generic[Example]):
 
     @abstractmethod
     def texts(self, examples: list[Example]) -> Iterator[str]:
-        """Yields each example's text to train tokenizers on; equal texts are held out together without `group_column`."""
+        """Yields a text per example to train tokenizers on. Without `group_column`, equal texts are held out together."""
 
     def read_by(self, rule: LabelRule) -> None:
         """Sets the rule by which examples are read: that of an earlier run or model."""
@@ -169,7 +169,7 @@ class ExampleReader(ABC, Generic[Example]):
         return None
 
     def check(self, example: Example) -> None:
-        """Raises BadRow for an example that cannot be used after `learn`: here one without a `target`."""
+        """Raises BadRow for an example that cannot be used, after `learn`; by default, for one without a `target`."""
         self.target(example)
 
     def usable(self, examples: list[Example], bad: BadRows) -> list[Example]:

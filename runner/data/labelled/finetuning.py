@@ -31,9 +31,9 @@ from tiryns.runner.run.model_folder import model_folder
 class FinetuningData(EvaluatedDataModule):
     """Training, validation and test examples of one task, from files, the hub, or made in code (`set_datasets`).
 
-    Labels are those of the training examples. Without a validation set, `validation_documents` of these (a number, or
-    a share below 1) are held out; no text is in both sets. `validation` and `test` may name several sets. With `folds`,
-    fold number `fold` of the training examples becomes a test set; the other folds remain training examples.
+    Labels are those of the training examples. Without a validation set, `validation_documents` of the training examples
+    (a number, or a share below 1) are held out; no text is in both sets. `validation` and `test` may name several sets.
+    With `folds`, fold number `fold` of the training examples becomes a test set; the other folds remain training data.
     Example: `tiryns experiment=classification data=classification data.train=train.csv`
     """
 
@@ -46,7 +46,7 @@ class FinetuningData(EvaluatedDataModule):
         self.set_up(settings)
 
     def set_up(self, settings: options.FinetuningData) -> None:
-        """Takes the settings, which a subclass may have more of."""
+        """Takes the settings; those of a subclass may have more fields."""
         EvaluatedDataModule.__init__(self, settings)
         check_fold(settings.folds, settings.fold)
         self.max_length = settings.max_length
@@ -131,7 +131,7 @@ class FinetuningData(EvaluatedDataModule):
         return rows, examples
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
-        """Moves the fold, and then a validation set if none is given, out of the training examples."""
+        """Moves the fold out of the training examples, and after it a validation set if the settings name none."""
         given, train = self.settings, examples["train"]
         groups = self._groups(train, rows)
         if given.folds is not None:
@@ -154,7 +154,7 @@ class FinetuningData(EvaluatedDataModule):
             held = held & ~np.array([group in rare for group in groups], dtype=bool)
             if chosen.any() and not held.any():
                 raise ValueError(
-                    f"{rows.description}: no text can be held out for validation without the last example of a label; "
+                    f"{rows.description}: no text can be held out for validation: training would lose a label; "
                     "give data.validation, or data.validation_documents=0 for none"
                 )
             examples["val/validation"] = list(compress(train, held))
@@ -170,7 +170,7 @@ class FinetuningData(EvaluatedDataModule):
             return [str(row.column(name, "data.group_column")) for row in rows.rows]
         places = {row.where: row for row in rows.rows}
         if not all(hasattr(example, "where") for example in examples):
-            raise ValueError("data.group_column: this task does not make one example of each row")
+            raise ValueError("data.group_column: this task does not make exactly one example from each row")
         return [str(places[example.where].column(name, "data.group_column")) for example in examples]
 
     @property
@@ -229,7 +229,7 @@ class FinetuningData(EvaluatedDataModule):
         return {**{name: one for name, one in noted.items() if one}, **self.reader.rule.record}
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
-        """Makes a later `prepare_data` read tables and labels as the run to resume did, given what it had `decided`."""
+        """Takes over what the run to resume `decided`, so that `prepare_data` reads tables and labels as that run did."""
         tables = decided.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:

@@ -41,8 +41,8 @@ class Labels:
     """The problem type, and the names and numbers of the labels, from the training data by one rule.
 
     - Lists are several labels at once.
-    - Labels are regressed if each is a number as programs write it and one has a point or an exponent; labels that are
-      all 0.0 or 1.0 are classes, as a number of two values is not worth regressing.
+    - Labels are regressed if all are numbers as programs write them, and at least one has a point or an exponent. But
+      labels that are all 0.0 or 1.0 are classes: a number with only two values is not worth regressing.
     - All other labels are names of classes: those that occur, as they are written. Whole numbers are sorted by value,
       text by its letters. Given `names` fix the order; integer labels are indices of `names` unless a name is an integer.
     """
@@ -59,7 +59,7 @@ class Labels:
         self.checked = True
         """Whether doubtful labels, such as `1,5` or a list as text, are refused; False for runs of earlier versions."""
         self.decision = ""
-        """A note if labels can be read in two ways, such as numbers as classes; empty otherwise, also for 0 to C - 1."""
+        """A note if labels can be read in two ways, such as numbers as classes. Empty if not, and for 0 to C - 1."""
         self._are_given = bool(names)
         self._index_names()
 
@@ -71,11 +71,11 @@ class Labels:
         return None if label == "" else label
 
     def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
-        """Returns the class names for reading the labels of a file; without any if the file's names do not apply."""
+        """Returns the `ClassNames` for the labels of a file. They have no names if the names of the file do not apply."""
         return spelling.ClassNames(self._counting(class_names), labels, self._numbers)
 
     def _counting(self, class_names: Sequence[str] | None) -> Sequence[str]:
-        """Returns the class names of a file if they apply (see `counting_names`), else none; none for regression."""
+        """Returns the class names of a file if they apply (see `counting_names`); empty if not, and for regression."""
         names = None if self.problem_type == REGRESSION else class_names
         return spelling.counting_names(names, self.names, self._are_given)
 
@@ -197,7 +197,7 @@ _MISSING = re.compile(r"NA|N/A|<NA>|nan|NaN|NULL|null|#(?:N/A|NV|[A-Z\u00c0-\u00
 
 
 def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
-    """Returns a note if classes look like missing values, or numbers but not 0 to C - 1; `count` is that of examples."""
+    """Returns a note if the classes of `count` examples look like missing values, or like numbers but not 0 to C - 1."""
     if are_integers and list(names) != list(map(str, range(len(names)))):
         once = ", most of which occur once" if len(names) > max(20, count // 2) else ""
         advice = "data.problem_type=regression regresses them"
@@ -242,7 +242,7 @@ def type_error(kinds: Mapping[str, spelling.LocatedLabel]) -> ValueError:
 
 
 def majority_accuracy(labels: NDArray[np.number]) -> dict[str, float]:
-    """Returns the accuracy of always predicting the most frequent label; nothing where no label is known."""
+    """Returns the accuracy of always predicting the most frequent label; an empty dict if no label is known."""
     known = labels[labels != UNLABELLED]
     return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
 
@@ -266,7 +266,7 @@ def by_label(
 ) -> list[Any]:
     """Returns a value for each label, from a mapping by name with a `default`, or from a list in the order of `labels`.
 
-    Raises ValueError for an unknown name or a list of another length; it names the setting, and calls a label `what`.
+    Raises ValueError for an unknown name or a list of another length. The error names `setting`, and calls labels `what`.
 
     Example:
         >>> by_label("class_weights", {"spam": 4}, ["ham", "spam"], 1.0)

@@ -24,16 +24,16 @@ Parser = Callable[[object], float]
 
 
 class LabelsFromZero(Labels):
-    """Integers are class numbers from 0 to the highest one. Text is names, unless all text of a table is numbers.
+    """Integers are class numbers from 0 to the highest one. Text is a name, unless all labels of a table are numbers.
 
-    So `01` and `1` are one class. Class numbers are indices of the given names, or of the names in a file.
+    Then `01` and `1` are one class. Class numbers are indices of the given names, or of the names in a file.
     """
 
     _parse: Parser | None = None
     _is_restored = False
 
     def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
-        """Returns the class names of a file if labels are restored from a model that knows all of them, else none."""
+        """Returns a file's class names if labels were restored from a model that knows all these names, else none."""
         known = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
         return super().named_by(class_names if known else None, labels)
 

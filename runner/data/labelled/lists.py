@@ -43,7 +43,7 @@ class ListSequences(TaskSequences):
     targets = ("choice_lengths", "counts", "labels")
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
-        """Adds `num_choices` of each sample, `choice_lengths` of all their candidates, and `example_labels`."""
+        """Adds `num_choices` per sample, `choice_lengths` per candidate, and `example_labels` per sample or candidate."""
         candidates = self.parts_of(self.counts, indices)
         return {
             **super().extras(indices),
@@ -57,8 +57,8 @@ class ListSequences(TaskSequences):
 class ListReader(ExampleReader[Candidates]):
     """Reads lists of candidates.
 
-    The candidates of a row are a list, also as JSON; a text that is split at `label_separator`; a mapping of `text` and
-    `label` (the names of the candidates); or one column each, of which the last columns may be empty.
+    The candidates of a row are in one column each, the last of which may be empty, or all in one column. That column has
+    a list, a mapping of `text` and `label` (candidates' names), JSON of these, or a text to split at `label_separator`.
     """
 
     text_column: str

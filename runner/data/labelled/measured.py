@@ -19,7 +19,7 @@ from tiryns.runner.data.read.rows import Row, Rows, RowSource, read_rows
 
 
 class RetrievalSet(NamedTuple):
-    """The distinct queries and passages of a set, in the order of their first rows; BEIR distinguishes them by ids."""
+    """The distinct queries and passages of a set, in the order of their first rows. In BEIR, their ids are distinct."""
 
     queries: list[str]
     passages: list[str]
@@ -28,7 +28,7 @@ class RetrievalSet(NamedTuple):
     grades: list[list[float]] | None = None
     """The grade of each relevant passage; None if all are equally relevant."""
     excluded: list[int] | None = None
-    """For each query, the number of the passage with the same id, which is not ranked, or -1; None without ids."""
+    """For each query, the number of the passage with its id, which is not ranked, else -1. None without ids."""
     left_out: int = 0
     """The number of queries without a relevant passage."""
 
@@ -48,7 +48,7 @@ class RetrievalPairs:
         self.settings, self.reading, self.max_length = settings, reading_of(settings), settings.max_length
 
     def prepare_data(self) -> None:
-        """Reads every set. Raises ValueError for rows without a query or a passage, unknown ids, or no tokenizer."""
+        """Reads every set. Raises ValueError for a row without query or passage, an unknown id, or no tokenizer."""
         given, self.sets = self.settings, {}
         for part, prefix in (("test", "test"), ("validation", "val")):
             for name, source in by_name(getattr(given, part), part).items():

@@ -63,9 +63,9 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     """Columns of question answering data, whose contexts are cut into windows.
 
     The answers are a mapping of `text` and `answer_start` (of one answer, or lists as in the hub's data sets), a list of
-    mappings of one answer, or JSON of these. If an answer is not at its `answer_start`, it is moved to its text if the
-    text occurs once within `NEARBY` characters; otherwise the question is left out of training. The log counts both
-    cases and names the first ones. Predictions are identified by ids, so two questions may not have the same id.
+    mappings of one answer each, or JSON of these. If an answer's text is not at its `answer_start`, it is searched within
+    `NEARBY` characters. If it occurs there once, the answer is moved; otherwise the question is left out of training. The
+    log counts both cases and names the first ones. Ids identify predictions, so a row with an earlier row's id is bad.
     """
 
     rows_hold: ClassVar[str] = "answers"
@@ -166,7 +166,7 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
 
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
-    """Returns a row's answers with text and start, if any. By older rules only `true` and `True` mean `is_impossible`."""
+    """Returns text and start of a row's answers; empty if `is_impossible` (by older rules, `true` or `True`)."""
     answers = given = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:
@@ -194,7 +194,7 @@ def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
 def _truncated_questions(
     examples: list[Question], tokenizer: Tokenizer, max_length: int, doc_stride: int
 ) -> list[str]:
-    """Returns the questions, cut so that a window has more tokens of the context than it shares with the next one."""
+    """Returns the questions, cut so that a window has room for more context tokens than it shares with the next one."""
     both = max_length - tokenizer.num_special_tokens_to_add(pair=True) - doc_stride
     room = max(both - 16, both // 3)  # the context has 16 of its own, in a short window two thirds
     if room < 1:

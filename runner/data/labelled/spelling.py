@@ -1,4 +1,4 @@
-"""Reads labels by their spelling: numbers of programs or people, truth values, class names, missing and hidden labels."""
+"""Reads labels: numbers as programs or people write them, truth values, class names, missing labels and hidden labels."""
 
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -89,8 +89,8 @@ def is_negative(label: object) -> bool:
 def number_of(label: object) -> int | float | None:
     """Returns the number that a label is, or that its text spells as programs do; None for another label.
 
-    Text with zeros in front, a plus before a whole number, other digits than 0 to 9, or more than 1,000 of them, is no
-    number: 01 and 1 are two names.
+    Text is no number if it has any of these: zeros in front, a plus before a whole number, digits other than 0 to 9, or
+    more than 1,000 digits in a whole number. So `01` and `1` are two names.
 
     Example:
         >>> [number_of(label) for label in ("7", "-2.5", "1e-05", "01", "1_000", "1e5", "nan")]
@@ -108,7 +108,7 @@ def number_of(label: object) -> int | float | None:
 
 
 def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
-    """Returns a label as Python parses numbers; TypeError, ValueError or OverflowError for other labels and underscores.
+    """Returns the number that Python parses; TypeError, ValueError or OverflowError for other labels and for underscores.
 
     Use it where a number is expected: it accepts `007` and `1e5`. `number_of` decides whether a label is a number.
 
@@ -147,7 +147,7 @@ def spelled(label: object) -> str:
 
 
 def name_among(label: object, names: Container[str]) -> str | None:
-    """Returns the one of `names` that a label spells; for true and false, letter case may differ. None if there is none.
+    """Returns the name in `names` that a label spells; None if there is none. For true and false, letter case may differ.
 
     Example:
         >>> name_among("TRUE", ["false", "true"]), name_among(False, ["False", "True"]), name_among("Yes", ["yes"])
@@ -180,7 +180,7 @@ class ClassNames:
         return text in self._numbers or text in self._known
 
     def of(self, where: str, label: Any) -> Any:
-        """Returns the name of a label, or the names of a list; None for -1, a hidden label; BadRow for an unknown one."""
+        """Returns the name of a label or the names of a list; None for the hidden label -1; BadRow for unknown labels."""
         if not self.names or label is None:
             return label
         if isinstance(label, list):
@@ -202,8 +202,8 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
 
     - If no class is known, as in training without `data.labels`, the names apply, and are the classes.
     - If all names are known classes, or all known classes are among the names, the names apply, in any order.
-    - If the known classes are other text of the training data, the names apply; unknown names become an error.
-    - If the known classes are other names of `data.labels` (`are_given`), or whole numbers, the names do not apply.
+    - If the known classes are other text that was learnt from training data, the names apply; unknown names are an error.
+    - If the known classes are whole numbers, or other names of `data.labels` (`are_given`), the names do not apply.
 
     Example:
         >>> counting_names(["neg", "pos"], ["pos", "neg"], True), counting_names(["neg", "pos"], ["0", "1"], False)
@@ -216,7 +216,7 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
 
 
 def check_joined(found: Sequence[LocatedLabel]) -> None:
-    """Raises ValueError for text that looks like several labels: lists, Label Studio's choices, `a,b` beside `a`, `b`."""
+    """Raises ValueError for text like several labels: a list, Label Studio's choices, or `a,b` if `a` and `b` occur."""
     first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
     are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
     for label, where in reversed(first.items()):
@@ -232,8 +232,8 @@ def check_joined(found: Sequence[LocatedLabel]) -> None:
 def check_spelling(found: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, but that would become classes.
 
-    Examples are `6,63`, `1'250`, `3.5 %`, `1,5E+03`, and `1.250` for thousands beside `980`. Also raises for text that is
-    no number if most labels are numbers with a fraction, or if some are and only `nan` and `inf` are no numbers.
+    Examples are `6,63`, `1'250`, `3.5 %`, `1,5E+03`, and `1.250` for thousands beside `980`. Also raises for a text that
+    is no number if most labels are fractions, or if some labels are fractions and all other text is `nan` or `inf`.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
     if grouped := _ambiguous_thousands(spelt):
@@ -257,7 +257,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
         label, where = by_people[0]
         raise ValueError(
             f"{where}: the labels look like numbers as people write them: {label!r:.40}. Write {_plain(label)}{_CLASSES}"
-            ", if several labels, data.label_separator=\"','\""
+            "; if each text is several labels, say data.label_separator=\"','\""
         )
     are_codes = any(_CODE.fullmatch(one.label) for one in others)
     gaps = fractions and all(_GAP.fullmatch(one.label) for one in others)
@@ -280,7 +280,7 @@ def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
 
 
 def _plain(text: str) -> str:
-    """Converts a number from people's to programs' form; both readings if one comma may mark thousands or decimals."""
+    """Converts a number as people write it to Python's form; both readings if a comma may mark thousands or decimals."""
     core = re.sub(r"['\u2019_\s]", "", _UNIT.sub("", text.strip())).replace("\u2212", "-")
     marks = re.findall(r"[.,]", core)
     digits = len(re.split(r"[.,]", core)[-1])

@@ -83,8 +83,8 @@ class SentenceSequences(TaskSequences):
 class TokenClassificationReader(ExampleReader[Sentence]):
     """Reads columns of token classification data. Label names are sorted, with `O` first if it occurs.
 
-    Rows have a list of words and a list of labels. A text with entities by character offsets (see `spans`) becomes both.
-    A text alone is split as the training texts were, or, after training on lists, at white space and `signs_alone`.
+    Rows have a list of words and a list of labels. A text with entities by character offsets (see `spans`) is converted
+    to both. A text alone is split as the training texts were; after training on lists, at white space and `signs_alone`.
     """
 
     rows_hold = "words"
@@ -100,7 +100,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self.cuts_signs: str | bool = ""
         """The signs that are split from the words of a text; True (all signs) after training on texts with entities."""
         self.words_as_text: bool | None = None
-        """Whether the tokenizer was changed to read words as running text; False if a model was trained without it."""
+        """Whether the tokenizer was changed to read words as running text; False if the model's tokenizer was not."""
 
     def label_names(self) -> tuple[str, ...]:
         return tuple(name for name in (self.label_column, *ANNOTATIONS) if name != self.text_column)

@@ -2,6 +2,6 @@
 
 - `module`: `MixtureData`, the data module. It has one `PretrainingData` per source, and the samples of all sources, one
   source after the other.
-- `sources`: decisions over all sources: the tokenizer, the texts that no source trains on as one source holds them out,
+- `sources`: decides for all sources: the tokenizer; which texts no source trains on, because one source holds them out;
   and the draws, tokens and epochs of each source, from its weight or size.
 """

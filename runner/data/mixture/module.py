@@ -202,7 +202,7 @@ class MixtureData(PretrainingData):
 
     @property
     def validation_shares(self) -> dict[str, float]:
-        """Shares of the training tokens, for sources with a validation set: the weights of `val/mixture/loss`."""
+        """The share of the training tokens of each source with a validation set: the weights of `val/mixture/loss`."""
         return {name: share for name, share in self.shares.of_tokens.items() if name in self.validation}
 
     def lineage(self) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Shares(NamedTuple):
 
 
 def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
-    """Returns the shares of stores by `weights`, or by their sizes to the power `tau`. ValueError for too small shares.
+    """Returns stores' shares, from `weights` or, if None, from sizes to the power `tau`. ValueError if one is too small.
 
     If `unit` is `tokens`, the mean sequence length of a source converts its share of tokens to a share of draws.
     """

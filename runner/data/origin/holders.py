@@ -38,7 +38,7 @@ class Holder:
 
 
 def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]]]:
-    """Returns each document of `text` (a text or a path) with its holders in `data`; `asked` names the text in errors.
+    """Returns the documents in `text` (a text or a path), each with its holders in `data`; errors call the text `asked`.
 
     The text is read as the run reads its data: white space at the ends of lines is ignored, and blank lines divide it
     if `data.text_unit=paragraph`. Raises ValueError for blank text, and if `data` came as token ids.

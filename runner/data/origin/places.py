@@ -58,7 +58,7 @@ def split_where(where: str) -> tuple[str, str]:
 
 
 class StoredPlaces:
-    """Places of sequences of stores. `source` is the store's name, if any; in a prepared store `row` is a sequence."""
+    """Places of stored sequences. `source` is the store's name, if any; for a prepared store, `row` is the sequence."""
 
     def __init__(self, data: PretrainingData) -> None:
         self.stores, self.ends = data.stores, np.cumsum([len(store.data.train) for store in data.stores])
@@ -106,7 +106,7 @@ class DocumentPlaces:
         return self.of_document(document, index - int(self.sequences_of(document)[0]) + 1)
 
     def of_document(self, document: int, part: int = 0) -> Place:
-        """Returns the place of a document of the source, with its number in its file, from 1; `part` is its sequence."""
+        """Returns the place of a document; `row` has its number in its file, from 1. `part` is its sequence's number."""
         leaf = int(np.searchsorted(self.ends, document, side="right"))
         first = int(self.ends[leaf - 1]) if leaf else 0
         name, file, _ = self.leaves[leaf]
@@ -150,7 +150,7 @@ class DocumentPlaces:
 
 
 def leaves_of(source: Source) -> Iterator[tuple[str, str, Source]]:
-    """Yields the sources in a source, one for each file, in order; each with its description and its file, if any."""
+    """Yields the parts of a source in order, one for each file: description, file (empty if none), and source."""
     if isinstance(source, CombinedSource):
         for part in source.sources:
             yield from leaves_of(part)

@@ -105,7 +105,7 @@ class PairsReader(ExampleReader[Pair]):
         return (self.text_column, self.pair_column, *self.negatives, *named)
 
     def label_names(self) -> tuple[str, ...]:
-        """Returns the columns that a lone query or passage does not have."""
+        """Returns the columns of hard negatives, score and passage id, which a single query or passage does not have."""
         return self.columns()[2:]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Pair]:
@@ -125,7 +125,7 @@ class PairsReader(ExampleReader[Pair]):
         return found
 
     def learn(self, examples: list[Pair], rows: Rows) -> None:
-        """Makes the columns of hard negatives optional, as all training rows have been read."""
+        """Makes the columns of hard negatives optional for later rows: all training rows have been read."""
         self.in_training = False
 
     def _score(self, row: Row, labelled: bool) -> float:
@@ -182,7 +182,7 @@ class PairsReader(ExampleReader[Pair]):
 
 
 def texts_in(row: Row, name: str, setting: str) -> list[str]:
-    """Returns the texts of a cell, which is empty, a text, a list of texts, or its JSON. BadRow for other values."""
+    """Returns the texts of a cell: an empty cell, a text, a list of texts, or such a list as JSON. BadRow for others."""
     cell = row.column(name, setting)
     value = of_json(cell)
     if isinstance(cell, str) and not (isinstance(value, list) and all(isinstance(t, str) for t in value)):

@@ -5,6 +5,6 @@
 - `arrow_files`: batches of parquet and arrow files, bounded by what they unpack to.
 - `bad_rows`: rows that cannot be used.
 - `beir`: folders of BEIR, with queries, passages and grades.
-- `rows`: rows in memory for labelled tasks; `documents`, `file_documents`: a column of rows, streamed, for
-  pretraining, and in pieces for several processes.
+- `rows`: rows in memory for labelled tasks.
+- `documents`, `file_documents`: texts or a column, streamed for pretraining; several processes can read pieces of them.
 """

@@ -14,7 +14,7 @@ SHOWN = 3
 
 
 class AdvisedError(ValueError):
-    """An error in reading data, with the `settings` that probably cure it by name; a tuple lists possible values.
+    """An error in reading data. `settings` has, by name, the values that probably cure it; a tuple if there are several.
 
     Example:
         >>> AdvisedError("a.csv is not UTF-8", encoding="cp1252").settings
@@ -146,7 +146,7 @@ def described(noted: Noted) -> str:
 
 
 def first_of(told: Sequence[str], number: int = 0) -> str:
-    """Joins the first phrases, with `...` if there are more; `number` is the number of all if some are not in `told`."""
+    """Joins the first phrases; adds `...` if there are more. If `told` lacks some of them, `number` counts all."""
     return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
 
 

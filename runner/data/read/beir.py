@@ -37,7 +37,7 @@ class Beir(NamedTuple):
 
 
 def read_beir(source: object, part: str) -> Beir | None:
-    """Returns a split of a folder of BEIR: `split` in `FOLDER@split`, else `part`; None if `source` is no such folder.
+    """Returns a split of a BEIR folder: `split` for `FOLDER@split`, else `part`. None if `source` is no such folder.
 
     Title and text of a passage are joined by a space, as in BEIR. Passages with grades above 0 are relevant.
 

@@ -18,13 +18,13 @@ _LOOKED_AT = 20
 """The number of first sentences that decide whether the first column holds words."""
 
 _SAME = 2
-"""If every sentence repeats one word, more repetitions than this mean that the column does not hold words."""
+"""If each sentence repeats a single word, and there are more repetitions than this, the column does not hold words."""
 
 _NO_WORD = re.compile(r"\d+[-.]\d+")  # the number of a range of words or of an empty node
 
 
 class Field(NamedTuple):
-    """A column of a file by its number, or a feature in it."""
+    """A column of a file by its number, or one feature of that column."""
 
     number: int
     feature: str = ""

@@ -76,7 +76,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
-    """Returns the class names of columns of class numbers or lists of them, given features of `datasets` (JSON, YAML)."""
+    """Returns class names by column from features of `datasets` (JSON, YAML), of class numbers or lists of them."""
     if isinstance(features, list):
         features = {one["name"]: one for one in features}
     found = {str(name): _names(feature) for name, feature in (features or {}).items()}
@@ -94,7 +94,7 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
     """Returns class names by column from `README.md` or `dataset_info.json`, in the file's folder or the two above it.
 
     The names apply to the files of their configuration, which match its patterns or are in a folder of its name. If the
-    card has no patterns, they also apply to all files beside it. A column that configurations name differently has none.
+    card has no patterns, they also apply to all files beside it. A column has none if its configurations disagree.
     """
     for folder in file.absolute().parents[:3]:
         with suppress(*_OF_SOMETHING_ELSE):
@@ -128,7 +128,7 @@ def _is_of(file: Path, config: str, patterns: Mapping[str, Mapping[str, Sequence
 
 
 def _names(feature: object) -> list[str]:
-    """Returns the class names of a feature, or of the items of a list, however its version of `datasets` writes lists."""
+    """Returns the class names of a feature, or of the items of a list, in the form of any version of `datasets`."""
     if isinstance(feature, list):
         return _names(feature[0]) if len(feature) == 1 else []
     if not isinstance(feature, Mapping):

@@ -113,7 +113,7 @@ _ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "b
 
 
 def decodes(content: bytes, encoding: str) -> bool:
-    """Whether bytes are text of an encoding; False for an unknown encoding: opening the file raises the error."""
+    """Whether bytes are text of an encoding; False for unknown encodings, for which opening the file raises an error."""
     with suppress(UnicodeDecodeError, LookupError):
         content.decode(encoding)
         return True

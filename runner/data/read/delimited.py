@@ -135,7 +135,7 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
     alike = [one for one in found if found[one] == best]
     if len(alike) > 1:
         choices = " or ".join(f"data.delimiter={one!r}" for one in alike)
-        raise AdvisedError(f"{file.path} may be cut at several signs: set {choices}", delimiter=alike[0])
+        raise AdvisedError(f"{file.path} may be cut by several delimiters: set {choices}", delimiter=alike[0])
     return alike[0]
 
 

@@ -101,7 +101,7 @@ def tables_of(source: Source) -> dict[str, Dialect]:
 
 @dataclass(eq=False)
 class HubSource:
-    """A split of a data set of the Hugging Face hub, by `name` or `owner/name`, and the name of its configuration.
+    """A split of a data set of the Hugging Face hub, given its `name` (or `owner/name`) and its configuration's name.
 
     With `streaming` it is read over the network each time; `options` go to `datasets.load_dataset`. Raises
     FileNotFoundError if the hub lacks the name or cannot be reached, ValueError for a missing split or column.

@@ -57,7 +57,7 @@ WHOLE = Piece(None, None)
 
 
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
-    """Yields a file in pieces, if possible of about `num_bytes`; a place is the file with a span. `unit` is of texts."""
+    """Yields a file in pieces, if possible of about `num_bytes`. A place is the file with a span; texts have a `unit`."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
     plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
     packed = file.path.suffix.lower() in COMPRESSED
@@ -156,7 +156,7 @@ class FileSource:
         return [piece for file in self.files for piece in cut_file(file, self.text_unit, num_bytes)]
 
     def fingerprint(self) -> Mapping[str, object]:
-        """Returns name, size and content hash of every file (for much data, its time of change), and how it is read."""
+        """Returns each file's name, size and content hash (time of change for much data), and how files are read."""
         paths = [file.path for file in self.files]
         common = Path(os.path.commonpath([path.absolute().parent for path in paths]))
         small = sum(path.stat().st_size for path in paths) <= _SMALL
@@ -187,7 +187,7 @@ class FileSource:
 
 
 def _values(file: File, column: str) -> Iterator[Any]:
-    """Yields the values of a column, row by row; token ids of arrow and parquet files as slices of their memory."""
+    """Yields the values of a column, row by row. Token ids of arrow and parquet files are slices of a batch's memory."""
     if file.format not in formats.ARROW:
         for number, (_, record) in enumerate(formats.FORMATS[file.format](file)):
             if isinstance(record, str):
@@ -210,7 +210,7 @@ def _values(file: File, column: str) -> Iterator[Any]:
 
 
 def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -> str:
-    """Returns `input_ids` if it is a column, else `text_column`, also if `columns` is None; ValueError without either."""
+    """Returns `input_ids` if `columns` has it, else `text_column`; ValueError if `columns` is not None but lacks both."""
     if columns is None:
         return text_column
     for column in ("input_ids", text_column):
@@ -222,7 +222,7 @@ def choose_column(columns: Sequence[str] | None, text_column: str, where: str) -
 def real_documents(values: Iterable[tuple[object, object]], column: str, where: str) -> Documents:
     """Yields the documents of a column without blank ones; raises ValueError, naming the row, for a wrong value.
 
-    `values` are pairs of a value and its attention mask, 0 at padding, or None.
+    `values` are pairs of a value and its attention mask, which is 0 at padding and may be None.
     """
     for number, (value, mask) in enumerate(values):
         if value is not None and column == "input_ids":

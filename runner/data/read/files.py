@@ -1,4 +1,4 @@
-"""Finds the files of a path, glob or split, or the data set of the Hugging Face hub, that a name stands for."""
+"""Finds what a name stands for: the files of a path, glob or split, or a data set of the Hugging Face hub."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -46,9 +46,9 @@ class Found(NamedTuple):
 def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = False) -> Found:
     """Finds a file, folder, glob, data set saved by `datasets`, or data set of the hub, `name:config`.
 
-    A split follows an `@`. Without it, `split` is taken if there are several splits: in data sets of the hub, saved ones,
-    ones whose card lists their files, and folders whose files are all named as splits. Other folders give all files.
-    With `any_format` a named file may have any ending.
+    A name may end in `@` and a split. Otherwise `split` is taken where there are several splits: in data sets of the hub,
+    saved ones, data sets whose card lists their files, and folders whose files are all named as splits. Other folders
+    give all files. With `any_format` a named file may have any ending.
 
     Raises:
         FileNotFoundError: nothing is there.
@@ -170,7 +170,7 @@ def _data_files(folder: Path) -> list[Path]:
     except (TypeError, KeyError):
         names = []
     if not names or any(len(name.parts) != 1 for name in names):
-        raise ValueError(f"{folder / 'state.json'} names no files of this folder, as `datasets` writes them")
+        raise ValueError(f"{folder / 'state.json'} names no files of this folder; `datasets` would name them")
     return [folder / name for name in names]
 
 
@@ -179,7 +179,7 @@ def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
     if (path / "dataset_dict.json").is_file():
         splits = json_object(path / "dataset_dict.json").get("splits")
         if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
-            raise ValueError(f"{path / 'dataset_dict.json'} names no splits, as `datasets` writes them")
+            raise ValueError(f"{path / 'dataset_dict.json'} names no splits; `datasets` would name them")
         return splits
     if path.is_file() or (path / "state.json").is_file():
         return ["train"]

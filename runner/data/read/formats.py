@@ -168,7 +168,7 @@ def questions(articles: list[object], path: Path) -> Records:
 def _listed(holder: object, name: str, place: str) -> list[Any]:
     """Returns the list under a name in a part of the file; raises ValueError if it is missing or no list."""
     if not isinstance(listed := _part(holder, name, place), list):
-        raise ValueError(f"{place}: {name!r} is no list, as in SQuAD's format, but {listed!r:.60}")
+        raise ValueError(f"{place}: {name!r} is no list but {listed!r:.60}; SQuAD's format has a list there")
     return listed
 
 
@@ -249,7 +249,7 @@ def ending_format(path: Path) -> str:
 
 
 def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_object: bool) -> list[File]:
-    """Returns the files with the format of `reading`; if it is `auto`, and for arrow files, the format of the ending."""
+    """Returns the files with the format of `reading`. For `auto` and for arrow files, the ending gives the format."""
     chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
     endings = list(map(ending_format, paths))
     names = [ending if ending == "arrow" or chosen == "auto" else chosen for ending in endings]

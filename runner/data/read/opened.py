@@ -82,7 +82,7 @@ def named_columns(given: TagColumns) -> dict[str, Any]:
         )
     if wrong := next((name for name in found if not re.fullmatch(r"[\w.:-]+", str(name))), None):
         raise ValueError(
-            f"data.tag_columns: {wrong!r} is more than letters, digits and any of _.:- in it; give the column another "
+            f"data.tag_columns: {wrong!r} has signs other than letters, digits and _.:-; give the column another "
             f"name: {{tags: {wrong!r}}}"
         )
     return {str(name): column for name, column in found.items()}
@@ -146,7 +146,7 @@ class File(NamedTuple):
         return self.given_encoding or (self.dialect.encoding if self.dialect else self.mark() or "utf-8-sig")
 
     def mark(self) -> str | None:
-        """Returns the encoding of a table's byte-order mark: UTF-16, as of spreadsheets, or UTF-8; None without one."""
+        """Returns the encoding of a table's byte-order mark: UTF-16, as in spreadsheets, or UTF-8; None without one."""
         if self.format not in ("csv", "tsv"):
             return None
         start = start_of(self.path)

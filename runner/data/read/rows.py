@@ -28,7 +28,7 @@ class Row(NamedTuple):
     values: Values
 
     def column(self, name: str, setting: str) -> Any:
-        """Returns the value of a column. Raises ValueError if there is none of that name, listing the columns."""
+        """Returns the value of a column. Raises ValueError with the names of all columns if the row lacks this one."""
         if name not in self.values:
             raise no_column(self.where, name, self.values, setting)
         return self.values[name]
@@ -189,7 +189,7 @@ def _rows_in_code(source: Iterable[object]) -> Rows:
 
 
 def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY) -> Rows:
-    """Returns the rows of a path (see `locate`) with `rows` as an iterator, which holds only json files in memory."""
+    """Returns the rows of a path (see `locate`); `rows` is an iterator. Only json files are held in memory whole."""
     found = locate(path, split, ROWS, any_format=reading.format != "auto")
     if found.hub:
         return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
@@ -218,7 +218,7 @@ def settled(file: File, how: HowRead) -> File:
 
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
-    """Yields the rows of a `settled` file. A spaCy pair gives `text` and its mapping; plain text, `lone_text`."""
+    """Yields the rows of a `settled` file. A spaCy pair becomes `text` and its mapping; plain text is in `lone_text`."""
     is_table = file.format in ("csv", "tsv")
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
@@ -272,7 +272,7 @@ def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[
 
 
 def described_tables(tables: Mapping[str, Dialect]) -> str:
-    """Describes the dialects of csv and tsv files, equal dialects once; empty without files.
+    """Returns the dialects of csv and tsv files in words, each different dialect once; empty without files.
 
     Example:
         >>> described_tables({"a.csv": Dialect(";", "utf-8", True, None)})

@@ -15,12 +15,12 @@ Lines = list[tuple[int, str]]
 
 
 def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields line and record `{id, text}`: the first word of the header, and the sequence without white space.
+    """Yields the line (`line 7`) and the record: `id`, the header's first word, and `text`, without white space.
 
     Empty lines and comments, which begin with `;`, are left out.
 
     Raises:
-        ValueError: a line before the first header, a header without a sequence, or a sign that sequences cannot have.
+        ValueError: a line before the first header, a header without a sequence, or a character that no sequence has.
     """
     with opened(file) as text:
         for lines in _records(text, file.path):

@@ -9,7 +9,7 @@ GENES = (("ig", "homosapiens"), ("tr", "homosapiens"), ("tr", "musmusculus"))
 
 
 class Proteins:
-    """The variable regions of IMGT genes in tidytcells, by type and name of the allele, repeated ones once.
+    """The variable regions of IMGT genes in tidytcells, ordered by type and name of the allele, without repetitions.
 
     Its methods raise ImportError if tidytcells is missing.
 

@@ -105,7 +105,7 @@ def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Returns sequence indices as int64; raises IndexError unless all are from 0 to `count` - 1."""
     indices = np.asarray(indices, np.int64)
     if len(indices) and (indices.min() < 0 or indices.max() >= count):
-        raise IndexError(f"sequence indices {indices.min()} to {indices.max()} of a store of {count}")
+        raise IndexError(f"sequence indices {indices.min()} to {indices.max()}; expected 0 to below {count}")
     return indices
 
 

@@ -19,7 +19,7 @@ def is_local(place: str) -> bool:
 
 @contextmanager
 def reaching(place: str) -> Iterator[None]:
-    """Adds the name of a remote place to errors, as libraries of protocols raise any error, some without a message."""
+    """Adds the name of a remote place to errors: a protocol's library may raise any error, even without a message."""
     try:
         yield
     except (FileNotFoundError, ImportError):

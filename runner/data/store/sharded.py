@@ -74,7 +74,7 @@ class ShardedStore:
     def _by_shard(
         self, indices: NDArray[np.int64]
     ) -> list[tuple[TokenStore, NDArray[np.int64], NDArray[np.int64]]]:
-        """Returns each shard that has some of the sequences, their positions in `indices`, and their indices in it."""
+        """Returns each shard that is needed, its sequences' positions in `indices`, and their indices in the shard."""
         indices = checked(indices, len(self))
         owners = np.searchsorted(self.ends, indices, side="right")
         found = []
@@ -167,15 +167,15 @@ def place_at_length(place: str, max_length: int) -> str:
 
 
 def check_same_documents(place: str, other: str) -> None:
-    """Raises ValueError if two stores, by their plans, have different documents or hold out different documents."""
+    """Raises ValueError if the plans of two stores differ in documents, validation documents, tokenizer or the like."""
     ours, theirs = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
     for plan in (ours, theirs):
         plan["tokenizer"] = plan.pop("attributes")["tokenizer"]
         del plan["tasks"]
     if changed := sorted(name for name in ours if ours[name] != theirs.get(name)):
         raise ValueError(
-            f"{other} is not {place} in sequences of another length: {', '.join(changed)} differ; prepare both in one "
-            "command, with several lengths behind --max-length"
+            f"{other} and {place} differ not only in the length of sequences but in {', '.join(changed)}: "
+            "prepare both in one command, with several lengths behind --max-length"
         )
 
 

@@ -64,7 +64,7 @@ def write_json(path: Path, value: Mapping[str, object]) -> None:
 def entering(path: Path) -> Iterator[Path]:
     """Yields a temporary path for a file or folder, which is synced to disk and renamed to `path` after the block.
 
-    If the block fails, the temporary folder is removed, as is one that a killed process has left.
+    If the block fails, the temporary folder is removed. One that a killed process has left is removed before the block.
     """
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -104,8 +104,8 @@ class Batch(NamedTuple):
 class StoreWriter:
     """Appends sequences to a store that appears under its name when `finish` is called.
 
-    `attributes` (plain values) are saved in `meta.json` and are part of the fingerprint. Append the input from `position`
-    on, which is the last mark of a killed writer with the same attributes, else 0.
+    `attributes` (plain values) are saved in `meta.json` and are part of the fingerprint. The caller appends the
+    input from `position` on: the last mark of a killed writer with the same attributes, else 0.
     """
 
     def __init__(self, folder: Path, vocab_size: int, attributes: Mapping[str, object]) -> None:
@@ -201,7 +201,7 @@ class StoreWriter:
 def write_store(
     folder: Path, vocab_size: int, attributes: Mapping[str, object], batches: Callable[[int], Iterator[Batch]]
 ) -> TokenStore:
-    """Returns the store in a folder. If missing, writes it from `batches(position)`, the input from a position on.
+    """Returns the store in a folder. If there is none, writes it; `batches(position)` is the input from a position on.
 
     One process writes and others wait for it. An error leaves nothing behind; a killed writer is continued.
 

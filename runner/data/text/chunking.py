@@ -141,8 +141,8 @@ Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 def cut(num_tokens: int, budget: int, boundaries: NDArray[np.int64], shortest: int) -> list[int]:
     """Returns each chunk's first token position. A chunk has as many whole sentences as fit into `budget` tokens.
 
-    If they have less than `shortest` tokens (at most half the budget), the next sentence is cut where the chunk is full.
-    A last chunk under `shortest` begins earlier. `boundaries`: token positions where sentences begin, ascending.
+    If these have fewer than `shortest` tokens, a part of the next sentence fills the chunk. A last chunk with fewer
+    tokens begins earlier. `shortest` is at most half the budget. `boundaries` has ascending positions of sentence starts.
     """
     assert 1 <= shortest <= max(1, budget // 2)
 
@@ -187,7 +187,7 @@ class Chunker:
         return self.measured_texts(documents)[0]
 
     def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
-        """Returns the result of `texts`, and how many UTF-8 bytes its text has, without ends that `truncate` cuts off."""
+        """Returns what `texts` returns, and the UTF-8 bytes of the text, without the ends that `truncate` cuts off."""
         content, sizes = self.encoder.encode(documents)
         budget = self.max_length - self.num_special
         long = np.flatnonzero(sizes > budget).tolist()
@@ -223,7 +223,7 @@ class Chunker:
         boundaries: dict[int, NDArray[np.int64]],
         surrounded: NDArray[np.bool_],
     ) -> Flat:
-        """Cuts documents `content` [N], end to end, of `sizes` [D]; those `surrounded` [D] get special tokens."""
+        """Cuts D documents: `content` [N] end to end, `sizes` [D]. Special tokens go where `surrounded` [D] is True."""
         offsets = np.cumsum(sizes) - sizes
         budgets = self.max_length - surrounded * self.num_special
         owners = np.flatnonzero(sizes)

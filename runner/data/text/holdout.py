@@ -194,7 +194,7 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
 
 
 def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
-    """Returns which texts [D] are held out, about a `share` of them. Only its content and the seed decide for a text."""
+    """Returns which texts [D] are held out, about a `share` of them. Text and seed alone decide about each."""
     digests = np.array([digest(text) for text in texts], np.uint64)
     return mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT))) < np.uint64(int(share * (1 << 64)))
 
@@ -215,9 +215,9 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
     """Returns the fold, 1 to `folds`, of each of E examples. All examples of a group are in one fold.
 
     The folds depend on seed, groups and strata alone, not on the order of the examples. If every group has one
-    example, the sizes of folds differ by at most 1, and so do their numbers of examples of each stratum. Groups
-    are assigned by size, the largest first, each to the fold with the fewest examples of the group's most
-    frequent stratum. Raises ValueError if there are fewer groups than folds.
+    example, the sizes of folds differ by at most 1; so do the counts of any one stratum in the folds. The largest
+    group is assigned first. Each group goes to the fold with the fewest examples of the group's most frequent
+    stratum. Raises ValueError if there are fewer groups than folds.
 
     Example:
         >>> fold_numbers(["a", "b", "c", "d", "e"], ["x", "x", "y", "y", "y"], 2, seed=0).tolist()

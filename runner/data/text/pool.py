@@ -24,9 +24,9 @@ def num_workers(size: int) -> int:
 
 @contextmanager
 def workers(number: int, job: object, context: BaseContext | None = None) -> Iterator[Executor]:
-    """Yields a pool of `number` processes; for 1, a thread in which `tokenizers` uses all cores. `given` returns `job`.
+    """Yields a pool of `number` processes or, if `number` is 1, of one thread, in which `tokenizers` uses all cores.
 
-    `context` is the start method of the processes, by default Python's.
+    In the pool, `given()` returns `job`. `context` is the start method of the processes, by default Python's.
     """
     if number == 1:
         with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
@@ -58,7 +58,7 @@ def _start(job: object, parent: int) -> None:
 
 @contextmanager
 def rust_threads() -> Iterator[None]:
-    """Lets `tokenizers` use all cores, and one afterwards, as forked workers lack its threads.
+    """Lets `tokenizers` use all cores in the context, and one core afterwards: forked workers do not have its threads.
 
     TOKENIZERS_PARALLELISM, if set, is respected.
     """

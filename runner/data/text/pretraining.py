@@ -43,7 +43,7 @@ class NamedStore(NamedTuple):
     data: "PretrainingData"
     """The prepared data module of the source."""
     label: str
-    """The name of the store's order: the source, with the length if it differs from the run's."""
+    """The name of the store's order: the source's name, followed by `@length` if the length differs from the run's."""
 
     @property
     def fingerprint(self) -> str:
@@ -52,7 +52,7 @@ class NamedStore(NamedTuple):
 
 
 def joined(stores: Sequence[NamedStore]) -> Any:
-    """Returns the training sequences of stores one after the other; those of a single store unchanged."""
+    """Returns the training sequences of all stores, one store after the other; a single store is returned as it is."""
     if len(stores) == 1:
         return stores[0].data.train
     shards = [store.data.train for store in stores]
@@ -116,7 +116,7 @@ class PretrainingData(GlobalBatchDataModule):
         self.prepare_lengths()
 
     def prepare_lengths(self) -> None:
-        """Prepares the text for the lengths of phases too."""
+        """If the run has phases, prepares the text in each phase's sequence length and joins all stores in `train`."""
         if not self.phases:
             return
         self.stores = [NamedStore("", self.at_length(self.max_length), "")]
@@ -125,7 +125,7 @@ class PretrainingData(GlobalBatchDataModule):
         self.train = joined(self.stores)
 
     def add_store(self, name: str, source: "PretrainingData", length: int, phase: Phase) -> None:
-        """Adds the store of a source with sequences of `length`, as a phase needs, unless `stores` has it."""
+        """Adds the store of a source with sequences of `length` to `stores`, for `phase`, unless it is there already."""
         if not any((store.name, store.data.max_length) == (name, length) for store in self.stores):
             try:
                 made = source.at_length(length)
@@ -206,7 +206,7 @@ class PretrainingData(GlobalBatchDataModule):
                 raise ValueError(
                     f"data.length_warmup_steps: the warm-up to data.max_length={self.max_length} ends at step "
                     f"{warmup.steps:,}, and the phase {part.name} has sequences of {self.length_of(phase)} tokens "
-                    f"from step {begun + 1:,} on: let it end before"
+                    f"from step {begun + 1:,} on: the warm-up must end before that step"
                 )
             begun += part.steps
         return warmup
@@ -234,9 +234,9 @@ class PretrainingData(GlobalBatchDataModule):
         return {**super().lineage(), "sources": {name: one.fingerprint() for name, one in sources.items()}}
 
     def token_baselines(self) -> dict[str, float]:
-        """Baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
+        """Returns baselines of a loss in nats per token: ln(vocabulary), and each validation set's unigram entropy.
 
-        Also each set's `tokens_per_byte`, if it came as text, to compare losses of different vocabularies.
+        Also returns `tokens_per_byte` of each set that came as text, to compare losses of different vocabularies.
         """
         baselines = {"uniform_entropy": math.log(len(self.tokenizer))}
         for name in ("unigram_entropy", "tokens_per_byte") if self.prepared else ():

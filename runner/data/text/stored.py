@@ -22,7 +22,7 @@ class _Place:
         return f"store:{self.place}"
 
     def fingerprint(self) -> dict[str, str]:
-        """Returns the manifest's entry of the source; the fingerprints of the sets cover their content."""
+        """Returns the source's entry in the manifest. It has no hash: the sets' fingerprints cover the content."""
         return {"source": "store"}
 
 
@@ -97,7 +97,7 @@ class StoredPretrainingData(PretrainingData):
             raise ValueError(
                 f"data.max_length={length}, but the sequences of {place} were cut with {first}: set "
                 f"data.max_length={first}, or prepare the store with --max-length {first} {length}, which also makes "
-                f"{other} ({error})"
+                f"the store {other} (now: {error})"
             ) from error
         sharded.check_same_documents(place, other)
         return found

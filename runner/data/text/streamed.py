@@ -109,7 +109,7 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     def _tokenise(
         self, documents: list[tuple[int, int, int, Any]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        """Returns place in batch, pass, number, chunk of each sequence [D, 4], tokens end to end [N], lengths [D]."""
+        """Returns place in the batch, pass, number, chunk of each sequence [D, 4]; tokens end to end [N]; lengths [D]."""
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
         made = [cut([document]) for *_, document in documents]
         counts = zip(documents, (len(lengths) for _, lengths in made), strict=True)
@@ -158,9 +158,9 @@ class StreamedPretrainingData(PretrainingData):
     """Pretraining data as a stream: `data.streaming=true`.
 
     A global batch is the next documents of the stream, which is shuffled in a buffer of `shuffle_buffer_size` documents.
-    Every process reads the whole text and tokenises only its own documents, so a run resumes with other numbers of ranks
-    and loader processes. Validation sets, or the first `validation_documents`, are prepared as without streaming, and
-    their texts are not trained on.
+    Every process reads the whole text and tokenises only its own documents, so a run can resume with other numbers of
+    ranks and loader processes. Validation sets, or the first `validation_documents` documents, are prepared as without
+    streaming. Their texts are not trained on.
     """
 
     streamed = True
@@ -234,7 +234,7 @@ class StreamedPretrainingData(PretrainingData):
         )
 
     def epoch_at(self, step: int) -> float:
-        """Complete passes before the end of the last global batch."""
+        """Returns the number of passes that ended before the last document of the latest global batch."""
         return float(self._epoch)
 
     def token_counts(self) -> NDArray[np.int64]:

@@ -56,7 +56,7 @@ def train_tokenizer(
     byte-level pair merges, so no text is unknown. `characters`: a token for each of the most frequent characters.
     `characters:ALPHABET`: a token for each letter of one of `ALPHABETS`, or of ALPHABET itself; white space is removed
     if the alphabet has none. All kinds add begin and end tokens to a text. `wordpiece` reads `documents` repeatedly.
-    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or wordpieces of letter sequences.
+    Raises ValueError for an unknown kind, a vocabulary too small for its alphabet, or `wordpiece` on text without spaces.
     """
     check_training(kind, vocab_size, lowercase)
     from tokenizers.processors import TemplateProcessing
@@ -86,7 +86,7 @@ def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
     letters = ALPHABETS.get(alphabet, alphabet)
     if colon and (not letters or len({*letters}) < len(letters)):
         raise ValueError(
-            f"data.tokenizer_kind={kind!r}: expected {', '.join(ALPHABETS)}, or different letters after the colon"
+            f"data.tokenizer_kind={kind!r}: expected {', '.join(ALPHABETS)}, or distinct letters after the colon"
         )
     sizes = {"bpe": _NUM_BYTES, "wordpiece": 32, "characters": max(1, len(letters) + (alphabet == "protein"))}
     smallest = len(SPECIAL_TOKENS) + sizes[named]
@@ -148,7 +148,7 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
 
 
 def borrows_padding(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Returns whether padding is the token that ends texts, as `load_tokenizer` sets it if the tokenizer has none."""
+    """Returns whether padding is the token that ends texts; `load_tokenizer` sets this if a tokenizer has no padding."""
     return tokenizer.pad_token_id is not None and tokenizer.pad_token_id == tokenizer.eos_token_id
 
 

@@ -13,7 +13,7 @@ MANY = 0.05
 
 
 def describe_vocabulary(tokenizer: Tokenizer, samples: object = ()) -> str:
-    """Returns the size of the vocabulary, a large share of unknown tokens, and a lack of special tokens, in words.
+    """Describes the size of the vocabulary, the share of unknown tokens if it is large, and a lack of special tokens.
 
     Warns if the share of unknown tokens in `samples` is `MANY` or more.
     """
@@ -86,7 +86,7 @@ def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> boo
 
 
 def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], str, str]]:
-    """Returns probes whose joined tokens differ between single words and a text, with the joined tokens of both."""
+    """Returns the probes whose joined tokens differ between single words and running text, with both joined strings."""
     found = []
     for words in probes:
         alone = backend.encode(words, is_pretokenized=True, add_special_tokens=False).tokens

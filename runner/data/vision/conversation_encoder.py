@@ -120,8 +120,8 @@ class ConversationEncoder:
         is_place = ids == self.images.place_id
         if np.count_nonzero(is_place) != len(shown):
             raise ValueError(
-                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(shown)} images; the "
-                "text must not hold that token itself"
+                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(shown)} "
+                "images, expected one per image; the text must not hold that token itself"
             )
         images_end = 0
         if shown:
@@ -180,7 +180,7 @@ class ConversationEncoder:
             raise ValueError(problem) from error
 
     def _content(self, turn: Turn) -> str | list[dict[str, str]]:
-        """Returns a turn's text with the model's token for images, or in parts if the template needs parts."""
+        """Returns a turn's text with the image token at each `<image>`, or as parts if the template needs parts."""
         if not self._in_parts:
             return turn.text.replace(IMAGE_PLACE, self.place) if turn.role == USER else turn.text
         parts: list[dict[str, str]] = []

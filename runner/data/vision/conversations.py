@@ -30,10 +30,10 @@ class Turn(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """Turns of user and assistant, the last one the assistant's.
+    """Turns of user and assistant; the last turn is the assistant's.
 
-    `images` are references, one per `<image>` place, in order; `accepted` all right answers of the last turn; `kind` the
-    type of the question, if known; `where` the row, for messages.
+    `images` has one reference per `<image>` place, in order. `accepted` has all right answers of the last turn. `kind` is
+    the type of the question, None if it is unknown. `where` names the row in messages.
     """
 
     id: str
@@ -111,7 +111,7 @@ class ConversationReader:
         if places != [USER] * len(images):
             raise ValueError(
                 f"{conversation.name()}: {len(places)} {IMAGE_PLACE} places for {len(images)} images; expected one per "
-                f"image, where the user speaks: write {IMAGE_PLACE} there"
+                f"image, all in turns of the user: write {IMAGE_PLACE} where an image belongs"
             )
         return conversation
 
@@ -129,8 +129,8 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
             text = None
         if not isinstance(text, str):
             raise ValueError(
-                f"{row.where}: a turn is {turn!r:.80}, expected an object with a text as 'value' and as 'from' one of "
-                f"{', '.join(ROLES)}"
+                f"{row.where}: a turn is {turn!r:.80}, expected an object whose 'value' is "
+                f"a text and whose 'from' is one of {', '.join(ROLES)}"
             )
     roles = [turn.role for turn in turns]
     spoken = roles[1:] if roles[0] == SYSTEM else roles

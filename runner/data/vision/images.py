@@ -70,7 +70,7 @@ class ImageFolder:
             is_file = path.is_file()
         except (OSError, ValueError, RuntimeError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise ValueError(f"{where}: the image path {reference!r:.200} is none: {reason}") from None
+            raise ValueError(f"{where}: the image path {reference!r:.200} is not valid: {reason}") from None
         if not path.is_relative_to(self.folder):
             raise ValueError(
                 f"{where}: the image path {reference!r} leaves the folder of images {str(self.folder)!r}; give paths "
@@ -127,7 +127,7 @@ def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
             with Image.open(file, formats=FORMATS) as image:
                 width, height = image.size
                 if width * height > MOST_PIXELS:
-                    raise ValueError(f"it has {width} x {height} pixels, {MOST_PIXELS:,} are the most")
+                    raise ValueError(f"it has {width} x {height} pixels; at most {MOST_PIXELS:,} are allowed")
                 yield image
     except Exception as error:  # the decoders raise a dozen kinds, some of the interpreter's own
         unknown = isinstance(error, Image.UnidentifiedImageError)
@@ -217,7 +217,7 @@ class EncodesWithProcessor:
         self.processor, self.place = processor, place
 
     def __call__(self, image: Image.Image) -> EncodedImage:
-        """Encodes an image in one place; raises whatever the processor raises."""
+        """Encodes an image in a text that is just `place`; raises whatever the processor raises."""
         text = {"text": [self.place], "add_special_tokens": False}
         found = self.processor(images=[image], **text, return_tensors="pt")
         marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
@@ -252,7 +252,7 @@ class EncodesInPlaces:
 
 
 def join_images(images: Sequence[ImageInputs]) -> FlatSamples:
-    """Returns `images`, the inputs of n images end to end, and `image_rows` [n], the rows per image in each input.
+    """Returns `images`, with each input of n images end to end, and `image_rows`, with each input's rows per image [n].
 
     If images differ in a dimension other than the first, they are padded with zeros, as processors do.
     """

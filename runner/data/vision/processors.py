@@ -192,7 +192,7 @@ def load_processor(name_or_path: str, options: Mapping[str, object] | None = Non
 def make_processor(
     architecture: str, tokenizer: Tokenizer, image_size: int, image_places: int
 ) -> VisionProcessor:
-    """Returns a processor for random weights: images of `image_size` pixels squared, `image_places` tokens per image.
+    """Returns a processor for random weights: `image_size` x `image_size` pixels and `image_places` tokens per image.
 
     Adds the architecture's special tokens and a chat template to the tokenizer. Raises ValueError for an unknown
     architecture, or if `image_places` is not the square of a divisor of `image_size`.
@@ -240,7 +240,7 @@ def vision_processor(processor: Any) -> VisionProcessor:
     try:
         images = ImageEncoder(EncodesWithProcessor(processor, place), place_id, feature_ids)
     except Exception as error:  # processors raise what they like
-        raise ValueError(f"{name} cannot be given one image for its token {place}: {error}") from error
+        raise ValueError(f"{name} cannot encode an image in place of its token {place}: {error}") from error
     return VisionProcessor(processor, images)
 
 

@@ -93,7 +93,7 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
 class Thresholds:
     """The threshold of each label: given, or chosen by the highest F1 on examples whose labels are known.
 
-    `given` is None (0.5), a number, numbers by label or in a list, or `global` or `per_label`, the modes of `choose`.
+    `given` is None (0.5), a number, a mapping or list of numbers, or a mode of `choose`: `global` or `per_label`.
 
     Example:
         >>> thresholds = Thresholds("per_label", ["a", "b"])
@@ -199,7 +199,7 @@ class LabelPredictions(OfLabels[LabelledSequences]):
         return np.asarray(probability > self.thresholds.values), labels > 0.5
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Yields rows with the predicted labels; a row without one has `none`, which is 1 - the largest probability."""
+        """Yields rows with the predicted labels. A row without any has the entry `none`: 1 - the largest probability."""
         names, known = self.sequences.names, self.known()
         for i in np.flatnonzero(self.seen).tolist():
             probability, labels = self.values["probability"][i], self.sequences.labels[i]

@@ -31,7 +31,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
 
     def join(self, gather: Gather) -> None:
-        """Also chooses each question's answer: the best span, or none if its windows' least no-answer score is better."""
+        """Also chooses answers: a question's best span, or none if the least no-answer score of its windows is better."""
         super().join(gather)
         sequences, values = self.sequences, self.values
         seen = np.flatnonzero(self.seen)
@@ -63,7 +63,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return with_kinds(whole) if self.sequences.may_be_empty else [whole]
 
     def measured_names(self) -> list[str]:
-        """Returns names of metrics; if answers may be empty, also for the set's answerable and unanswerable questions."""
+        """Returns metric names; if answers may be empty, also for the set's answerable and unanswerable questions."""
         names = sorted(super().measured_names(), key=lambda name: name != self.monitor)
         answers = [e.answers for e in self.sequences.examples if e.answers is not None]
         kinds = {"answerable": any(answers), "unanswerable": not all(answers)}
@@ -71,7 +71,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Yields texts; `gold` has all accepted answers, if known, and `excerpt` the context around the first one."""
+        """Yields rows. `gold` has all accepted answers; if known, `excerpt` has the context around the first answer."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
             row: PredictionRow = {"id": example.id, "text": example.question, "gold": example.answers}

@@ -21,7 +21,7 @@ from tiryns.runner.evaluation.ranks import Ranking, cosines, rank
 
 
 class PairVectors(Predictions[PairSequences]):
-    """The vectors of a set, with the objective's loss and metrics of batches of one size, in the set's order.
+    """The vectors of a set. Also computes the objective's loss and metrics in batches of equal size, in the set's order.
 
     `objective` has `batch_figures` (the metrics of rows, with their mean `loss`), the `dimensions` that vectors are cut
     to, the `similarity` that scores vectors, and `learn_temperature`.
@@ -37,7 +37,7 @@ class PairVectors(Predictions[PairSequences]):
         return {"places": micro_batch["samples"], **own}
 
     def measured_names(self) -> list[str]:
-        """Returns the names of metrics: of each size of vectors, of batches, and of the temperature if it is learnt."""
+        """Returns metric names: those for each size of vectors, those for batches, and `temperature` if it is learnt."""
         learnt = ["temperature"] if self.objective.learn_temperature else []
         own = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
         return [*own, *self.objective.batch_figure_names, *learnt]
@@ -80,7 +80,7 @@ class PairVectors(Predictions[PairSequences]):
 
 
 class Retrieved(PairVectors):
-    """The ranks of all passages and hard negatives of the set for each query, by the objective's similarity: see `rank`.
+    """Ranks all passages and hard negatives of the set for each query, by the objective's similarity (see `rank`).
 
     Rows with the same query are one query with all their passages; equal passages are one passage.
     """

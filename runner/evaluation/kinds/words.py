@@ -79,7 +79,7 @@ class TokenPredictions(Predictions[SentenceSequences]):
         return self._sentences()[self._known()]
 
     def scored_owners(self) -> NDArray[np.int64]:
-        """Returns the sentence of each word with a token whose label is known."""
+        """Returns the sentence of each word that has a token and a known label."""
         return self._sentences()[self._known() & self.seen]
 
     def parts(self) -> list[Compared]:
@@ -198,7 +198,7 @@ class JointPredictions(Predictions[TaggedSequences]):
         return [MEAN_SCORE, *(f"{figure}_{name}" for name, figure in of_columns)]
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
-        """Returns the mean loss of each column in which the set has labels, and as `loss` their weighted sum."""
+        """Returns the mean loss of each column in which the set has labels, and `loss`, the weighted sum of these."""
         weights = {name: totals.get(f"{name}/weight") for name in self.columns}
         known = {name: totals[f"{name}/loss"] / weight for name, weight in weights.items() if weight}
         if not known:

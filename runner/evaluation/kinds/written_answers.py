@@ -47,7 +47,7 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         return [*FIGURES, *(_of_kind(name, kind) for name in FIGURES for kind in apart)]
 
     def measure(self) -> dict[str, float]:
-        """Returns SQuAD's exact match of the answers and of each type's best constant answer, overall and per type."""
+        """Returns SQuAD's exact match, overall and per type: of the answers, and of each type's best constant answer."""
         kinds = self.kinds()
         found = {}
         for name in FIGURES if kinds else ():

@@ -1,10 +1,10 @@
 """Tests of a few paired differences: 2 to 16 pairs of runs with equal seeds.
 
-After pair k the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule). If both
-settings are alike, all 2^k paths of signs of |d_1| ... |d_k| are equally likely (Fisher 1935, The Design of Experiments,
-section 21). The paths with the largest |d_1 + ... + d_k| are called clear, and stay clear. Their number is limited by the
-error that may be spent up to pair k. This error depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test may be
-clear after 3 pairs, and is wrong in a quarter of the cases if each difference is about +c or -c. A test by betting
+After pair k the differences d_1 ... d_k are tested by flipping their signs (`docs/judging.md` has the rule). A path is
+one choice of the k signs. If both settings are alike, all 2^k paths are equally likely (Fisher 1935, The Design of
+Experiments, section 21). The paths with the largest |d_1 + ... + d_k| are called clear, and stay clear. The error that
+may be spent up to pair k limits their number; it depends on k alone (Lan and DeMets 1983, Biometrika 70). A t-test can be
+clear after 3 pairs, but is wrong in a quarter of the cases if each difference is about +c or -c. A test by betting
 (Waudby-Smith and Ramdas 2024, JRSS B 86) needs as many pairs as this test, and more once a sign differs.
 
 Further sources: Student's distribution for whole degrees of freedom, Abramowitz and Stegun 26.7.3 and 26.7.4;
@@ -77,10 +77,10 @@ def clear_after(differences: Differences, error: float = ERROR) -> int | None:
 
 
 def interval(differences: Differences, error: float = ERROR) -> tuple[float, float] | None:
-    """Returns the interval of values that the pairs [N] do not exclude: differences minus such a value are not clear.
+    """Returns the interval of values v that the pairs [N] do not exclude: the differences minus v are not clear.
 
-    It holds at any time: the chance that it ever leaves out the true difference is at most the error. None if it has no
-    bounds (fewer pairs than `first_look`), or if the first pairs exclude all values that the later pairs suggest.
+    It holds at any time: the chance that it ever leaves out the true difference is at most the error. None if there are
+    fewer pairs than `first_look` (no bounds), or if the first pairs exclude all values that the later pairs suggest.
 
     Example:
         >>> low, high = interval([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])
@@ -109,7 +109,7 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
 
 
 def sign_flip_p(differences: Differences) -> float:
-    """Returns the share of sign flips of one or more differences [N] with a mean at least as far from 0; exact up to 16.
+    """Returns the share of sign flips of differences [N >= 1] whose mean is at least as far from 0; exact up to N = 16.
 
     Example:
         >>> sign_flip_p([0.3, 0.2, 0.1, 0.4, 0.2, 0.3])

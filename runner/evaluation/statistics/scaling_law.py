@@ -42,7 +42,7 @@ class Law(NamedTuple):
 
 
 def optimum(losses: Mapping[float, float]) -> Optimum | None:
-    """Returns the lowest point of the parabola through a seed's best rate and its neighbours, over the rate's logarithm.
+    """Returns the lowest point of a parabola over log(rate), through a seed's best rate and the two rates beside it.
 
     `losses` has finite losses by rate. None if the best rate is the first or the last: a better rate may lie beyond it.
 
@@ -74,7 +74,7 @@ class AtBest(NamedTuple):
 
 
 def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
-    """Returns the mean over seeds of the best rate (by logarithms) and of its loss, from each seed's losses by rate."""
+    """Returns the best rate (geometric mean over seeds) and its mean loss; `curves` has each seed's losses by rate."""
     if not curves:
         return AtBest(problem="no run has a finite loss")
     optima = []
@@ -90,7 +90,7 @@ def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
 
 
 class Transfer(NamedTuple):
-    """How a value scales with the width: the exponent of its power law, and its largest over its smallest value."""
+    """How a value scales with the width: the exponent of its power law, and its largest value divided by its smallest."""
 
     power: float
     ratio: float
@@ -129,8 +129,8 @@ def predicted(
     Raises:
         ValueError: the losses do not fall with the size.
 
-    The interval covers laws whose sum of squares exceeds the least sum by at most t**2 variances (profile likelihood),
-    with Student's t for the degrees of freedom left. The variance is that of the residuals or seeds, the larger of both.
+    The interval covers laws whose sum of squares exceeds the least sum by at most t**2 times the variance (profile
+    likelihood). t is Student's, for the degrees of freedom left. The variance is the larger one of residuals and seeds.
     """
     x, y = np.asarray(sizes, float), np.asarray(losses, float)
     squares, fits, best = _fits(x, y)
@@ -158,7 +158,7 @@ def _ratios(sizes: Floats, of: Floats) -> Floats:
 
 
 def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
-    """Returns sums of squares [E] and (floor, factor) [E, 2] of each exponent's best law, and the index of the best."""
+    """Fits a law for each exponent; returns sums of squares [E], (floor, factor) [E, 2] and the index of the best law."""
     z = _ratios(sizes, sizes)
     alone = (z @ losses) / (z**2).sum(1)
     factor, floor = alone, np.zeros_like(alone)

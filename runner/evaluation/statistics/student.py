@@ -70,7 +70,7 @@ def within(t: float, freedom: int) -> float:
 
 
 def last_where(holds: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Returns the last value at which a condition holds, between `inside`, where it holds, and `outside`, where not."""
+    """Returns the last value at which a condition holds; it must hold at `inside`, and must not hold at `outside`."""
     for _ in range(60):
         middle = (inside + outside) / 2
         inside, outside = (middle, outside) if holds(middle) else (inside, middle)

@@ -42,7 +42,7 @@ class MtebEncoder:
 
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
-    """Returns each task's entry of `evaluation.json`; metrics are means over splits and languages, the main one first."""
+    """Returns each task's entry of `evaluation.json`: means over splits and languages, with the main metric first."""
     adapted, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
         done = mteb.evaluate(adapted, task, co2_tracker=False, cache=None, show_progress_bar=False)

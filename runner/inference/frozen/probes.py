@@ -22,7 +22,7 @@ from tiryns.runner.inference.passes import device_here
 from tiryns.runner.inference.vectors import FrozenEncoder
 
 MOST_WORDS = 20_000
-"""Most words that a probe is fitted to; if a set has up to n times as many words, every n-th word is used."""
+"""Most words that a probe is fitted to. Of a larger set it uses every n-th word, with the smallest n that suffices."""
 
 Scores = Callable[[Tensor], Tensor]
 """A function from features [M, H] to the scores of classes [M, C]."""
@@ -48,7 +48,7 @@ class Probed(NamedTuple):
         }
 
     def objective(self) -> str:
-        """Returns the key of the main metric, such as `val/validation/accuracy`; of a validation set if there is one."""
+        """Returns the main metric's key, such as `val/validation/accuracy`. A validation set comes before a test set."""
         keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
         return next(key for key in keys if key in self.figures())
 
@@ -61,7 +61,7 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
     minimal pairs: how often the right sentence is the more likely one.
 
     Raises:
-        ValueError: this kind of data is not supported, or there are no validation examples to choose on.
+        ValueError: this kind of data is not supported, or a probe has no validation examples to choose its settings by.
     """
     if isinstance(data, RetrievalPairs):
         return _rank_passages(data.sets, encoder)
@@ -92,9 +92,9 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
 def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed:
     """Fits a linear probe on the features of texts or of words, and for texts also nearest neighbours.
 
-    The penalty and the number of neighbours are chosen by the accuracy of the largest score, over validation examples
-    or words that have a label. Labels of words are then decoded as in training, with constraints on tags. Raises
-    ValueError without a validation set.
+    Chooses the penalty and the number of neighbours by the accuracy on validation examples or words that have a label;
+    the label with the largest score is the prediction. Afterwards labels of words are decoded as in training, with
+    constraints on tags. Raises ValueError without a validation set.
     """
     sets = {"train": data.train_set, **data.evaluated_sets}
     features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}

@@ -58,8 +58,8 @@ class DocumentSequences(TaskSequences):
 class LanguageModel:
     """The language model of a run with the run's objective and settings, or of a folder with default settings.
 
-    `objective` overrides the objective; without a run its default is clm for a model that predicts next tokens, else mlm.
-    `changes` override `data` settings. A run of enhanced masked language modelling is measured as mlm, because its
+    `objective` overrides the objective. Without a run the default is `clm` if the model predicts next tokens, else `mlm`.
+    `changes` override `data` settings. A run of enhanced masked language modelling is measured as `mlm`, because its
     decoder is not exported. Raises ValueError for another model, or an objective that cannot be measured.
     """
 
@@ -110,7 +110,7 @@ class LanguageModel:
         return self.cut(source.documents(), source.describe())
 
     def cut(self, documents: Iterable[str | Sequence[int]], where: str) -> DocumentSequences:
-        """Cuts documents, texts or token ids, into sequences as in training; ValueError if they hold no text."""
+        """Cuts documents, each a text or a list of token ids, into sequences as in training; ValueError without text."""
         length, how = self.settings["max_length"], self.settings["long_documents"]
         chunker = Chunker(self.tokenizer.backend_tokenizer, length, how)
         ids: list[NDArray[np.int64]] = []
@@ -133,7 +133,7 @@ class LanguageModel:
         return DocumentSequences(ids, owners, sizes)
 
     def measure(self, sequences: DocumentSequences, report: Report | None = None) -> Measured[list[Entry]]:
-        """Measures a set: returns the metrics of the run's validation, and as predictions a line for each document.
+        """Returns the metrics of a set, as in the run's validation; its `predictions` are a line for each document.
 
         Masks depend only on the run's seed and the indices of the sequences.
         """

@@ -66,8 +66,8 @@ def check_language_model(run: str, config: Any) -> None:
     classes = config.architectures or []
     if "ElectraForPreTraining" in classes or Path(model_folder(run), DISCRIMINATOR).exists():
         raise ValueError(
-            f"the model in {run!r} is a discriminator, which finds replaced tokens and fills in no masks: "
-            "its generator does, in model/generator if objective.export_generator was true"
+            f"the model in {run!r} is a discriminator, which finds replaced tokens and cannot fill in masks: "
+            "its generator does, in model/generator of a run with objective.export_generator=true"
         )
     if generates(config) or is_language_model(config):
         return
@@ -165,7 +165,7 @@ class Continuations(Masks):
                 if self.fills and MASK in text:
                     [predicted] = self.predict_texts([text], options, place)
                 elif options.top_k is not None:
-                    raise ValueError(f"{row.where}: --top-k is for masks, and this text is continued")
+                    raise ValueError(f"{row.where}: --top-k guesses masks, but this text is continued")
                 else:
                     seed = derive_seed(options.seed, place)
                     predicted = {"predicted": self.continuation(text, options, seed)}
@@ -194,7 +194,7 @@ class Continuations(Masks):
         longest = longest_text(self.causal.pretrained)
         if longest is not None and len(ids) >= longest:
             raise ValueError(
-                f"the text has {len(ids)} tokens; the model reads {longest} with the continuation: give a shorter one"
+                f"the text has {len(ids)} tokens; a continued text must fit in {longest}: give a shorter one"
             )
         end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         forbidden = sorted(special - {end})

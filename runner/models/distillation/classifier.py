@@ -23,7 +23,7 @@ from tiryns.runner.widening import widened
 
 
 class DistilledClassifier(Taught, SequenceClassifier):
-    """Trains on the sum over labelled texts of `label_weight` times the loss and `teacher_weight` times the divergence.
+    """Trains on a sum over labelled texts: `label_weight` times the loss plus `teacher_weight` times the divergence.
 
     The divergence is T^2 KL at temperature T (arXiv 1503.02531, section 2). If texts may have several labels, it is
     the mean over labels. In regression it is the squared difference from the teacher's number, without a temperature.
@@ -82,10 +82,10 @@ AT_ONCE = 32
 
 
 def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], rank: int = 0) -> Tensor:
-    """Returns a teacher's outputs for each training sample, [N, ...] in fp32 on the CPU, computed once, cached on disk.
+    """Returns a teacher's outputs [N, ...] for all training samples in fp32 on the CPU, computed once and cached on disk.
 
-    Pieces of consecutive samples have the same batches in every process. Ranks and jobs share the work: each
-    computes pieces that no other process has begun, then waits for the pieces of the others.
+    Consecutive samples form a piece, whose batches are the same in every process. Ranks and jobs share the work: each
+    process computes the pieces that no other process has begun, then waits for the other pieces.
 
     `data` is a connected data module, `teacher` the digest of the weights, and `ask` maps a micro-batch of D samples to
     outputs [D, ...]. Raises ValueError for data that cannot be read by index.

@@ -55,7 +55,7 @@ def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 def matching_layers(student: int, teacher: int) -> list[tuple[int, int]]:
-    """Returns pairs of student and teacher layers at the same relative depth, from 1, given both numbers of layers.
+    """Returns pairs of student and teacher layers at the same relative depth, counted from 1, for two numbers of layers.
 
     Example:
         >>> matching_layers(3, 12)

@@ -19,11 +19,11 @@ from tiryns.runner.models.wrapped import WrappedModel
 
 
 class DistilledVectors(Taught, ContrastiveModel):
-    """Trains on `label_weight` times the loss of pairs plus `teacher_weight` times the mean of 1 - cos over each row.
+    """Trains on `label_weight` times the loss of pairs plus `teacher_weight` times each row's mean of 1 - cos.
 
     The cosine compares the student's vector of a text with the teacher's, pooled in the same way. If their widths
     differ, a learned linear map without a bias maps the student's vectors to the teacher's width. The map is not
-    exported. If the loss compares pairs with scores, rows without a score are left out.
+    exported. If the loss of pairs uses scores, rows without a score are left out.
     """
 
     widen: nn.Module | None
@@ -40,7 +40,7 @@ class DistilledVectors(Taught, ContrastiveModel):
         return self
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns vectors [X, H]; in training the teacher's, computed once per micro-batch, are appended to each."""
+        """Returns vectors [X, H]; in training appends the teacher's vectors, which are computed once per micro-batch."""
         vectors = super().vectors_of(micro_batch)
         if not (self.training and self.options.teacher_weight):
             return vectors

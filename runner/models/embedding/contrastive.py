@@ -83,9 +83,9 @@ class PairsModel(WrappedModel):
         return self.pair_loss(pairs, temperature)
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
-        """Arranges vectors [X, ...] of texts in rows [D, K, ...]: of the micro-batches, or of the batch without fillers.
+        """Arranges vectors [X, ...] of texts in rows [D, K, ...] of the micro-batches, or of the batch without fillers.
 
-        Rows of the `whole_batch` are in its order; rows that are not in these micro-batches, or are left out, are 0.
+        With `whole_batch` rows have the batch's order, and a row is 0 if it is left out or not in these micro-batches.
         """
         places = torch.cat([self.places(micro_batch, whole_batch) for micro_batch in micro_batches])
         given: Sequence[Any] = micro_batches
@@ -104,7 +104,7 @@ class PairsModel(WrappedModel):
         return Pairs(of_texts, of_ids, spread(matches, rows, 1), spread(scores, rows, 1))
 
     def places(self, micro_batch: MicroBatch, whole_batch: bool) -> Tensor:
-        """Returns the positions [X] of a micro-batch's texts in rows of the micro-batch or batch, text by text."""
+        """Returns each text's position [X] in the rows of the micro-batch or whole batch, counted text by text."""
         rows = micro_batch["text_rows"]
         if whole_batch:
             rows = micro_batch["batch_places"][rows]
@@ -146,6 +146,6 @@ def leave_out_pooler(encoder: Any) -> None:
 
 
 def loaded_without_pooler(encoder: object) -> dict[str, bool]:
-    """Returns the arguments to load an encoder without drawing a new pooler; empty if `encoder` has a pooler."""
+    """Returns the arguments that load an encoder without a new, random pooler; empty if `encoder` has a pooler."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

@@ -60,7 +60,7 @@ class Embedding(NamedTuple):
     """How vectors are compared."""
 
     def prompt(self, name: str | None) -> str:
-        """Returns the prompt of a name (None: default), empty for an unset query or passage; ValueError for others."""
+        """Returns the prompt of a name (None: default); empty if a query or passage has none; ValueError for others."""
         if name is None:
             return self.prompts.get(self.default_prompt, "") if self.default_prompt else ""
         same_as = (name, *PASSAGE) if name in PASSAGE else (name,)
@@ -146,7 +146,7 @@ def read_embedding(name_or_path: str) -> Embedding | None:
     except _UnknownModule as error:
         raise ValueError(
             f"the folder of sentence-transformers {name_or_path!r} has {error}: expected Transformer, Pooling (one of "
-            f"{', '.join(OURS)}, prompts included), and then Normalize or nothing"
+            f"{', '.join(OURS)}; over the prompt too), and then Normalize or nothing"
         ) from None
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -211,7 +211,7 @@ def _content(path: str, name: str) -> Any:
 
 
 def settle_embedding(config: DictConfig) -> None:
-    """Fills in unset pooling, unit length and prompts from the model's folder; without one, mean and unit length.
+    """Fills in unset pooling, unit length and prompts from the model's folder, else mean pooling and unit length.
 
     Logs the settings that differ from the folder. Raises ValueError for a folder with modules that cannot be
     trained here.

@@ -82,11 +82,11 @@ class PairLoss(NamedTuple):
         return margin_divergences(margins, pairs.scores, temperature)
 
     def info_nce(self, pairs: Pairs, temperature: Tensor) -> Tensor:
-        """Returns the sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), s the similarity.
+        """Returns the sum over queries i of -log(exp(s(q_i, p_i) / t) / sum_c exp(s(q_i, c) / t)), with similarity s.
 
         The candidates c are all passages and hard negatives of the batch, except for `false_negatives` and for candidates
         that score higher than the query's own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
-        2004.04906). A `symmetric` loss is the mean of this sum and its reverse: passages i, with queries as candidates.
+        2004.04906). A `symmetric` loss is the mean of this sum and the sum over passages with queries as candidates.
         """
         vectors = self.similarity.prepared(pairs.vectors)
         queries, passages = vectors[:, 0], vectors[:, 1]
@@ -124,7 +124,7 @@ class PairLoss(NamedTuple):
 def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
     """Returns a mask [D, C] of candidates that are no negatives of the queries (if `backwards`: passages) of `rows`.
 
-    It marks texts equal to the query or its passage, passages of equal queries or equal `match_ids`, and missing texts.
+    It marks missing texts, texts equal to the query or its passage, and passages of rows with an equal query or match id.
     It never marks the query's own passage. If `backwards`, the candidates are the queries.
     """
     ids, matches = pairs.text_ids, pairs.match_ids
@@ -141,7 +141,7 @@ def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
 
 
 def ranks(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
-    """Returns the rank [D] of each query's own passage among the candidates of the batch, from 1, int64."""
+    """Returns the rank [D], int64 from 1, of each query's own passage among the candidates of the batch."""
     vectors = similarity.prepared(pairs.vectors)
     scores = similarity.matrix(vectors[:, 0], vectors[:, 1:].transpose(0, 1).flatten(0, 1))
     own = scores.diagonal()[:, None]
@@ -172,10 +172,10 @@ def squared_errors(found: Tensor, scores: Tensor) -> Tensor:
 
 
 def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> Tensor:
-    """Returns the sum over scored rows of t^2 KL(teacher || student), for two texts: passage and first hard negative.
+    """Returns the sum over scored rows of t^2 KL(teacher || student).
 
-    Each distribution is the softmax of two similarities divided by t, which depends only on their margin. A row's score
-    is the teacher's margin, its similarity to the passage minus that to the first hard negative.
+    Each distribution is over the passage and the first hard negative: the softmax of their similarities divided by t. It
+    depends only on the margin: the passage's similarity minus the negative's. A row's score is the teacher's margin.
     """
     unknown = scores.isnan()
     both = (margins, scores.masked_fill(unknown, 0.0).to(margins.dtype))

@@ -24,7 +24,7 @@ OTHER_THAN_FP32 = {
 """Types of weights by `trainer.precision`; `32-true`, `auto` and the mixed precisions train fp32 weights."""
 
 WEIGHTS = "weights"
-"""Key of the types of a run's weights in `resolved` of its status."""
+"""The key in `resolved` of a run's status under which the types of its weights are."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -33,7 +33,7 @@ STORED = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF1
 
 
 class _Run(NamedTuple):
-    """The type in which a run holds its models, and a line for each file of another type."""
+    """The type in which a run holds its models, and a line of text about each file that has another type."""
 
     trained: torch.dtype
     lines: list[str]
@@ -66,7 +66,7 @@ def types_of(module: nn.Module, precision: str) -> str:
 
 @contextmanager
 def weights_of(precision: object) -> Iterator[list[str]]:
-    """In the block, models are loaded as in a run in `precision`; yields a list of a line per file of another dtype."""
+    """In the block, loads models as a run in `precision` does; yields a list of lines, one per file of another dtype."""
     run = _Run(weights_dtype(precision), [])
     token = _run.set(run)
     try:
@@ -85,7 +85,7 @@ def as_held(model: Model) -> Model:
 def load_model(auto: type, path: str, **options: object) -> Any:
     """Loads a model with the class `auto`, in the type of the run, or outside of a run in at least fp32.
 
-    Raises CustomCodeRefused, or as transformers does.
+    Raises CustomCodeRefused, or an error of transformers.
     """
     saved, run = saved_dtypes(path), _run.get()
     wide = torch.float64 in saved if run is None else run.trained == torch.float64
@@ -113,7 +113,7 @@ def saved_dtypes(path: str) -> set[torch.dtype]:
 
 
 def _files(path: str) -> list[str]:
-    """Returns the paths of a model's safetensors, one or in shards; empty for another format."""
+    """Returns the paths of a model's safetensors: a single file or its shards; empty for another format."""
     for name in ("model.safetensors", "model.safetensors.index.json"):
         try:
             file = str(cached_file(path, name))

@@ -1,6 +1,6 @@
-"""Published initialisations, of matrices and embeddings; biases and norms keep the values of transformers (0 and 1).
+"""Published initialisations of matrices and embeddings; biases and norms keep the values of transformers (0 and 1).
 
-Both draw from a normal distribution, truncated at two standard deviations, with d the width and L the number of layers:
+Each draws from a normal distribution, truncated at two standard deviations. These are, for width d and L layers:
 
     megatron  0.02, for projections back to the residual stream 0.02 / sqrt(2 L), for an untied decoder 1 / sqrt(d)
               (ModernBERT's `full_megatron`; 0.02 is the config's `initializer_range`)
@@ -58,7 +58,7 @@ def initialise(model: PreTrainedModel, scheme: str) -> None:
 
 
 def _check_layers(known: dict[str, Part], scheme: str, architecture: str) -> None:
-    """Raises ValueError unless each layer has two projections back, or (gpt_bert) matrices in and outside attention."""
+    """Raises ValueError unless each layer has two projections back (gpt_bert: matrices inside and outside attention)."""
     layers: dict[tuple[str, int], list[str]] = {}
     for name, part in known.items():
         if part.place.layer is not None and part.role == "matrix":
@@ -69,6 +69,6 @@ def _check_layers(known: dict[str, Part], scheme: str, architecture: str) -> Non
         fits = len(out) == 2 if scheme == "megatron" else 0 < len(inside) < len(names)
         if not fits:
             raise ValueError(
-                f"model.init={scheme}: the layers of {architecture!r} have matrices of other names than it knows "
-                f"({', '.join(names[:4])}); use model.init=default"
+                f"model.init={scheme}: the layers of {architecture!r} have matrices of other names "
+                f"than the scheme knows ({', '.join(names[:4])}); use model.init=default"
             )

@@ -46,25 +46,25 @@ def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
                     tensor = tensor.index_select(axis, _places(before, after, counts, name, new, old))
             parameter.copy_(tensor)
         elif role != "norm":
-            raise ValueError(f"model.tiled_from: the smaller model has no {there!r} for {name!r}")
+            raise ValueError(f"model.tiled_from: that model has no weight {there!r} for {name!r} here")
 
 
 def _check_sizes(new: PretrainedConfig, old: PretrainedConfig) -> None:
     if new.model_type != old.model_type:
         raise ValueError(
-            f"model.tiled_from: the smaller model is a {old.model_type!r}, this one a {new.model_type!r}; take the same"
+            f"model.tiled_from: a {old.model_type!r} cannot fill a {new.model_type!r}; take the same type"
         )
     for name in (*SIDES, "num_hidden_layers"):
         if (getattr(new, name, None) or 0) < (getattr(old, name, None) or 0):
             raise ValueError(
-                f"model.tiled_from: {name}={getattr(new, name)} is below its {getattr(old, name)}"
+                f"model.tiled_from: {name}={getattr(new, name)} is below the {getattr(old, name)} there"
             )
     heads, old_heads = (_head_size(config) for config in (new, old))
     if heads != old_heads:
         fitting = new.hidden_size // old_heads
         raise ValueError(
-            f"model.tiled_from: its attention heads are {old_heads} wide, these {heads}; "
-            f"model.num_attention_heads={fitting} makes them alike"
+            f"model.tiled_from: attention heads are {old_heads} wide there and {heads} wide here; "
+            f"model.num_attention_heads={fitting} makes them equal"
         )
     shares = any(
         getattr(config, "num_key_value_heads", None) not in (None, config.num_attention_heads)
@@ -83,7 +83,7 @@ def _head_size(config: PretrainedConfig) -> int:
 def _places(
     before: int, after: int, counts: tuple[int, ...], name: str, new: PretrainedConfig, old: PretrainedConfig
 ) -> Tensor:
-    """Returns the old index of each new index in a dimension of `counts` equal parts; ValueError for an unknown size."""
+    """Returns the old index of each new index in a dimension of any of `counts` equal parts; ValueError if none fits."""
     for count in counts:
         for field in SIDES:
             ours, theirs = getattr(new, field, None), getattr(old, field, None)
@@ -96,5 +96,5 @@ def _places(
                 places = (torch.arange(ours) - offset) % theirs
                 return torch.cat([places + part * theirs for part in range(count)])
     raise ValueError(
-        f"model.tiled_from: {name!r} has a side of {before} there and {after} here, which is no size of the config"
+        f"model.tiled_from: {name!r} has a side of {before} there and {after} here; no config field sets it"
     )

@@ -60,7 +60,7 @@ def fit_vocabulary(
 
 
 def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> list[list[int]]:
-    """Returns for each id of the new vocabulary the old ids whose mean embedding it takes; empty if it is drawn."""
+    """Returns for each new id a list of old ids, whose mean embedding it takes; an empty list if it is drawn."""
     known = old.get_vocab()
     roles = {
         getattr(new, role): getattr(old, role) for role in ROLES if getattr(new, role) and getattr(old, role)

@@ -46,7 +46,7 @@ States = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values [T, N, H] of a packed row."""
 
 _MOST_PLACES = 4
-"""Positions of padded rows per token above which documents are computed one by one."""
+"""Most positions of padded rows per token; if there are more, documents are computed one by one."""
 
 
 def packed_attention(
@@ -109,7 +109,7 @@ def _attend(
 
 
 def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
-    """Whether chosen queries can be computed alone: tokens see whole documents (up to `longest`), eager on a CPU."""
+    """Whether a CPU can compute chosen queries alone: in eager mode, if tokens see whole documents of up to `longest`."""
     plain = sees_all(longest, *options.sides) and options.added is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
@@ -174,7 +174,7 @@ def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) 
 
 @torch.compiler.disable
 def _loop(module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: Options) -> Tensor:
-    """Computes attention [T, N, H] in a loop over runs of equally long documents, or by `DroppedAttention` if it can."""
+    """Computes attention [T, N, H] by `DroppedAttention`, or else in a loop over runs of equally long documents."""
     scale, dropout = options.scale, options.dropout
     drops = can_drop(dropout, states[0])
     keys = current_keys() if drops and options.keys is None else None

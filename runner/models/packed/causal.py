@@ -63,10 +63,10 @@ def causal_mask(causal: Causal, mask: Tensor | None, query: Tensor) -> tuple[Ten
 
 
 def causal_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_], packed: bool) -> Causal:
-    """Returns the causal documents of `lengths` [D]: a bool if all are alike, a bool tensor for padded rows.
+    """Returns which documents of `lengths` [D] are causal: a bool if all are alike, else a bool tensor for padded rows.
 
-    For a packed row returns the part that is read `both` ways and the `causal` part, each with its `tokens`
-    int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows` bool [D] marks the causal documents.
+    For a packed row it returns a dict: the part that is read `both` ways and the `causal` part, each with its `tokens`
+    int64 [N] in the row, `cu_seqlens` int32 and `max_length`; `rows`, bool [D], marks the causal documents.
 
     Example:
         >>> parts = causal_parts(np.array([2, 3, 1]), np.array([False, True, False]), packed=True)

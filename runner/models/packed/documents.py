@@ -1,6 +1,6 @@
 """The positions of documents in a packed row, which of their tokens see each other, and documents as padded batches.
 
-Batches are gathered and put back by rows of one head [H], in one pass instead of a copy and a transposition.
+Rows [H] of one head are gathered into batches and put back in one pass, instead of a copy and a transposition.
 Letters in shapes: D documents, T tokens of all of them, L of the longest, N heads, H size of a head; R positions of all
 heads in all buckets.
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 class Chosen:
     """The queries of an attention whose results are used, so that a CPU leaves out the others.
 
-    Their positions [M] in a packed row [T] are in ascending order; at a repeated one the gradient must be 0.
+    Their positions [M] in a packed row [T] are in ascending order. If one is repeated, its gradient must be 0.
 
     Example:
         >>> chosen = Chosen(torch.tensor([1, 4, 5]))
@@ -31,7 +31,7 @@ class Chosen:
 
     @cached_property
     def usable(self) -> bool:
-        """Whether there are positions, in ascending order."""
+        """Whether there are positions and they are in ascending order."""
         return len(self.positions) > 0 and bool((self.positions.diff() >= 0).all())
 
     def counts(self, bounds: Tensor) -> list[int]:
@@ -68,7 +68,7 @@ Documents = list[tuple[int, int]]
 
 
 def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
-    """Returns the index in the flat row of each token of padded rows [D, L] (0 for padding), and a mask of padding."""
+    """Returns where tokens of padded rows are in the flat row: indices [D, L] (0 for padding); and a mask of padding."""
     bounds = cu_seqlens.long()
     places = bounds[:-1, None] + torch.arange(longest, device=bounds.device)
     gaps = places >= bounds[1:, None]
@@ -76,7 +76,7 @@ def padded_places(cu_seqlens: Tensor, longest: int) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(cu_seqlens: Tensor, longest: int, num_tokens: int) -> Tensor:
-    """Returns the position [T] of each token of a packed row in rows padded to `longest`, counted row by row."""
+    """Returns where the tokens of a packed row are in rows padded to `longest`: positions [T], counted row by row."""
     bounds, tokens = cu_seqlens.long(), torch.arange(num_tokens, device=cu_seqlens.device)
     owners = torch.searchsorted(bounds[1:].contiguous(), tokens, right=True)
     return tokens + owners * longest - bounds[owners]
@@ -200,7 +200,7 @@ class Buckets(NamedTuple):
     """[T * N], the position of each token of each head among the R of all buckets."""
 
     def empty(self, like: Tensor) -> Tensor:
-        """Returns uninitialised memory [R, H] for the results of the buckets on [T, N, H]."""
+        """Returns uninitialised memory [R, H] for the buckets' results, with H, dtype and device of `like` [T, N, H]."""
         return like.new_empty((sum(len(part.sources) for part in self.parts), like.shape[-1]))
 
     def flat(self, made: Tensor, num_heads: int) -> Tensor:

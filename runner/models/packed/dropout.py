@@ -47,7 +47,7 @@ class Dropout(nn.Dropout):
     """`torch.nn.Dropout` with 16 random bits per element on a CPU."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Returns `input`; in training with elements dropped at rate `p`, the others scaled to keep the mean."""
+        """Returns `input`; in training drops elements at rate `p` and scales the others to keep the mean."""
         if not (self.training and can_drop(self.p, input)):
             return super().forward(input)
         keys = current_keys()

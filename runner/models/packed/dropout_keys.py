@@ -36,7 +36,7 @@ def mix64(x: Tensor) -> Tensor:
 
 
 def bits(keys: Tensor, count: int) -> Tensor:
-    """Returns 16 random bits, as a view int16 [..., count], for `count` elements of each of the int64 keys [...]."""
+    """Returns 16 random bits for each of `count` elements per key, from int64 keys [...]; a view int16 [..., count]."""
     words = -(-count // 4)
     counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
     flat, found = keys.reshape(-1, 1), keys.new_empty((keys.numel(), words))
@@ -71,7 +71,7 @@ class DropoutKeys:
 
     @contextmanager
     def piece(self, positions: Tensor) -> Iterator[None]:
-        """In the block, modules use the keys of the tokens at `positions` [M], one piece of a call with more tokens."""
+        """In the block, modules use the keys of the tokens at `positions` [M], a piece of a call with more tokens."""
         self.chosen, self._in_pieces = positions, True
         try:
             yield
@@ -103,7 +103,7 @@ class DropoutKeys:
 
     @property
     def lengths(self) -> Tensor:
-        """Returns the number of tokens, without padding, of the sample of each token [P]."""
+        """Returns, for each token [P], how many tokens its sample has without padding."""
         if "cu_seqlens" in self._micro_batch:
             own = self._micro_batch["cu_seqlens"].long().diff()
             return own.repeat_interleave(own, output_size=self._shape[-1])
@@ -113,7 +113,7 @@ class DropoutKeys:
         """Returns bits for hidden states [..., H] of all tokens, chosen tokens or samples, or for attention weights
         [D, N, L, L]; None for another shape, for which the caller draws bits.
 
-        A module with `shared_by_rows` drops the same elements for all samples of the step, as its input has no samples.
+        A module with `shared_by_rows` drops the same elements for all samples of the step: they share its input.
         """
         if getattr(module, "shared_by_rows", False):
             rows = torch.arange(shape[:-1].numel(), device=self._micro_batch["input_ids"].device)
@@ -132,7 +132,7 @@ class DropoutKeys:
         return bits(self._salt(keys, module), shape[-1]).unflatten(0, shape[:-1])
 
     def of_queries(self, module: nn.Module) -> Tensor:
-        """Returns the keys [P] of the tokens as queries of this call of an attention."""
+        """Returns the keys [P] that the tokens have as queries in this call of an attention module."""
         return self._salt(self.tokens, module)
 
     def fits(self, query: Tensor) -> bool:

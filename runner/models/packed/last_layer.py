@@ -38,7 +38,7 @@ PLACES = (
     ),
     Place("transformer.layer", (("ffn",) * 2,)),
 )
-"""The known kinds of encoders; each comes before its variant with fewer limited modules."""
+"""The known kinds of encoders; a kind comes before its variant, in which fewer modules are limited."""
 
 
 class NarrowedLastLayer:

@@ -87,11 +87,11 @@ def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
 
 
 def choose_layout(layout: str, collator: object, task_model: TaskModel, began: str | None = None) -> str:
-    """Sets the model up for a layout and returns this layout: `layout` itself, or for `auto` the layout with which
-    the run `began`, else the first of packed, padded and single whose trial succeeds.
+    """Sets the model up for `layout`, and returns it. `auto` stands for the layout with which the run `began`; without
+    `began` it stands for the first of `packed`, `padded` and `single` whose trial succeeds.
 
     Raises:
-        ValueError: `layout` or `began` is packed or padded, but would change the hidden states of a document.
+        ValueError: `layout` or `began` is `packed` or `padded`, which would change the hidden states of a document.
     """
     if layout == "auto" and began:
         try:
@@ -184,8 +184,8 @@ def try_padded_rows(task_model: TaskModel) -> str:
     difference = trials.relative_difference(found, torch.cat(alone))
     if not difference <= trials.TOLERANCE:
         raise ValueError(
-            f"{name} makes other outputs of documents in padded rows than of each alone (by {difference:.2g}, relative "
-            f"to the largest, where {trials.TOLERANCE:g} is allowed); set data.layout=single"
+            f"padding changes the outputs of {name} for documents by {difference:.2g} (relative to the "
+            f"largest), where {trials.TOLERANCE:g} is allowed; set data.layout=single"
         )
     return ""
 
@@ -202,7 +202,7 @@ def padded_rows(
 @torch.no_grad()
 @torch.autocast("cpu", enabled=False)  # whatever the caller computes in
 def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
-    """Returns the model's first position, 0 or padding's id + 1, and the difference of packed hidden states with it."""
+    """Returns the model's first position (0 or padding's id + 1), and how much packing changes hidden states with it."""
     model: Any = copy.deepcopy(pretrained)
     model.to("cpu", at_least_fp32(pretrained.dtype)).eval()
     documents = trials.trial_documents(model.config)

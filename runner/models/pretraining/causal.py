@@ -1,4 +1,4 @@
-"""Language models that guess the next token: causally, or both ways and causally by turns (GPT-BERT, arXiv 2410.24159).
+"""Language models that guess next tokens. They read documents causally, or some both ways (GPT-BERT, arXiv 2410.24159).
 
 Letters in shapes: D documents, T tokens of a row, M targets, V vocabulary.
 """
@@ -121,7 +121,7 @@ class HybridLM(CausalLM):
     """An encoder that reads some documents both ways, with masks, and others causally.
 
     The loss is (1 - s) times the mean over masked targets plus s times the mean over next tokens, where s is the
-    `causal_share` of the micro-batch, or of the options in `figures`. With `shifted` a masked token is guessed at the
+    micro-batch's `causal_share` (in `figures` that of the options). With `shifted` a masked token is guessed at the
     token before it.
     """
 
@@ -154,7 +154,7 @@ class HybridLM(CausalLM):
         return sums
 
     def places(self, micro_batch: MicroBatch, positions: Tensor) -> Tensor:
-        """Returns the positions [M] of the guessed tokens: `positions`, plus 1 for next tokens (`shifted`: for all)."""
+        """Returns the positions [M] of the guessed tokens: `positions`, plus 1 for next tokens (for all if `shifted`)."""
         return positions + (1 if self.options.shifted else micro_batch["causal_targets"].long())
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:

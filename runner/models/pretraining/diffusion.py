@@ -33,12 +33,12 @@ class MaskedDiffusionLM(SparseMaskedLM):
         self.register_buffer("special", special, persistent=False)
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Returns sums over the micro-batch: weighted `loss` in nats, `correct` guesses, masked tokens as `targets`."""
+        """Returns sums over the micro-batch: weighted `loss` in nats, `correct` guesses, `targets` (masked tokens)."""
         sums = super().forward(micro_batch)
         return sums | {"targets": torch.tensor(len(micro_batch["targets"]), device=sums["loss"].device)}
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
-        """As for masked language models, but `weight` counts ordinary tokens, and `targets` masked tokens."""
+        """As for masked language models, but `weight` counts ordinary tokens, and `targets` counts masked tokens."""
         sums = super().row_sums(micro_batch, by_target)
         seen = ~self.special[micro_batch["input_ids"]].flatten()
         positions = torch.arange(len(seen), device=seen.device)
@@ -77,7 +77,7 @@ def infill(
     """
     check_choice("order", order, ORDERS)
     if num_steps < 1 or not 0 <= temperature < float("inf"):
-        raise ValueError(f"steps={num_steps} must be at least 1, temperature={temperature} 0 or more")
+        raise ValueError(f"steps={num_steps} must be at least 1, temperature={temperature} must be 0 or more")
     generator = torch.Generator().manual_seed(seed)
     ids = input_ids.clone()
     for steps_left in range(num_steps, 0, -1):

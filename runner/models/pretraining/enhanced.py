@@ -21,7 +21,7 @@ from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
 class EnhancedMaskedLM(SparseMaskedLM):
-    """A decoder predicts every token from the sentence embedding and a few other tokens; the encoder, its masked tokens.
+    """The encoder predicts its masked tokens; a decoder predicts each token from the sentence embedding and a few others.
 
     Both predictions use the model's own head. The decoder is not exported.
     """
@@ -62,7 +62,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         }
 
     def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
-        """Returns the encoder's ids, positions of targets and targets; without targets if no token is masked for it."""
+        """Returns the encoder's ids, its targets' positions and its targets; no targets if it has no masked tokens."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
             return micro_batch["input_ids"], nothing, nothing
@@ -79,7 +79,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return packed_again(self.decoder(sentence, padded, mask, seeds), micro_batch)
 
     def flop_counts(self) -> FlopCounts:
-        """Returns the operations with the decoder's matrices and attention over every token."""
+        """Returns the operations, including the decoder's matrices and its attention over every token."""
         return super().flop_counts().plus(FlopCounts(0.0, 12.0 * self.pretrained.config.hidden_size, 0.0))
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
@@ -110,8 +110,8 @@ class EnhancedMaskedLM(SparseMaskedLM):
 class EnhancedDecoder(nn.Module):
     """One transformer layer in which no token sees itself; in a second layer it would see itself through the others.
 
-    Queries are the sentence embedding plus positions, keys and values the input embeddings plus positions; the sentence
-    embedding is also the first key, which every token sees. The residual connection adds the queries.
+    Queries are the sentence embedding plus positions. Keys and values are the input embeddings plus positions, but the
+    first is the sentence embedding, which every token sees. The residual connection adds the queries.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class EnhancedDecoder(nn.Module):
 
 
 def visible_pairs(row_seeds: Tensor, masking: float) -> Tensor:
-    """Returns which tokens [B, T, T] each token sees: always the first, others with probability 1 - masking, not itself.
+    """Returns which tokens [B, T, T] each token sees: the first, never itself, others with probability 1 - masking.
 
     A pair is decided by a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`).
     """

@@ -26,7 +26,7 @@ _SPREAD = 4
 """Standard deviations by which the targets of a full row may exceed their mean, as each is drawn independently."""
 
 _TOKENS_PER_DOCUMENT = 16
-"""Least average tokens per document for the usual size of bounds, which a row of shorter ones fills to a multiple."""
+"""If documents have fewer tokens on average, a row has more bounds than the usual size, and is filled to a multiple."""
 
 
 class Sizes(NamedTuple):
@@ -40,7 +40,7 @@ class Sizes(NamedTuple):
 
 
 def rounded(count: int) -> int:
-    """Rounds a count up to one of 8 to 16 sizes per power of 2, which are 3 % larger on average.
+    """Rounds a count up to one of 8 to 16 sizes per power of 2; the result is 3 % larger on average.
 
     Example:
         >>> [rounded(count) for count in (1, 148, 512, 513, 2047)]
@@ -82,9 +82,9 @@ def filled(
 ) -> tuple[MicroBatch, Tensor]:
     """Returns a packed micro-batch with added documents and targets of weight 0, and all positions [M'] of targets.
 
-    Without `sizes` tokens and targets are `rounded`; with them `cu_seqlens` is filled too, by repeating its last bound.
+    Without `sizes`, tokens and targets are `rounded`. With `sizes`, repeats of its last bound also fill `cu_seqlens`.
 
-    Only the first M losses count, of the targets at `positions` [M]. At least one token is added, so that added targets
+    Only the first M losses, of the targets at `positions` [M], count. At least one token is added, so that added targets
     share no position with the others, as their gradients would collide.
     """
     row, targets, bounds = micro_batch["input_ids"], micro_batch["targets"], micro_batch["cu_seqlens"]
@@ -129,7 +129,7 @@ class FixedShapes:
         plain: Callable[..., tuple[Tensor, Tensor]] | None,
         sizes: Sizes,
     ) -> None:
-        """Takes `losses`, which computes the losses of a chunk of targets, and `plain` in case it cannot be compiled."""
+        """Takes `losses`, which computes losses of a chunk of targets; `plain` runs if they cannot be compiled."""
 
         def states(arguments: dict[str, object]) -> Tensor:
             return pretrained.base_model(**arguments)[0]
@@ -164,7 +164,7 @@ def sizes_of(data: Any) -> Sizes:
 def keep_gradients(parameters: Iterable[nn.Parameter], kept: set[nn.Parameter]) -> None:
     """Copies the gradients of parameters not yet in `kept` to their own memory; adds these parameters to `kept`.
 
-    Autograd makes the first gradient of a step the parameter's own, and adds the others to it in place.
+    Autograd takes a step's first gradient as the parameter's `grad` without a copy, and adds later gradients in place.
     """
     new = {p: p.grad for p in parameters if p.grad is not None and p not in kept}
     if new:

@@ -71,7 +71,7 @@ class TokenGenerator(SparseMaskedLM):
 
 
 def gumbel(keys: Tensor, count: int) -> Tensor:
-    """Returns Gumbel noise -log(-log(1 - u)), float32 [M, count], with u in (0, 1) from 32 bits by int64 keys [M].
+    """Returns Gumbel noise -log(-log(1 - u)), float32 [M, count]; int64 keys [M] give 32 bits for each u in (0, 1).
 
     Small u, which make large noise, have the full precision of float32.
     """
@@ -80,8 +80,8 @@ def gumbel(keys: Tensor, count: int) -> Tensor:
 
 
 def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) -> PretrainedConfig:
-    """Returns the config of a generator, with a share `generator_size` of the heads (of unchanged width), hidden size and
-    feed-forward size, the first layers (a share `generator_depth`), and the fields of `options.generator`.
+    """Returns a generator's config. `generator_size` is its share of hidden size, feed-forward size and heads, which keep
+    their width. `generator_depth` is its share of the layers, the first ones. `options.generator` sets other fields.
 
     The width of embeddings stays if the config has a field for it (ELECTRA). Raises ValueError for an unknown field.
     """
@@ -105,7 +105,7 @@ def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) 
 
 
 BESIDE_TOKENS = ("position_embeddings", "token_type_embeddings")
-"""Tables, besides the table of tokens, that models call as modules; of other tables they read the weights."""
+"""Tables that models call as modules, as they call the table of tokens; they read the weights of other tables."""
 
 
 def share_embeddings(discriminator: PreTrainedModel, generator: PreTrainedModel, sharing: str) -> None:

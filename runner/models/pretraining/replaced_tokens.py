@@ -124,7 +124,7 @@ class ReplacedTokenDetector(WrappedModel):
         self.generator.compile_core()
 
     def flop_counts(self) -> FlopCounts:
-        """Returns the operations of both networks; the discriminator's head reads all tokens, the generator's targets."""
+        """Returns both networks' operations: the discriminator's head reads all tokens, the generator's reads targets."""
         generator, own = self.generator.flop_counts(), network_flops(self.pretrained)
         head = 0 if self.head is None else sum(p.numel() for p in self.head.parameters() if p.dim() > 1)
         return generator.plus(FlopCounts(own.per_token + own.per_target + 6.0 * head, own.per_pair, 0.0))
@@ -179,7 +179,7 @@ class ReplacedTokenDetector(WrappedModel):
 
 
 class DiscriminatorHead(nn.Module):
-    """ELECTRA's head on every token: dense, GELU, linear; with `adds_first` on norm(state + first state) (DeBERTa-v3)."""
+    """ELECTRA's head on every token: dense, GELU, linear. `adds_first`: reads norm(state + first state) (DeBERTa-v3)."""
 
     def __init__(self, config: PretrainedConfig, adds_first: bool) -> None:
         """Takes the encoder's `config` for width and the standard deviation of initial weights."""

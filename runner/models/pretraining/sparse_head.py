@@ -33,8 +33,8 @@ FIELDS = (OBJECTIVE, f"{FORMER}_objective")
 """`OBJECTIVE`, and its former name in models exported up to version 0.2."""
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
-"""Values of `objective_of`: the encoder reads causally, or also both ways. After `hybrid_shifted` it guesses a masked
-token at the token before."""
+"""Values of `objective_of`: after `clm` the encoder reads causally, after the others also both ways. After
+`hybrid_shifted` it guesses a masked token at the token before it."""
 
 Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
 """In chunks, the loss of each target [N], and whether its guess is right (empty in training)."""
@@ -55,7 +55,7 @@ class SparseMaskedLM(WrappedModel):
     """
 
     fillable: ClassVar[bool] = True
-    """Whether tokens may be added to a packed row, as the encoder reads only ids and positions."""
+    """Whether tokens can be added to a packed row: the encoder must read only ids and positions."""
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
@@ -70,7 +70,7 @@ class SparseMaskedLM(WrappedModel):
         self._head_alone: tuple[PreTrainedModel, ...] = ()  # no module of this one: it has the same weights
 
     def forward(self, micro_batch: MicroBatch) -> Output:
-        """Returns sums over the micro-batch: `loss` in nats, by `target_weights` if given; `correct`, 0 in training."""
+        """Returns sums over the micro-batch: `loss` in nats (times any `target_weights`), `correct` (0 in training)."""
         losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
         sums: Output = {"loss": added_up(losses), "correct": added_up(correct)}
         if self.by_row:

@@ -1,4 +1,4 @@
-"""Shortcuts with gradients that a training step allows its model, and gradients of an embedding table by row on a CPU.
+"""Shortcuts for gradients that a training step allows; on a CPU, only the used rows of an embedding's gradient change.
 
 In each pass torch fills a gradient as large as the table with zeros, and adds it to the others. This takes much of a
 step of a small model. Here rows are added to the table's gradient in place. A new gradient reuses the last one's memory,
@@ -68,7 +68,7 @@ def replace_embeddings(model: nn.Module) -> None:
 
 
 class Embedding(nn.Embedding):
-    """`torch.nn.Embedding`, whose gradient is made by row if the step allows it (`quick_gradients`)."""
+    """`torch.nn.Embedding` that adds only the used rows to its gradient, if the step allows it (`quick_gradients`)."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Returns the rows [..., H] of the table [V, H] at indices [...]."""
@@ -96,13 +96,13 @@ class Embedding(nn.Embedding):
 
 
 def changed_rows(gradient: Tensor) -> Tensor | None:
-    """Returns the indices of a gradient's possibly nonzero rows, without repeats; None if it was not made by row."""
+    """Returns the indices of a gradient's possibly nonzero rows, without repeats; None if they are unknown."""
     rows: list[Tensor] = getattr(gradient, "rows", [])
     return torch.cat(rows).unique() if rows else None
 
 
 class _RowGradients:
-    """Keeps the gradient of a table that is made by row, so that its memory is reused, and its possibly nonzero rows."""
+    """Keeps a table's gradient, so that its memory is reused, and the indices of its possibly nonzero rows."""
 
     def __init__(self, weight: Tensor) -> None:
         self._gradient: Tensor | None = None

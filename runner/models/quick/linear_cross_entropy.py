@@ -48,12 +48,12 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
-    """Returns the type of products with these states and weights in fp32."""
+    """Returns the dtype of products of these states with fp32 weights: autocast's dtype, or that of the states."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    """Saves for each chunk exp(logits - m), where m is a row's largest logit in it, and the factor to probabilities."""
+    """Saves exp(logits - m) of each chunk, where m is a row's largest logit in it, and factors to get probabilities."""
 
     @staticmethod
     def forward(

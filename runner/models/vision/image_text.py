@@ -110,7 +110,7 @@ def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
         if theirs is None or theirs.shape != place.shape:
             has = "is missing" if theirs is None else f"has the shape {tuple(theirs.shape)}"
             raise ValueError(
-                f"{setting}={name_or_path}: the weight {name} {has} there, of {tuple(own.shape)} here; give a model "
-                "of the sizes of this one"
+                f"{setting}={name_or_path}: the weight {name} {has} there, but has the shape "
+                f"{tuple(own.shape)} here; give a model of the same sizes"
             )
         place.copy_(theirs)

@@ -1,4 +1,4 @@
-"""Vision-language models of transformers, with the head on the tokens that predict answers, and the answers they write.
+"""Vision-language models of transformers, whose head reads only tokens that predict answers, and their written answers.
 
 Letters in shapes: B rows, T tokens, M prompts or samples with a question, K written tokens.
 """
@@ -93,7 +93,7 @@ class VisionLanguageModel(SparseMaskedLM):
         return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
     def flop_counts(self) -> FlopCounts:
-        """Returns the operations of the language model, and per image the operations of the tower for the example."""
+        """Returns the operations of the language model and, per image, those of the vision tower on the example."""
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             self.image_arguments.features(self.example)
         passes = 3.0 if any(p.requires_grad for p in self.vision_parameters) else 1.0
@@ -135,8 +135,8 @@ class VisionLanguageModel(SparseMaskedLM):
             self.core.set_attn_implementation(self._attention)
             self.position_offset = None
             raise ValueError(
-                f"{type(self.pretrained).__name__} has other hidden states for packed samples than alone (by "
-                f"{difference:.2g}, relative to the largest); set data.layout=padded"
+                f"{type(self.pretrained).__name__}: hidden states of packed samples differ from those of "
+                f"single samples (by {difference:.2g}, relative to the largest); set data.layout=padded"
             )
 
     def try_padding(self) -> str:
@@ -194,7 +194,7 @@ class VisionLanguageModel(SparseMaskedLM):
 
 
 class AnswerWriter(NamedTuple):
-    """Writes answers of up to `max_new_tokens` to `generated_samples` samples of a set, always the same ones (0: all).
+    """Writes answers of up to `max_new_tokens` tokens to `generated_samples` samples of a set (0: all), always the same.
 
     Example:
         >>> [sample for sample in range(6) if AnswerWriter(2, 32).asks(sample, 6)]
@@ -211,7 +211,7 @@ class AnswerWriter(NamedTuple):
     def write(
         self, model: Any, micro_batch: MicroBatch, size: int, together: bool = False
     ) -> dict[str, Tensor]:
-        """Returns `asked` [M], samples of a set of `size` samples (-1: none), and `written` [M, K], the answers to them.
+        """Returns `asked` [M], numbers of samples in a set of `size` (-1: none), and `written` [M, K], their answers.
 
         Ranks that share weights must write `together`, also ranks without a sample to answer.
         """

@@ -75,8 +75,8 @@ DECAYS["polynomial"] = {"power": 1.0, "lr_end": 0.0}
 class FinetuningModule(AutomaticModule):
     """Finetunes a model of transformers on a task: labels or numbers for texts, labels for tokens, answers in contexts.
 
-    The rate follows `scheduler_type` over the trainer's steps, after a linear warm-up from 0 of `warmup_steps`, or of a
-    share `warmup_ratio` of the steps. Losses and the task's metrics are logged under `train`, `val` and `test`. A head
+    The rate rises linearly from 0 for `warmup_steps`, or for a share `warmup_ratio` of the trainer's steps. After
+    that it follows `scheduler_type`. Losses and the task's metrics are logged under `train`, `val` and `test`. A head
     that was trained for another number of labels starts anew.
 
     Example:

@@ -27,10 +27,10 @@ CooldownKind = Literal["constant", "linear", "cosine", "exponential", "inverse-s
 class PretrainingModule(AutomaticModule):
     """Trains an encoder with random weights on one of the pretraining objectives.
 
-    `model_config_kwargs`: `architecture` (default bert) and fields of its config class, with the class's defaults except
-    for dropout, which is 0. Vocabulary and special tokens come from the tokenizer; without one `vocab_size` is required,
-    and for diffusion `mask_token_id`. `objective_kwargs`: settings of the objective for its model, such as `pooling` of
-    enhanced_mlm; settings of masking belong to the data module's collator.
+    `model_config_kwargs`: `architecture` (default `bert`) and fields of its config class, whose defaults hold except for
+    dropout, which is 0. Vocabulary and special tokens come from the tokenizer. Without a tokenizer, `vocab_size` is
+    required; `diffusion` also requires `mask_token_id`. `objective_kwargs`: settings of the objective for its model, such
+    as `pooling` of `enhanced_mlm`; settings of masking belong to the data module's collator.
 
     Example:
         >>> sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
@@ -84,7 +84,7 @@ class PretrainingModule(AutomaticModule):
         self.phases |= {"warmup_kind": scheduler_warmup_kind or "linear", "warmup_steps": steps}
 
     def configure_optimizers(self) -> Any:
-        """Returns the optimizer and a three-phase schedule; training_steps=-1 trains until the cool-down begins.
+        """Returns the optimizer and a three-phase schedule; `training_steps=-1` trains until the cool-down begins.
 
         Raises ValueError if the run's end is unknown and there is a cool-down or a training phase that decays.
         """

@@ -25,9 +25,9 @@ class QuestionAnsweringCollator(FlatCollator):
     `max_answer_tokens` tokens. It is empty if the training data has unanswerable questions and the first token scores
     more than `null_threshold` above the best span.
 
-    Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`, and
-    `answers` in SQuAD's form, of which the first is the target. The tokenizer makes the windows; `doc_stride` is only
-    stored.
+    Samples in a list are the output of a fast tokenizer for (question, context) with `return_offsets_mapping=True`. They
+    also have `answers` in SQuAD's form; the first answer is the target. The tokenizer makes the windows. The collator
+    stores `doc_stride`, but does not use it.
 
     Example:
         >>> collator = QuestionAnsweringCollator(0, 4, 50)

@@ -52,7 +52,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
         if not isinstance(labels, torch.Tensor):
             labels = label_tensor(labels, [len(row) for row in labels], real.shape[1])
         if labels.shape != real.shape:
-            raise ValueError(f"labels have shape {tuple(labels.shape)}, but the tokens {real.shape}")
+            raise ValueError(f"labels have shape {tuple(labels.shape)}, but tokens have {real.shape}")
         flat = super().flat_samples(tokenized, real)
         return self.labels_of_tokens(flat, "token_labels", labels.numpy()[real])
 

@@ -11,7 +11,7 @@ from tiryns.runner.order.timeline import Timeline
 
 
 class ScheduleChain:
-    """The schedules of a run's phases, each over its own steps, times the phase's peak rate divided by the run's.
+    """The schedules of a run's phases. Each covers its phase's steps, times the phase's peak rate divided by the run's.
 
     Example:
         >>> falling = ThreePhaseSchedule(training_kind="linear", training_decay=0.0, max_steps=4)
@@ -61,7 +61,7 @@ def schedule_of(
 ) -> Schedule:
     """Returns the schedule of a run from the settings of `scheduler`, or a chain of them if a phase has its own schedule.
 
-    `lr` is the run's learning rate. The schedule leaves out lengths in tokens that are not yet steps. Raises ValueError,
+    `lr` is the run's learning rate. Lengths in tokens that are not yet converted to steps count as 0. Raises ValueError,
     with the name of the phase, for settings that do not fit.
     """
     if not has_own_schedules(phases):
@@ -99,7 +99,7 @@ def merged(settings: Settings, phase: RunPhase) -> Settings:
 def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | None:
     """Returns each phase's weight decay divided by the run's decay in the settings `optimizer`; None if no phase differs.
 
-    Decay by `fully_decoupled` refers to the peak rate, and a phase with a rate has its own peak.
+    With `fully_decoupled` decay is relative to the peak rate, so the quotient is divided by that of the peak rates.
     """
     changing = ("weight_decay", "lr") if optimizer.get("fully_decoupled") else ("weight_decay",)
     if not any(name in phase.optimizer for phase in phases for name in changing):

@@ -11,7 +11,7 @@ NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 
 def drawn(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
-    """Returns the rate over max_steps (at least 1) steps in lines of characters, and a line for each phase."""
+    """Returns lines of characters that draw the rate over `max_steps` steps (at least 1), and a line for each phase."""
     return in_characters(numbers(schedule, max_steps, base_lr))
 
 

@@ -94,7 +94,7 @@ class PhasedScheduler(ThreePhaseScheduler):
 
 
 class InverseSqrtScheduler(ClosedFormScheduler):
-    """Falls as 1 - sqrt(s/n) over cooldown_steps n, then stays at zero (arXiv 2405.18392, section 3).
+    """Falls as 1 - sqrt(s/n) over n = `cooldown_steps` steps, then stays at zero (arXiv 2405.18392, section 3).
 
     Example:
         >>> import torch

@@ -1,10 +1,10 @@
 """How Hydra 1.3 and 1.4 compose a config: its lists of defaults, the files that it reads, and a check of the result.
 
-- Defaults: an entry may have a resolver, such as `${scaled:}`. Hydra 1.3 resolves an entry as OmegaConf does; 1.4 puts in
-  the names of chosen options alone (`InputDefault._resolve_interpolation_impl`), and refuses any other interpolation and
-  those of groups without an option. Hydra 1.3 makes an object of all chosen options for each file, and parses its version
+- Defaults: an entry may have a resolver, such as `${scaled:}`. Hydra 1.3 resolves an entry as OmegaConf does. 1.4 only
+  puts in the names of chosen options (`InputDefault._resolve_interpolation_impl`); it refuses other interpolations, and
+  names of groups without an option. Hydra 1.3 makes an object of all chosen options for each file, and parses its version
   400 times: a third of composing.
-- Files: both parse whatever file is found, and their errors name no line of it. A source of ours cannot take the place of
+- Files: both parse any file that is found; their errors name none of its lines. A source of ours cannot take the place of
   theirs: Hydra takes one class for each scheme (`SourcesRegistry.register`). Hydra 1.3 copies all sources with the whole
   `ConfigStore` for each group of --help (`CachingConfigRepository.__init__`). What is taken out of the store is a copy
   anyway (`ConfigStore.load`). Sources of Hydra 1.4 hold no store.

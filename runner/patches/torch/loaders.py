@@ -33,7 +33,7 @@ def handler_of_deaths() -> Any:
 
 
 def take_over(batches: object) -> None:
-    """Removes the loader processes of batches from the list whose deaths torch's signal handler turns into errors."""
+    """Removes the processes behind batches from torch's list: its signal handler turns deaths in the list into errors."""
     iterator = _iterator_of(batches)
     if getattr(iterator, "_worker_pids_set", False):
         signal_handling._remove_worker_pids(id(iterator))

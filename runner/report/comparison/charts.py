@@ -111,7 +111,7 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
 
 
 def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
-    """Returns the levels that need no model, if alike within a kind, and a note on levels too far off to be drawn."""
+    """Returns each level that needs no model and is equal in all runs of a kind, and a note on levels out of view."""
     found: dict[tuple[str, int], list[float]] = {}
     for setting in compared.settings:
         for i in setting.runs:

@@ -57,7 +57,7 @@ class Goal(NamedTuple):
 
 
 def goal_of(runs: Sequence[Run]) -> Goal:
-    """Returns the metric to rank by: of held-out folds, else `objective`, else the first validation or training loss."""
+    """Returns the ranking metric: one of held-out folds, else `objective`, else the first validation or training loss."""
     keys = keys_of(runs)
     monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
     held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
@@ -79,7 +79,7 @@ def is_test(key: str) -> bool:
 
 
 def titles_of(keys: Iterable[str]) -> dict[str, str]:
-    """Returns the names of metrics in words, such as `Validation loss`; with the set's name if there are several sets."""
+    """Returns metrics' names in words, such as `Validation loss`; if there are several sets, a name contains its set."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
     measured = {"val": "Validation", "test": "Test"}
     named = [words for words in parts.values() if len(words) == 3 and words[:2] != ["test", FOLD_SET]]
@@ -147,7 +147,7 @@ def texts_of(run: Run) -> Settings:
 
 
 def data_of(run: Run) -> Settings:
-    """Returns the `data` settings that decide what is measured: not execution, the fold, samples left out of training."""
+    """Returns the `data` settings that decide what is measured: all except execution, the fold and `NOT_MEASURED`."""
     names = (n for n in run.settings if n.startswith("data.") and n not in (FOLD, *NOT_MEASURED))
     return {name: run.settings[name] for name in names if not is_execution(run, name)}
 
@@ -166,7 +166,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
-    """Groups runs into kinds with a comparable metric `key`: by objective, data and tokenizer, or by suite."""
+    """Groups runs so that the metric `key` is comparable within a kind: by objective, data and tokenizer, or by suite."""
     if key.startswith(OF_SUITES):
         suites = [suite_of(run) for run in runs]
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])

@@ -36,9 +36,9 @@ Values = dict[str, str]
 
 
 class Differences(NamedTuple):
-    """The names of settings that differ between runs, and for each run its values, number of its setting, seed and fold.
+    """The settings that differ between runs (`names`). Each other field has one item for each run.
 
-    `shown` has the values in few digits.
+    `values` has a run's values of these settings, `shown` has them in few digits, `numbers` has its setting's number.
     """
 
     names: list[str]
@@ -158,7 +158,7 @@ def _counts(run: Run, name: str) -> bool:
 
 
 def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Returns the settings of each run that differ between the configs; a seed equal to the run's becomes `SEED`."""
+    """Returns each run's settings that differ between configs. A setting `*.seed` that equals `seed` becomes `SEED`."""
     configs = []
     for run in runs:  # with overrides of what the config lacks, where there is one
         groups = {name.partition(".")[0] for name in run.settings} | {RECIPE, SCALE}
@@ -228,7 +228,7 @@ def changed_settings(
 
 @cache
 def _default_settings(recipe: str | None, scale: str | None) -> dict[str, tuple[object, object]]:
-    """Returns each default or recipe value, both resolved and unresolved: run folders keep interpolations."""
+    """Returns the default or recipe values by name, each resolved and as written, as run folders keep interpolations."""
     from hydra import compose, initialize_config_module
     from hydra.core.global_hydra import GlobalHydra
 

@@ -8,7 +8,7 @@ from tiryns.runner.report.comparison.differences import BRANCH
 from tiryns.runner.report.comparison.settings import Cells, Comparison
 
 FEWEST_RUNS, RUNS_OF_A_VALUE = 8, 2
-"""The fewest runs in all, and of each value of a setting, for which shares of the variance are computed."""
+"""Shares of the variance need at least this many runs in all, and this many runs of each value of a setting."""
 
 
 class Importance(NamedTuple):
@@ -23,9 +23,9 @@ class Importance(NamedTuple):
 def variance_explained(compared: Comparison) -> Importance | None:
     """Returns the share of the variance of the metric that each setting explains alone (eta squared of a one-way ANOVA).
 
-    The share is the sum of squares between the means of a setting's values, divided by that of all N runs. Without
-    effect a setting of L values has a share of (L - 1) / (N - 1) on average over all assignments of its values to runs.
-    None if fewer than two settings vary, runs cannot be compared, or are too few (`FEWEST_RUNS`, `RUNS_OF_A_VALUE`).
+    The share is the sum of squares between the means of a setting's values, divided by the sum of squares of all N runs.
+    A setting of L values without any effect has a mean share of (L - 1) / (N - 1) if its values are assigned by chance.
+    None if fewer than two settings vary, runs cannot be compared, or a count is below `FEWEST_RUNS`, `RUNS_OF_A_VALUE`.
     """
     runs = [(setting.values, figure) for setting in compared.settings for figure in setting.figures]
     names = [name for name in compared.differences.names if name != BRANCH]

@@ -84,7 +84,7 @@ def _best(compared: Comparison) -> list[Part]:
 
 
 def _command(run: Run, has_folds: bool, of_best: str) -> Part:
-    """Returns the command of a run; for a fold the command of its setting without folds."""
+    """Returns the command of a run; if `has_folds`, without its overrides of folds, so that it trains on all examples."""
     if not has_folds:
         return page.command(run.command, f"A command{of_best}")
     try:

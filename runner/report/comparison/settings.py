@@ -29,7 +29,7 @@ NARROW = "Folds share training examples, so intervals over them are too narrow (
 
 
 class Setting(NamedTuple):
-    """Runs that differ only in seed and fold: values of settings (`shown`: in few digits), positions, kind, and metrics.
+    """Runs that differ only in seed and fold: their positions (`runs`), `values` (`shown`: in few digits), kind, metrics.
 
     `figures` has the ranking metric by seed, or by seed and fold; `replicates` has these seeds and folds in this order.
     `tests` has the values of test metrics, which are not used for ranking.
@@ -118,7 +118,7 @@ class Comparison:
         return ", ".join(self.name(number) for number in numbers[:most]) + more
 
     def order(self, kind: int | None = None) -> list[int]:
-        """Returns the settings that have a value, of one kind or all kinds, the best first; failed settings come last."""
+        """Returns the settings with a value, of a kind or of all; the best first, settings with a failed run last."""
         sign = -1 if self.goal.larger_is_better else 1
         have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
         failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
@@ -162,7 +162,7 @@ class Comparison:
         return heads, rows
 
     def setting_rows(self) -> tuple[list[str], list[list[Any]], list[int]]:
-        """Returns the table of settings, the best first, and their numbers; without a value, states replace the rank."""
+        """Returns heads, rows and numbers of settings, the best first; a setting without a value has states as rank."""
         names, several = list(self.differences.values[0]), len(self.kinds) > 1
         title = f"mean {self.goal.title}"
         count = "runs" if self.has_folds else "seeds"
@@ -216,7 +216,7 @@ class Comparison:
         return {replicate: statistics.mean(values) for replicate, values in same.items()}
 
     def _sentence(self, kind: int) -> tuple[str, str]:
-        """Returns a sentence on the best setting of a kind and its replicates, and a sentence on possible luck."""
+        """Returns a sentence on a kind's best setting, and one on whether its lead may be luck (empty if not needed)."""
         order = self.order(kind)
         first, *others = (self.settings[i] for i in order)
         count, own, mean = len(first.figures), first.spread, f"{first.spread.mean:.4g}"

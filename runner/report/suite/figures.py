@@ -62,8 +62,8 @@ def _is_of(key: str, stage: str, name: str) -> bool:
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
     """Returns the mean of the tasks' means, from the values of each task's seeds.
 
-    `deviation` is the deviation of a mean with one seed per task. The interval covers the seeds only: tasks count as
-    independent, each with its own variance (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
+    `deviation` is the standard deviation that the mean has with one seed per task. The interval covers seeds only: tasks
+    count as independent, each with its own variance (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
     """
     means = [statistics.mean(figures) for figures in tasks]
     found: Content = {"mean": statistics.mean(means), "deviation": None, "interval": None}
@@ -81,7 +81,7 @@ def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
 def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
     """Returns the content of `suite.json`: the entries of `suite`, a row for each model, and the best of each column.
 
-    Each cell, by model and task, has `figures` by seed (None if no setting has all seeds) and entries that are kept.
+    `cells` are by model and task. A cell has `figures` by seed (None if no setting has all seeds); other entries stay.
     """
     rows: list[Content] = []
     for model in models:
@@ -112,7 +112,7 @@ def cells_of(row: Content) -> dict[str, Content]:
 
 
 def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
-    """Returns, for columns with several means, the best model and the models whose intervals overlap or are unknown."""
+    """Returns for a column of several means the best model, and those whose intervals overlap its own or are unknown."""
     if len(rows) < 2:
         return {}
     smaller = {task for task, noted in suite["tasks"].items() if not noted["larger_is_better"]}

@@ -27,7 +27,7 @@ def suite_text(content: Content) -> str:
 
 
 def suite_as(form: str, content: Content) -> str:
-    """Returns one table with an interval in each cell, and the notes, as `md` or `tex`; as `csv` all values in full."""
+    """Returns for `md` and `tex` a table with an interval in each cell, and notes; for `csv` all values in full."""
     if form == "csv":
         return _csv(content)
     return document(form, [(*suite_rows(content), best_rows(content))], notes(content))

@@ -112,7 +112,7 @@ def failures_as_json(words: Sequence[str]) -> Iterator[None]:
 
 
 def failure_of(error: BaseException, message: str, words: Sequence[str] = ()) -> Failure:
-    """Returns the failure of the command `words` that ended with an error, or with a SystemExit that an error led to."""
+    """Returns the failure of the command `words`. `error` has ended the command; it may be a SystemExit with a cause."""
     from tiryns.runner.run.errors import causes
     from tiryns.runner.run.redaction import redacted
 

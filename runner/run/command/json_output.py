@@ -16,7 +16,7 @@ _held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
 
 
 def add_json_argument(parser: Any) -> None:
-    """Adds `--json` to a parser, or to a group of one."""
+    """Adds `--json` to a parser, or to an argument group of a parser."""
     parser.add_argument(
         "--json", action="store_true", help="one JSON document on standard output, for programs"
     )
@@ -41,7 +41,7 @@ def as_json(value: object) -> str:
 
 
 def print_json(value: object, file: Path | None = None) -> None:
-    """Writes the document of a command to `file`, or prints it: within `json_alone` when the command ends."""
+    """Writes a command's document to `file`, or prints it; within `json_alone` it is printed when that block ends."""
     if file is not None:
         from tiryns.runner.run.files import writing  # with Hydra, for which Ctrl-C is not caught yet
 
@@ -59,7 +59,7 @@ def wants_json() -> bool:
 
 
 class Answered(SystemExit):
-    """Ends a command that answers with a document, by its exit status. This is not a failure."""
+    """Ends a command that has answered with a document. Its exit status is a part of the answer, not a failure."""
 
 
 @contextmanager
@@ -103,6 +103,6 @@ def writes_to(stream: TextIO, number: int) -> bool:
 
 @functools.cache
 def _second_stderr() -> TextIO:
-    """Opens standard error by a second descriptor, which a sweep may send to a file while warnings stay visible."""
+    """Opens standard error a second time: a sweep may send this descriptor to a file, and warnings stay visible."""
     same = sys.stderr
     return open(os.dup(2), "w", buffering=1, encoding=same.encoding, errors=same.errors)

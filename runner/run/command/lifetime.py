@@ -1,4 +1,4 @@
-"""Starts processes that find the same modules, and ends them: with their parent, without teardown, not with a reader."""
+"""Starts processes that find the same modules, end with their parent, skip Python's teardown, and outlast readers."""
 
 import contextlib
 import ctypes
@@ -51,8 +51,8 @@ def end_with_parent(
 def without_teardown() -> Iterator[None]:
     """Ends this process after the block, with its exit functions but without Python's teardown.
 
-    During a teardown a library's thread that needs Python, such as gloo's when it frees a tensor, aborts the whole
-    process, and triton 3.9 prints leaks of its own objects.
+    A library's thread that needs Python during a teardown, such as gloo's thread that frees a tensor, aborts the whole
+    process. And triton 3.9 prints leaks of its own objects during a teardown.
     """
     status = 0
     try:

@@ -101,7 +101,7 @@ def _other_value(found: Found, _: Errors) -> str:
 
 
 def _remedy(message: str) -> str:
-    """Returns the cure for a recipe or an override, to append to the message; empty for most messages."""
+    """Returns what to write instead in a recipe or an override, to append to the message; empty for most messages."""
     if "Key 'experiment' not in 'Config'" in message:
         return "; a recipe begins with the line: # @package _global_"
     if found := re.search(r"Key '([^']+)' (?:is )?not in", message):

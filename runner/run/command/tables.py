@@ -44,7 +44,7 @@ def write_rows(
                 table = pa.Table.from_pylist([*_alike(rows, kind)])
             except pa.ArrowException as error:
                 raise ValueError(
-                    f"a column of parquet has values of one type: {error}: write jsonl"
+                    f"a parquet column needs values of one type: {error}: write jsonl"
                 ) from error
             parquet.write_table(table, temporary)
         return

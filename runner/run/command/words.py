@@ -106,7 +106,7 @@ def literal(value: object) -> str:
 
 @contextlib.contextmanager
 def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
-    """Sets `is_trusted` for the block: it returns whether the user typed a word of a command; None without a command."""
+    """Sets `is_trusted` for the block: a function that tells whether the user typed a word, or None without a command."""
     global _is_trusted
     before, _is_trusted = _is_trusted, is_trusted
     try:
@@ -118,7 +118,7 @@ def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
 def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
     """Returns what a run or a sweep records of its words: the words that the user typed (`own`), and their `seal`.
 
-    Without a command, as in jobs, the words in `known`, by default all words, count as typed by the user.
+    Without a command, as in jobs, the words in `known` count as typed by the user; if `known` is None, all words count.
     """
     trusted = _is_trusted or (lambda word: known is None or word in known)
     own = [word for word in words if trusted(word)]
@@ -169,7 +169,7 @@ def _key_in(file: Path) -> bytes:
 
 
 def typed(name: str) -> str:
-    """Returns a name for the command line, quoted if it is no identifier, and for Hydra too if spaces begin or end it."""
+    """Returns a name for a shell, quoted unless it is an identifier; quoted for Hydra too if spaces begin or end it."""
     if name.isidentifier():
         return name
     inner, outer = ('"', "'") if "'" in name else ("'", '"')

@@ -1,5 +1,5 @@
 """Suites: models finetuned and measured on a list of tasks, as one sweep with one table.
 
-- `definition`: the YAML of a suite, also if a run evaluates its weights with it; `fields`: its fields, checked.
+- `definition`: reads the YAML of a suite, and checks the suites that a run's callbacks name; `fields`: checks its fields.
 - `sweep`: launches the jobs stage by stage, chooses the setting of each grid, and writes the table.
 """

@@ -1,7 +1,7 @@
 """Suites as YAML files: tasks, each with a grid and seeds, and the means over them. Imports no torch.
 
 A suite is a file `suite/NAME.yaml` among the configs (the project's, those of plugins, `--config-dir`, `TIRYNS_CONF`), or
-any YAML file by its path. `docs/suites.md` has the fields of suites and tasks, whose jobs are those of a sweep.
+any YAML file by its path. `docs/suites.md` has the fields of suites and tasks. The jobs of a suite are jobs of a sweep.
 """
 
 import shlex
@@ -143,8 +143,8 @@ def check_words(setting: str, words: list[str], typed: bool = True) -> None:
             )
         if name in keys_that_run_code() or name.startswith("hydra.job.env_set"):
             raise ValueError(
-                f"{setting}: {name} lets code of others run: it counts on the command line alone; set for "
-                "the run, it holds for the run's suites too"
+                f"{setting}: {name} lets code of others run, so it counts on the command line alone; if "
+                "you give it for the run, the run's suites get it too"
             )
         # the suite's command would take it for one that is typed
         if not typed and ("${" in word or reaches(word)):

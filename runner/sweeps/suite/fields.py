@@ -191,7 +191,7 @@ def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tup
         if mean in tasks:
             raise ValueError(f"{where}: summary.{mean} has the name of a task")
         if len({tasks[name].larger_is_better for name in names}) > 1:
-            raise ValueError(f"{where}: of summary.{mean} some are better when large, and some when small")
+            raise ValueError(f"{where}: some metrics of summary.{mean} are better large, some small")
     return {str(mean): tuple(names) for mean, names in summary.items()}
 
 

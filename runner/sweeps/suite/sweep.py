@@ -131,7 +131,7 @@ class SuiteSweep(JobSweeper):
         return content
 
     def public(self, word: str) -> str:
-        """Returns an override of Hydra as it is recorded: without those overrides of jobs that hold secrets."""
+        """Returns an override of Hydra as `sweep.json` records it; leaves out overrides in it that hold secrets."""
         name, _, _ = word.partition("=")
         if name != "hydra.sweeper.overrides":
             return word

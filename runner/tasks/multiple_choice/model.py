@@ -61,14 +61,14 @@ class MultipleChoiceModel(RankingModel):
         """Whether the model reads [E, C, T]; here each choice is its own example, [D, 1, T]."""
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
-        """Returns the arguments as for all models, nested if they are padded and the model is nested."""
+        """Returns the base class's arguments; padded rows become [D, 1, T] for a nested model: one choice per example."""
         found = super().arguments(micro_batch)
         if not self.is_nested or "cu_seqlens" in micro_batch:
             return found
         return {name: value[:, None] for name, value in found.items()}
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
-        """Returns the output as for all classifiers; nested models count choices by the shape of `inputs_embeds`."""
+        """Returns the base class's output; nested models count their one choice in the shape of `inputs_embeds`."""
         if not self.is_nested:
             return super().head_outputs(hidden, mask)
         return self.pretrained(inputs_embeds=hidden[:, None], attention_mask=mask[:, None])
@@ -102,7 +102,7 @@ class MultipleChoiceCollator(RankingCollator):
         counts = [len(choices) for choices in column_of(samples, "input_ids")]
         if len(set(counts)) > 1:
             raise ValueError(
-                f"samples have {min(counts)} to {max(counts)} choices: a list of samples has equally many of each"
+                f"samples have {min(counts)} to {max(counts)} choices: all samples must have equally many"
             )
         label = str(self.label_column)
         fields = ("input_ids", "attention_mask", *self.columns, *self.extra_columns)
@@ -126,7 +126,7 @@ class MultipleChoiceCollator(RankingCollator):
         return np.where(right < 0, np.nan, positions(counts) == right)
 
     def model_arguments(self) -> dict[str, object]:
-        """Returns the head, transformers' own for multiple choice if the architecture has one."""
+        """Returns the head: transformers' own for multiple choice if the architecture has one, else a classifier's."""
         return {"head": Head(AutoModelForMultipleChoice, {"num_labels": 1})}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:

@@ -29,8 +29,8 @@ class MultipleChoiceReader(ListReader):
     """Columns of multiple choice data.
 
     Without a context the text precedes each choice; with a context, it precedes text and choice. All training labels
-    identify the choice in one way: by its text, its name or letter, or its number, from 0, or from 1 if no number is 0
-    and some number equals the count of choices.
+    identify the choice in the same way: by its text, by its name or letter, or by its number. Numbers begin at 0, or at 1
+    if no number is 0 and some number equals the count of choices.
     """
 
     learnt = ("told_by", "first")
@@ -40,7 +40,7 @@ class MultipleChoiceReader(ListReader):
     first: int = field(default=0, init=False)
 
     def label(self, row: Row, count: int, labelled: bool) -> object:
-        """Returns the label that identifies the right choice; without a label None, or BadRow if `labelled`."""
+        """Returns the label of the right choice; without a label returns None, or raises BadRow if `labelled`."""
         label = unwrapped(row.values.get(self.label_column))
         if not is_missing(label):
             return label
@@ -65,7 +65,7 @@ class MultipleChoiceReader(ListReader):
         )
         raise ValueError(
             f"data.label_column={self.label_column}: the labels do not tell the right choice in one way: {where}. "
-            "Expected all to be texts of choices, or letters, or numbers"
+            "Expected all labels to be texts of choices, or all letters, or all numbers"
         )
 
     def labels(self, examples: list[Candidates]) -> NDArray[np.int64]:
@@ -139,7 +139,7 @@ class ChoicePredictions(OfLabels[ListSequences]):
             }
 
     def tables(self) -> dict[str, Any]:
-        """Returns `numbers_of_choices`: per number of choices the examples, their accuracy, and that of guessing."""
+        """Returns `numbers_of_choices`: for each number its count of examples, their accuracy, and that of guessing."""
         predicted, true = self.of_known()
         right, counts, rows = predicted == true, self.sequences.counts[self.owners()], []
         for count in np.unique(counts).tolist():

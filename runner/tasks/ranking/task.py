@@ -50,7 +50,7 @@ class RankingReader(ListReader):
         return (self.label_column, *([self.pair_column] if self.pair_column else []))
 
     def arranged(self, rows: Rows) -> Rows:
-        """Returns one row for each list; joins rows of one candidate that share the id, or the query without ids."""
+        """Returns one row for each list; joins rows of one candidate by their ids, or by queries if there are no ids."""
         lists: dict[int | str, tuple[str, dict[str, Any]]] = {}
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
@@ -62,7 +62,7 @@ class RankingReader(ListReader):
         return rows._replace(rows=[Row(where, values) for where, values in lists.values()])
 
     def _list(self, row: Row) -> tuple[str | None, dict[str, Any]]:
-        """Returns the key of a row's list, None for a row that is a whole list, and the row with candidates as a list."""
+        """Returns the key of a row's list, and the row with its candidates as a list; a whole list has the key None."""
         values, pair = dict(row.values), self.pair_column
         if pair in values:
             columns, setting = (pair, *self.negatives), "data.pair_column and data.negative_columns"

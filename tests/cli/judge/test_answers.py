@@ -256,7 +256,7 @@ def test_other_figures_that_are_monitored_ask_for_one(tmp_path: Path) -> None:
         (["sweep", "--change", "seed=3"], "gives seed itself"),
         (
             ["--change", "optimizer=lion", "folds=3"],
-            "folds=3: train a sweep with it, and judge that by its folder",
+            "folds=3: train a sweep with it, then give the folder of that sweep",
         ),
         (["sweep", "--change", "optimizer=muonn", "--against", "optimizer=adamw"], "no finished run of it"),
         (["sweep", *MUON, "--error", "5"], "expected a share between 0 and 0.5"),

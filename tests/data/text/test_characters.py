@@ -82,8 +82,8 @@ def test_a_prepared_letter_is_a_token(prepared: Callable[..., PreparedText], tmp
 @pytest.mark.parametrize(
     ("kind", "size", "message"),
     [
-        ("characters:", 40, "expected protein, dna, rna, or different letters after the colon"),
-        ("characters:ABA", 40, "expected protein, dna, rna, or different letters"),
+        ("characters:", 40, "expected protein, dna, rna, or distinct letters after the colon"),
+        ("characters:ABA", 40, "expected protein, dna, rna, or distinct letters"),
         ("bpe:dna", 300, "data.tokenizer_kind='bpe:dna'; there are: wordpiece, bpe, characters"),
         ("characters:protein", 32, "data.vocab_size=32 is too small: characters:protein needs at least 33"),
     ],

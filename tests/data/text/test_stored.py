@@ -174,6 +174,6 @@ def test_store_of_other_documents_is_refused(
 ) -> None:
     beside(folder, tokenizer, **changed)
     with pytest.raises(
-        ValueError, match=f"store@32 is not .*store in sequences of another length: {named} differ"
+        ValueError, match=f"store@32 and .*store differ not only in the length of sequences but in {named}:"
     ):
         of_phases(folder)

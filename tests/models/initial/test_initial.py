@@ -145,9 +145,9 @@ def test_fused_matrices_of_modernbert_are_tiled_apart() -> None:
 def test_what_cannot_be_tiled_is_told() -> None:
     old = made("bert", 2, 4)
     for other, message in [
-        (made("roberta", 2, 4), "is a 'bert', this one a 'roberta'"),
-        (made("bert", 2, 2), "hidden_size=16 is below its 32"),
-        (made("bert", 2, 4, hidden_size=64), "heads are 8 wide, these 16; model.num_attention_heads=8"),
+        (made("roberta", 2, 4), "a 'bert' cannot fill a 'roberta'"),
+        (made("bert", 2, 2), "hidden_size=16 is below the 32 there"),
+        (made("bert", 2, 4, hidden_size=64), "8 wide there and 16 wide here; model.num_attention_heads=8"),
         (made("bert", 2, 4, vocab_size=60), "has a side of 50 there and 60 here"),
     ]:
         with pytest.raises(ValueError, match=message):

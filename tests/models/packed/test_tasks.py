@@ -123,6 +123,6 @@ def test_a_head_that_mixes_packed_samples_is_refused() -> None:
     with pytest.raises(ValueError, match="the head of BertForSequenceClassification"):
         model.pack_rows()
     assert choose_layout("auto", collator, model) == "single", "it mixes padded rows as well"
-    with pytest.raises(ValueError, match=r"padded rows than of each alone .*data\.layout=single"):
+    with pytest.raises(ValueError, match=r"padding changes the outputs of .*data\.layout=single"):
         choose_layout("padded", collator, model)
     model(micro_batch(sequences, collator, packed=False))

@@ -108,11 +108,11 @@ GOOD: dict[str, Any] = {"words": ["a", "b"], "pos": ["X", "Y"], "ner": ["O", "B-
     [
         ([GOOD], {}, r"data.tag_columns=None: expected different columns of labels"),
         ([GOOD], {"tag_columns": "pos,pos"}, r"expected different columns"),
-        ([GOOD], {"tag_columns": {"a=b": "pos"}}, r"'a=b' is more than letters"),
+        ([GOOD], {"tag_columns": {"a=b": "pos"}}, r"'a=b' has signs other than letters"),
         (
             [GOOD],
             {"tag_columns": ["pos", "nerr"]},
-            r"no row .* column 'nerr'; the first has: words, pos, ner",
+            r"no row .* column 'nerr'; the first row has: words, pos, ner",
         ),
         (
             [GOOD, {"words": ["a"]}],

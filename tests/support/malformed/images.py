@@ -102,7 +102,7 @@ UNDECODABLE = {
 MANY = "Image size ("
 TOO_LARGE = {
     "wide.png": MANY,
-    "edge.png": "it has 8193 x 8192 pixels, 67,108,864 are the most",
+    "edge.png": "it has 8193 x 8192 pixels; at most 67,108,864 are allowed",
     "text.png": "Decompressed data too large",
     "itext.png": "Decompressed data too large",
     "wide.gif": MANY,
@@ -124,8 +124,8 @@ ROWS: dict[str, tuple[object, str]] = {
         "there is no image 'http://127.0.0.1:9/a.png'",
     ),
     "is_folder": ({"image": ".", **ASKED}, "there is no image '.'"),
-    "long_name": ({"image": "a" * 5000, **ASKED}, "is none: File name too long"),
-    "nul": ({"image": "a\0.png", **ASKED}, f"is none: {NUL}"),
+    "long_name": ({"image": "a" * 5000, **ASKED}, "is not valid: File name too long"),
+    "nul": ({"image": "a\0.png", **ASKED}, f"is not valid: {NUL}"),
     "number": ({"image": 5, **ASKED}, "column 'image' holds 5, expected a path"),
     "object": ({"image": {"path": "good.png"}, **ASKED}, "column 'image' holds {'path': 'good.png'}"),
     "no_image": ({"caption": "noise"}, "a caption without an image"),

@@ -28,7 +28,7 @@ OPSET = 18
 """Operator set of the graph: the oldest that torch writes without conversion."""
 
 LARGEST_FILE = 2**31 - 2**24
-"""Most bytes of weights inside a graph; larger weights go into a file beside it, as protobuf ends at 2 GiB."""
+"""Most bytes of weights inside a graph; larger weights go into a file beside it, as protobuf holds at most 2 GiB."""
 
 SPANS = ("start_logits", "end_logits")
 

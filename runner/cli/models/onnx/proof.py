@@ -69,7 +69,7 @@ def open_for_graph(run: str) -> Opened:
 def rows_of_run(run: Path, model: Opened, allowed: list[str]) -> dict[str, TaskSequences]:
     """Returns the test sets of a run by name, then its validation sets; raises ValueError for a run without rows."""
     if not (run / "config.yaml").is_file():
-        raise ValueError(f"--format onnx measures on a run's rows; {str(run)!r} is none: name a run folder")
+        raise ValueError(f"--format onnx measures on a run's rows; {str(run)!r} is no run: name a run folder")
     data = make_data(recorded_config(run, allowed), Run(run).status.get("resolved"))
     sets: dict[str, Any] = {}
     if data.serves_global_batches:

@@ -106,13 +106,13 @@ def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
     worse = -worse if better_when(figure) == "min" else worse
     if not worse <= most:
         raise ValueError(
-            f"int8 weights cost {worse:.4f} of {name}/{figure}, {found['torch']:.4f} by torch and "
-            f"{described(found, 'int8')}, and {most:g} is allowed: leave out --int8, or allow more by --most"
+            f"int8 weights cost {worse:.4f} of {name}/{figure}, which is {found['torch']:.4f} by torch and "
+            f"{described(found, 'int8')}; {most:g} is allowed: leave out --int8, or allow more by --most"
         )
 
 
 def described(found: Entry, kind: str) -> str:
-    """Describes a metric by a graph, its difference from torch, and the interval of the difference."""
+    """Returns, as text, a metric's value by a graph, the difference from torch, and the interval of that, if known."""
     ends = found.get(f"{kind}_difference")
     interval = f", {ends[0]:+z.4f} to {ends[1]:+z.4f}" if ends else ""
     return f"{found[kind]:.4f} by {KINDS[kind]} ({found[kind] - found['torch']:+z.4f}{interval})"

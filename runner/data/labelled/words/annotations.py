@@ -1,4 +1,4 @@
-"""Reads files of annotation tools: finds the unit of their offsets from the annotated text; reads Label Studio's tasks.
+"""Reads files of annotation tools: infers the unit of offsets from the annotated texts, and reads Label Studio's tasks.
 
 Python counts characters. A browser, and so Label Studio, counts UTF-16 units, of which an emoji has two. Some services
 count bytes of UTF-8. An annotation that carries its own text shows which unit its file counts.
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
     text: str | None = None
 
     def place(self, text: str, unit: str) -> tuple[int, int] | None:
-        """Returns the span in characters of offsets in a unit; None if they lie beyond the text or within a character."""
+        """Converts offsets in a unit to a span in characters; None if they lie beyond the text or within a character."""
         start = _character(text, self.start, unit)
         if self.end is not None:
             end = _character(text, self.end, unit)
@@ -52,8 +52,8 @@ def offset_units(
 ) -> dict[str, str]:
     """Returns each file's unit of offsets, given each row's place, text and annotations; logs non-character units.
 
-    The unit that fits most annotations is taken. Those with a text of their own decide: a unit fits if it is there.
-    Without any, a unit fits if the annotation does not cut a word or leave the text. `by_characters` keeps characters.
+    The unit that fits most annotations is taken. If any carry their own text, only these count: a unit fits if the text
+    is there. If none do, a unit fits if the annotation cuts no word and is in the text. `by_characters`: no other unit.
     """
     files: dict[str, list[tuple[str, str, Mark]]] = {}
     for where, text, marks in annotated:
@@ -61,7 +61,7 @@ def offset_units(
     units = {file: _unit(file, marks) for file, marks in files.items()}
     other = [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
     if by_characters and other:
-        log.warning("offsets in %s are counted as characters still, as in the training run", ", ".join(other))
+        log.warning("offsets in %s are still counted as characters, as in the training run", ", ".join(other))
     return dict.fromkeys(units, CHARACTERS) if by_characters else units
 
 
@@ -127,7 +127,7 @@ class Chosen(NamedTuple):
 
 
 def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
-    """Returns the text and label set that the settings name, or the only ones with entities. Older rules choose none.
+    """Returns the text and label set that the settings name, else the only ones with entities. Older rules choose none.
 
     Raises ValueError if there are several texts or label sets and no setting names one.
     """
@@ -162,7 +162,7 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_of(one: Mapping[str, object], text: str | None, texts: Mapping[str, object]) -> bool:
-    """Whether a result belongs to a text; its `to_name` may name the text's tag, which the export leaves out."""
+    """Whether a result belongs to a text: its `to_name` is the text's name, or a tag's name, which is not in `texts`."""
     return (name := str(one.get("to_name"))) == text or name not in texts
 
 

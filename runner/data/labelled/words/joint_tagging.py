@@ -166,8 +166,8 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
             some = [example.of_column(name) for example in examples if name in example.labels]
             if not some:
                 raise ValueError(
-                    f"no row of the training data has labels in the column {self.tag_columns[name]!r}; the first has: "
-                    f"{', '.join(map(str, rows.rows[0].values))}. Set data.tag_columns"
+                    f"no row of the training data has labels in the column {self.tag_columns[name]!r}; "
+                    f"the first row has: {', '.join(map(str, rows.rows[0].values))}. Set data.tag_columns"
                 )
             try:
                 reader.learn(some, rows)
@@ -213,8 +213,8 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         """Restores the labels of each column; ValueError unless the settings name the model's columns and no others."""
         if unknown := state["columns"].keys() ^ self.readers.keys():
             raise ValueError(
-                f"data.tag_columns: the model tags {', '.join(state['columns'])}, not {', '.join(self.readers)} "
-                f"({', '.join(sorted(unknown))}); give columns under the model's names"
+                f"data.tag_columns: the model tags {', '.join(state['columns'])}, and the settings name "
+                f"{', '.join(self.readers)} (different: {', '.join(sorted(unknown))}); use the model's names"
             )
         self.readers = {name: self.readers[name] for name in state["columns"]}
         for name, reader in self.readers.items():

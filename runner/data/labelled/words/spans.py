@@ -32,7 +32,7 @@ ANNOTATIONS = (*LISTS, "annotations", "completions")
 """Columns that entities may be in."""
 
 OWN = ("word", "value", "entity", "mention", "surface")
-"""Names besides `text` of an entity's own text. Some tools use them otherwise, so it must occur in the row's text."""
+"""Names besides `text` for an entity's own text. A value that does not occur in the row's text means something else."""
 
 SIGNED = ("annotator", "annotation_id")
 """Columns of Label Studio's JSON-MIN. A text with one of these columns was annotated, even if it has no entity."""
@@ -67,7 +67,7 @@ class Annotated(NamedTuple):
 def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
     """Returns start and end of each word of a text. A word is a run of letters and digits, or one other sign.
 
-    If `signs` is a string, words are split at white space, and these signs at their ends are words too (not of `U.S.`).
+    If `signs` is a string, words are split at white space. These signs at their ends are words too, but not in `U.S.`.
 
     Example:
         >>> word_places("Ada's cat")
@@ -113,8 +113,8 @@ def annotated(
 ) -> Annotated | None:
     """Returns the text and entities of a row in one of the forms that the module lists; None for any other row.
 
-    From Label Studio's export, the `chosen` text and label set are read. By older rules, an entity's own text may only
-    be called `text`. Raises BadRow for an entity in another form.
+    From Label Studio's export, the `chosen` text and label set are read. By older rules, only the field `text` can
+    be an entity's own text. Raises BadRow for an entity in another form.
     """
     text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
     listed = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
@@ -148,7 +148,7 @@ def _mark(where: str, text: str, given: object, names: Sequence[str]) -> Mark:
 
 
 def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
-    """Returns an entity by its characters, stripped of white space, from offsets in a unit.
+    """Converts a mark with offsets in a unit to an entity by characters, without white space at its ends.
 
     Raises BadRow for an entity that is not in the text, is empty, or differs from the annotated text.
     """
@@ -193,7 +193,7 @@ def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Seq
 
 
 def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) -> list[dict[str, object]]:
-    """Returns the entities of BIO tags by their characters: `start`, `end`, `label` and `text`.
+    """Returns the entities that BIO tags mark, each with `start` and `end` in characters, `label` and `text`.
 
     Example:
         >>> spans_of("Ada met Bo", [(0, 3), (4, 7), (8, 10)], ["B-PER", "O", "B-PER"])[1]

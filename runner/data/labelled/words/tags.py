@@ -43,12 +43,12 @@ def _closes(before: Tag, tag: Tag) -> bool:
 
 
 def _after(letter: str, before: Tag, tag: Tag) -> bool:
-    """Whether `tag`, if it has this letter, follows a tag that begins or continues its entity."""
+    """Whether a `tag` with this letter follows a tag that begins or continues its entity; True for other letters."""
     return tag.letter != letter or (before.letter in "BI" and tag.kind == before.kind)
 
 
 def _until(letter: str, before: Tag, tag: Tag) -> bool:
-    """Whether `before`, if it has this letter, is followed by a tag that continues or ends its entity."""
+    """Whether a tag that continues or ends its entity follows `before` with this letter; True for other letters."""
     return before.letter != letter or (tag.letter in "IE" and tag.kind == before.kind)
 
 
@@ -73,7 +73,7 @@ _SUFFIX = re.compile(rf"(?:(?P<kind>.+)[-_])?{_LETTER}", re.DOTALL)
 
 
 class Steps(NamedTuple):
-    """The scores of C tags after one another, stored for their L letters; `O` comes before and after each sentence.
+    """The scores of successive tags (C tags), stored by their letters (L letters). `O` is before and after each sentence.
 
     A table [C, C] is not needed: a rule depends only on the letters, and on whether the types are equal. A tag that may
     follow a tag of another type may also follow a tag of its own type.
@@ -82,7 +82,7 @@ class Steps(NamedTuple):
     letters: NDArray[np.int64]
     """The number of each tag's letter [C]."""
     partners: NDArray[np.int64]
-    """The number of the tag with each letter and the type of each tag [L, C]; -1 if there is no such tag."""
+    """For letter l and tag c, the number of the tag with letter l and c's type [L, C]; -1 if there is no such tag."""
     same: NDArray[np.float64]
     """Scores of two successive letters if the types are equal [L, L]."""
     other: NDArray[np.float64]
@@ -91,7 +91,7 @@ class Steps(NamedTuple):
     """The number of the letter `O`."""
 
     def best(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns the highest total before each tag [S, C], and the first tag with it, given previous totals [S, C]."""
+        """Returns for each tag [S, C] the highest sum of a previous total and the step to it, and the first such tag."""
         highest, origins = np.full(totals.shape, -np.inf), np.zeros(totals.shape, dtype=np.int64)
         for letter in np.unique(self.letters):
             of_letter, partners = np.flatnonzero(self.letters == letter), self.partners[letter]
@@ -142,7 +142,7 @@ class Tagging:
         return not all(rule(before, tag) for before, tag in pairwise(tags))
 
     def steps(self, names: Sequence[str], scheme: str) -> Steps:
-        """Returns the scores of each tag after each other tag by the rule of a scheme."""
+        """Returns the score of every tag after every tag: 0 if the rule of the scheme allows it, else `_BROKEN`."""
         rule, tags = SCHEMES[scheme][1], list(map(self.tag, names))
         letters = sorted({OUTSIDE, *(tag.letter for tag in tags)})
         allowed = [[[rule(Tag(a, "x"), Tag(b, kind)) for b in letters] for a in letters] for kind in "xy"]
@@ -156,7 +156,7 @@ class Tagging:
 def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
     """Returns how label names tag entities; None if they fit no scheme. If not `all_names`, some tags may be missing.
 
-    Letters without types (`B`, `M`, `E`, `S`) must be all letters of a scheme. Schemes other than IOB need `O` or `B`.
+    Without types (`B`, `M`, `E`, `S`), every letter of a scheme must occur. Schemes other than IOB need `O` or `B`.
     """
     names = set(names)
     tags = names - {OUTSIDE}

@@ -123,7 +123,7 @@ def test_a_run_of_before_goes_on_counting_characters(
     read = data.reader.examples(data.reader.arranged(read_rows(str(path))), labelled=True)
     for one, (text, places) in zip(read, marks, strict=True):
         assert entities(one) == [text[start:end] for start, end, _ in places]
-    assert ("are counted as characters still" in caplog.text) == (unit != CHARACTERS)
+    assert ("are still counted as characters" in caplog.text) == (unit != CHARACTERS)
     again = data_module("token_classification").reader
     again.restore(data.reader.state_dict())
     read = again.examples(again.arranged(read_rows(str(path))), labelled=True)
