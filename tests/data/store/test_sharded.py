@@ -36,7 +36,7 @@ def test_shards_are_read_as_one_store(sizes: tuple[int, ...], tmp_path: Path) ->
         assert store.lengths(indices).tolist() == whole.lengths(indices).tolist()
     assert [store[i].tolist() for i in range(23)] == sequences(23)
     for wrong in (-1, 23):
-        with pytest.raises(IndexError, match="of a store of 23"):
+        with pytest.raises(IndexError, match="expected 0 to below 23"):
             store.gather(np.array([0, wrong]))
 
 

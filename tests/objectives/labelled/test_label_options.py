@@ -157,7 +157,7 @@ def test_passes_of_r_drop_drop_other_elements_and_the_same_in_every_cut() -> Non
         ("multi_label", {"thresholds": "both"}, r"thresholds='both': expected global or per_label"),
         ("multi_label", {"thresholds": {"z": 0.2}}, r"thresholds names 'z', which is no label"),
         ("multi_label", {"thresholds": [0.2, 0.3]}, r"thresholds has 2 numbers for 3 labels"),
-        ("multi_label", {"thresholds": 1.5}, r"a number between 0 and 1"),
+        ("multi_label", {"thresholds": 1.5}, r"or numbers between 0 and 1"),
         ("token_classification", {"class_weights": {"B-PLAC": 2}}, r"mean 'B-PLACE'"),
     ],
 )

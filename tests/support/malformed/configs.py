@@ -118,7 +118,7 @@ CONFIGS: list[tuple[str, list[str]]] = [
     ("callback=[default,early_stopping] callback.early_stopping.patience=0", ["patience=0"]),
     ("logger=wandb logger.wandb.offline=maybe", ["auto, true, false"]),
     # settings that do not go together
-    ("trainer.max_steps=0", ["max_steps=0", "positive number"]),
+    ("trainer.max_steps=0", ["max_steps=0", "max_steps above 0"]),
     ("trainer.max_steps=-1", ["max_steps=-1", "epochs"]),
     ("trainer.max_tokens=5e6", ["trainer.max_steps=", "trainer.max_tokens=5", "give one length"]),
     ("trainer.max_steps=-1 trainer.max_epochs=0", ["trainer.max_epochs=0"]),
