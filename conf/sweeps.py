@@ -80,7 +80,7 @@ class Slurm:
     nodes: int | None = None
     """Nodes of each job; none: the run's `trainer.num_nodes`, or the largest of a range."""
     tasks_per_node: int | None = None
-    """Tasks on each node; none: one, which starts and replaces ranks. If it is `trainer.devices`, no rank is replaced."""
+    """Tasks on each node; none or 1: it starts and replaces ranks. `trainer.devices`: tasks are ranks, not replaced."""
     gpus_per_node: int | None = None
     """GPUs on each node; none: one per rank with `trainer.accelerator=gpu`, else no GPU."""
     cpus_per_task: int = 4

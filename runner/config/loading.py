@@ -1,8 +1,8 @@
 """Loads configs, tokenizers, processors and models of transformers, and reports its errors in one line.
 
-A model's own code runs only if `trust_remote_code` allows it; transformers alone would ask on the terminal. Else
-transformers' own code for the model runs, if there is any. A model is refused if its files choose a kernel from the hub,
-which is code, or a tokenizer that makes a short text very long.
+A model's own code runs only if `trust_remote_code` allows it; transformers alone would ask on the terminal. If it is not
+allowed, transformers' code for the model runs, if there is any. A model is refused if its files choose a kernel from the
+hub, which is code, or have a tokenizer that makes a short text very long.
 """
 
 import base64
@@ -35,7 +35,7 @@ _OFTEN = r"(?:(?:[*+?]|\{\d*(?:,\d*)?\})[?+]?)?"
 _TAKES_A_CHARACTER = re.compile(
     rf"(?:{_CHARACTER}{_OFTEN})*?{_CHARACTER}(?:(?:\+|\{{[1-9]\d*(?:,\d*)?\}})[?+]?)?(?:{_CHARACTER}{_OFTEN})*"
 )
-"""Matches expressions without groups or alternatives that never match empty text: at most one match per character."""
+"""Matches expressions that have no groups or alternatives and never match empty text: at most a match per character."""
 
 MOST_READ = 200
 """Longest expression that is analysed, in characters."""

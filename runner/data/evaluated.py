@@ -76,7 +76,7 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
     """Returns one error: `error`, which reading finetuning `data` raised, and the errors that appear once it is fixed.
 
     The `settings` that an error proposes (see `AdvisedError`) are applied and the files are read again, until reading
-    succeeds or no settings are proposed. If settings fix several problems, the message ends with these settings.
+    succeeds or no settings are proposed. If settings fix all of several problems, the message ends with them.
     """
     sets = [one for part, source in data.sources.items() for one in by_name(source, part).values()]
     paths = [path for one in sets for path in (one if isinstance(one, list | tuple) else [one])]

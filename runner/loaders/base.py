@@ -73,7 +73,7 @@ class PassesDataModule(pl.LightningDataModule):
         return {**known, "rank": replica.rank, "num_ranks": replica.size}
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
-        """Returns a loader at the restored position, else the trainer's epoch or 0; `uneven`: ranks differ in length."""
+        """Returns a loader from the restored position, else from the trainer's epoch or 0; `uneven`: ranks may differ."""
         epoch, start = self._restored or (0 if self.trainer is None else self.trainer.current_epoch, 0)
         self._restored = None
         check = self.end_check(uneven)

@@ -105,7 +105,7 @@ def can_be_tried(data: RunData, model: TaskModel) -> bool:
 
 
 def fitting_tokens(module: object, data: RunData, device: torch.device, precision: str, ranks: int) -> int:
-    """Returns how many tokens of a micro-batch fit into memory: halves the first step's share, at most to `SMALLEST`.
+    """Returns the most tokens per micro-batch that fit into memory: halves the first step's share, down to `SMALLEST`.
 
     Runs both passes of the largest micro-batch. Leaves weights, gradients, buffers and random states as before.
     """

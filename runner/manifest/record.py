@@ -38,7 +38,7 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
     """Writes the manifest when a session begins at `step`; keeps earlier sessions and the `KEPT` inputs of the first.
 
     `config` is the content of `config.yaml`; `resolved` has the value of each `auto`. `inputs` has fingerprints of data,
-    tokenizer and weights; if data or order differ from the checkpoint's, its `changed` has the checkpoint's fingerprints.
+    tokenizer and weights; if data or order differ from the checkpoint's, `inputs["changed"]` has those of the checkpoint.
     """
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}

@@ -46,7 +46,7 @@ def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequ
     """Adds adapters to linear layers of the encoder, or of the language model in a vision-language model.
 
     Other weights of the encoder or language model, and output embeddings, are frozen. Heads, `poolers`, and modules that
-    turn images into features, are trained as usual. An exported adapter states `base`, the model's name or folder.
+    turn images into features are trained as usual. An exported adapter states `base`, the model's name or folder.
 
     Raises:
         ValueError: `peft` is not installed, a target names no linear layer, or there is no linear layer.
@@ -89,7 +89,7 @@ def check_separate(base: str, new_vocabulary: bool) -> None:
         )
     if (Path(base) / CONFIG).is_file():
         raise ValueError(
-            f"model.adapter_export=separate: {base!r} is an adapter itself, not a base for another; {advice}"
+            f"model.adapter_export=separate: {base!r} is an adapter itself, which loading merges; {advice}"
         )
 
 

@@ -227,7 +227,7 @@ def special_tokens(
 
 
 def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, None]:
-    """Maps special tokens of an architecture to None, to unset them, if their ids are beyond the config's `vocab_size`.
+    """Maps fields of an architecture's special tokens to None, to unset those with ids beyond the config's `vocab_size`.
 
     Raises ValueError if `config` itself sets an id beyond `vocab_size`.
     """

@@ -80,7 +80,7 @@ class Head(NamedTuple):
         return model.train()  # a loaded model is in evaluation mode
 
     def _order_of_labels(self, path: str, known: PretrainedConfig) -> list[int] | None:
-        """Returns the trained head's index of each data label; None if all are the same; ValueError for other labels."""
+        """Returns the trained head's index of each data label; None for the same order; ValueError for other labels."""
         ours = [*self.config.get("id2label", {}).values()]
         theirs = labels_of(known)
         if "id2label" not in self.config or theirs == ours:

@@ -162,9 +162,9 @@ def step_seed(seed: int, step: int, rank: int) -> int:
 
 
 def seed_generators(seed: int, device: torch.device) -> None:
-    """Seeds the generators of a step.
+    """Seeds the generators of a step; on a CPU or CUDA without `torch.manual_seed`.
 
-    Avoids `torch.manual_seed`, which takes 2 ms, and stores a seed and a traceback for each missing kind of accelerator.
+    That call takes 2 ms, and keeps the seed with a traceback for each kind of accelerator that is not there.
     """
     if device.type not in ("cpu", "cuda"):
         torch.manual_seed(seed)

@@ -22,7 +22,7 @@ NUM_GUESSES = 3
 """Likeliest tokens kept for each target, with their probabilities."""
 
 Sample = list[str | dict[str, Any]]
-"""A text in pieces: plain text or targets. A target has `true` (text), `right`, and `guesses` as [text, probability]."""
+"""A text in pieces: plain text or targets. A target has `true` (text), `right`, `guesses` (pairs [text, probability])."""
 
 
 @torch.no_grad()
@@ -134,7 +134,7 @@ def _joined(words: list[str]) -> str:
 
 
 def _target(micro_batch: MicroBatch, number: int, ids: list[int], names: list[str], tokenizer: Any) -> str:
-    """Returns the target of sample `number`: labels, a number, or an answer in its first tokens `ids`; empty if none."""
+    """Returns the target of sample `number`, whose tokens begin `ids`: labels, a number or an answer; empty if none."""
     if "example_labels" in micro_batch:
         label = micro_batch["example_labels"][number]
         if not label.is_floating_point():

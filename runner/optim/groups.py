@@ -114,9 +114,9 @@ def holds_hidden_matrices(group: Group) -> bool:
 
 
 def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
-    """Returns each parameter's layer_decay ** (its tower's layers from its own on) and label (ELECTRA, arXiv 2003.10555).
+    """Returns each parameter's layer_decay ** n and label (ELECTRA, arXiv 2003.10555); n counts layers from its own on.
 
-    Parameters before the layers, and all embeddings, count as one more layer.
+    Parameters before a tower's layers, and all embeddings, count as one more layer; n is 0 for those after the layers.
     """
     if not (layers := depths(named.values())):
         raise ValueError(f"layer_decay={layer_decay}: the model has no list of layers to count.")
@@ -138,8 +138,8 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
     unknown, both = {*override} - {"pattern", *settings}, {"lr", "lr_scale"} <= given.keys()
     if not pattern or not given or unknown or both or min(given.values()) < 0:
         raise ValueError(
-            f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', and lr or lr_scale, "
-            f"or weight_decay, or both settings, each 0 or more, not {dict(override)}"
+            f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', with lr (or lr_scale), "
+            f"weight_decay or both, each 0 or more, not {dict(override)}"
         )
     names = set(names_of_pattern(pattern, named))
     if not names:

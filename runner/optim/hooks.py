@@ -21,7 +21,7 @@ class LoopNeeds:
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Wraps forward, backward and update of a step (0 is the first); a block before it can leave out the update."""
+        """Wraps forward, backward and update of a step (0 is the first); an earlier block of it can lack the update."""
         self.train_mode()
         yield
 

@@ -20,7 +20,7 @@ LONGEST_PERIOD = 1 << 16
 
 
 def parts_of(weights: Mapping[str, float]) -> list[int]:
-    """Returns each source's draws in a period, in proportion to positive weights; rounded only if no period is exact.
+    """Returns each source's draws in a period, in proportion to positive weights; rounded if an exact period is too long.
 
     Raises ValueError for a source that would have less than one draw in `LONGEST_PERIOD`.
 

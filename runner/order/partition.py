@@ -144,7 +144,7 @@ class _Cutter(NamedTuple):
     def cut(self, lengths: np.ndarray, count: int) -> np.ndarray:
         """Returns bounds of `count` runs (fewer if documents are fewer), int64 [runs + 1].
 
-        The largest run is at most 1/32 larger than the smallest that the order allows: there the search stops.
+        The largest run is as small as the order allows, but for at most 1/32 of it, at which the search stops.
         """
         if not len(lengths):
             return np.zeros(1, dtype=np.int64)

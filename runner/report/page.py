@@ -83,7 +83,7 @@ def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Pa
 def table(
     heads: Iterable[str], rows: Sequence[Row], marks: Sequence[Part] = (), sorts: bool = True, **more: object
 ) -> Part:
-    """Returns a table without empty columns. If `sorts`, a click on a head sorts it. `marks` has a row's class and data.
+    """Returns a table without empty columns. If `sorts`, a click on a head sorts it. `marks` has class and data per row.
 
     If `fold` is given (the text to click on), only the rows at the indices `first` are visible until that click.
     """

@@ -124,7 +124,7 @@ def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, floa
 def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | None:
     """Returns a warning if no loss is well below its unigram entropy, or no metric is better than a constant answer.
 
-    One good loss prevents the warning: sets may differ from the training text. With `run` the warning names overfitting.
+    One good loss is enough, as sets may differ from the training text. The warning names overfitting if `run` shows it.
     """
     if at_constant := _at_constant(results, run):
         return at_constant

@@ -18,7 +18,7 @@ PARTS_OF_A_RUN = 2
 """Parts of a run, such as evaluations of a checkpoint, lie up to this many levels below the run's folder."""
 
 WRITTEN = ("*", "*/*", "*/checkpoints/*")
-"""Where a run, or a sweep's run, writes in its folder; links there are checked. Deeper files have names of their own."""
+"""Where a run, or a sweep with its runs, writes in its folder; links there are checked. Deeper files have own names."""
 
 KEPT_BY_OTHERS = ("wandb",)
 """Folders in which a logger links to its own files, and writes new ones."""

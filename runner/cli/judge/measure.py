@@ -174,7 +174,7 @@ def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] 
 
 
 def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget: float) -> float | None:
-    """Returns the metric at a budget: the final value, or a value between two points; None before the first point."""
+    """Returns the metric at a budget: the final value, or interpolated between two points; None before the first."""
     if budget >= total * (1 - 1e-9):
         return value(run, key)
     if not len(used) or budget < used[0]:

@@ -197,7 +197,7 @@ class EnergonDataloader:
     def save_state(self) -> Any:
         """Returns the loader's `save_state_rank()` as plain values.
 
-        With a budget, or if the state is older, returns a dict: `state`, `skip` (batches since) and `stock` (the budget).
+        With a budget, or if only an old state is known, a dict: `state`, `skip` (batches since), `stock` (budget state).
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
         if self._taken >= max(1, self._num_workers) or (self._known[0] is None and not self._num_workers):

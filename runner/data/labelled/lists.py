@@ -57,8 +57,8 @@ class ListSequences(TaskSequences):
 class ListReader(ExampleReader[Candidates]):
     """Reads lists of candidates.
 
-    The candidates of a row are in one column each, the last of which may be empty, or all in one column. That column has
-    a list, a mapping of `text` and `label` (candidates' names), JSON of these, or a text to split at `label_separator`.
+    The candidates of a row are in one column each (the last ones may be empty), or all in one column. That column has a
+    list, a mapping of `text` and `label` (candidates' names), JSON of these, or a text to split at `label_separator`.
     """
 
     text_column: str

@@ -166,7 +166,7 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
 
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
-    """Returns text and start of a row's answers; empty if `is_impossible` (by older rules, `true` or `True`)."""
+    """Returns text and start of a row's answers; empty if `is_impossible` (by older rules, only `true` and `True`)."""
     answers = given = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:

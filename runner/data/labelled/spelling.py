@@ -233,7 +233,7 @@ def check_spelling(found: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, but that would become classes.
 
     Examples are `6,63`, `1'250`, `3.5 %`, `1,5E+03`, and `1.250` for thousands beside `980`. Also raises for a text that
-    is no number if most labels are fractions, or if some labels are fractions and all other text is `nan` or `inf`.
+    is no number if most labels are fractions, or if some are and only `nan` and `inf` are no numbers.
     """
     spelt = [one for one in found if isinstance(one.label, str)]
     if grouped := _ambiguous_thousands(spelt):

@@ -76,7 +76,7 @@ def _mappings(value: object) -> list[Mapping[str, Any]]:
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
-    """Returns class names by column from features of `datasets` (JSON, YAML), of class numbers or lists of them."""
+    """Returns the class names of columns of class numbers or lists of them, from features of `datasets` (JSON, YAML)."""
     if isinstance(features, list):
         features = {one["name"]: one for one in features}
     found = {str(name): _names(feature) for name, feature in (features or {}).items()}

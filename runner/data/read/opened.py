@@ -82,7 +82,7 @@ def named_columns(given: TagColumns) -> dict[str, Any]:
         )
     if wrong := next((name for name in found if not re.fullmatch(r"[\w.:-]+", str(name))), None):
         raise ValueError(
-            f"data.tag_columns: {wrong!r} has signs other than letters, digits and _.:-; give the column another "
+            f"data.tag_columns: {wrong!r} has signs other than letters, digits and any of _.:- in it; give it another "
             f"name: {{tags: {wrong!r}}}"
         )
     return {str(name): column for name, column in found.items()}

@@ -15,7 +15,7 @@ Lines = list[tuple[int, str]]
 
 
 def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields the line (`line 7`) and the record: `id`, the header's first word, and `text`, without white space.
+    """Yields the line (`line 7`) and the record: `id`, the header's first word; `text`, the sequence without white space.
 
     Empty lines and comments, which begin with `;`, are left out.
 

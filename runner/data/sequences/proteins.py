@@ -9,7 +9,7 @@ GENES = (("ig", "homosapiens"), ("tr", "homosapiens"), ("tr", "musmusculus"))
 
 
 class Proteins:
-    """The variable regions of IMGT genes in tidytcells, ordered by type and name of the allele, without repetitions.
+    """The variable regions of IMGT genes in tidytcells, in the order of `GENES` and of allele names, without repetitions.
 
     Its methods raise ImportError if tidytcells is missing.
 

@@ -167,7 +167,7 @@ def place_at_length(place: str, max_length: int) -> str:
 
 
 def check_same_documents(place: str, other: str) -> None:
-    """Raises ValueError if the plans of two stores differ in documents, validation documents, tokenizer or the like."""
+    """Raises ValueError if the plans of two stores differ in more than the tasks and the cutting into sequences."""
     ours, theirs = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
     for plan in (ours, theirs):
         plan["tokenizer"] = plan.pop("attributes")["tokenizer"]

@@ -187,7 +187,7 @@ class Chunker:
         return self.measured_texts(documents)[0]
 
     def measured_texts(self, documents: Sequence[str]) -> tuple[Flat, int]:
-        """Returns what `texts` returns, and the UTF-8 bytes of the text, without the ends that `truncate` cuts off."""
+        """Returns what `texts` returns, and how many UTF-8 bytes the text has without ends that `truncate` cuts off."""
         content, sizes = self.encoder.encode(documents)
         budget = self.max_length - self.num_special
         long = np.flatnonzero(sizes > budget).tolist()

@@ -71,7 +71,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[PredictionRow]:
-        """Yields rows. `gold` has all accepted answers; if known, `excerpt` has the context around the first answer."""
+        """Yields rows. If answers are known, `gold` has all accepted ones, `excerpt` the context around the first one."""
         for i, (text, probability) in self.answers.items():
             example = self.sequences.examples[i]
             row: PredictionRow = {"id": example.id, "text": example.question, "gold": example.answers}

@@ -194,7 +194,7 @@ class Continuations(Masks):
         longest = longest_text(self.causal.pretrained)
         if longest is not None and len(ids) >= longest:
             raise ValueError(
-                f"the text has {len(ids)} tokens; a continued text must fit in {longest}: give a shorter one"
+                f"the text has {len(ids)} tokens; with its continuation it must fit in {longest}: give a shorter one"
             )
         end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         forbidden = sorted(special - {end})

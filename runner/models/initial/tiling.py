@@ -96,5 +96,5 @@ def _places(
                 places = (torch.arange(ours) - offset) % theirs
                 return torch.cat([places + part * theirs for part in range(count)])
     raise ValueError(
-        f"model.tiled_from: {name!r} has a side of {before} there and {after} here; no config field sets it"
+        f"model.tiled_from: {name!r} has a side of {before} there and {after} here; only {', '.join(SIDES)} may grow"
     )

@@ -26,7 +26,7 @@ _SPREAD = 4
 """Standard deviations by which the targets of a full row may exceed their mean, as each is drawn independently."""
 
 _TOKENS_PER_DOCUMENT = 16
-"""If documents have fewer tokens on average, a row has more bounds than the usual size, and is filled to a multiple."""
+"""If documents have fewer tokens on average, a row can have more bounds than usual, which are filled to a multiple."""
 
 
 class Sizes(NamedTuple):
@@ -82,7 +82,7 @@ def filled(
 ) -> tuple[MicroBatch, Tensor]:
     """Returns a packed micro-batch with added documents and targets of weight 0, and all positions [M'] of targets.
 
-    Without `sizes`, tokens and targets are `rounded`. With `sizes`, repeats of its last bound also fill `cu_seqlens`.
+    Without `sizes`, tokens and targets are `rounded`; with them `cu_seqlens` is filled too, by repeating its last bound.
 
     Only the first M losses, of the targets at `positions` [M], count. At least one token is added, so that added targets
     share no position with the others, as their gradients would collide.
@@ -129,7 +129,7 @@ class FixedShapes:
         plain: Callable[..., tuple[Tensor, Tensor]] | None,
         sizes: Sizes,
     ) -> None:
-        """Takes `losses`, which computes losses of a chunk of targets; `plain` runs if they cannot be compiled."""
+        """Takes `losses`, which computes losses of a chunk of targets; `plain` runs if it cannot be compiled."""
 
         def states(arguments: dict[str, object]) -> Tensor:
             return pretrained.base_model(**arguments)[0]

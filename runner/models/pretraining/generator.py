@@ -81,7 +81,7 @@ def gumbel(keys: Tensor, count: int) -> Tensor:
 
 def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) -> PretrainedConfig:
     """Returns a generator's config. `generator_size` is its share of hidden size, feed-forward size and heads, which keep
-    their width. `generator_depth` is its share of the layers, the first ones. `options.generator` sets other fields.
+    their width. `generator_depth` is its share of the layers, the first ones. `options.generator` overrides fields.
 
     The width of embeddings stays if the config has a field for it (ELECTRA). Raises ValueError for an unknown field.
     """

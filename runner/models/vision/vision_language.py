@@ -211,7 +211,7 @@ class AnswerWriter(NamedTuple):
     def write(
         self, model: Any, micro_batch: MicroBatch, size: int, together: bool = False
     ) -> dict[str, Tensor]:
-        """Returns `asked` [M], numbers of samples in a set of `size` (-1: none), and `written` [M, K], their answers.
+        """Returns `asked` [M], indices of samples in a set of `size` (-1: none), and `written` [M, K], their answers.
 
         Ranks that share weights must write `together`, also ranks without a sample to answer.
         """

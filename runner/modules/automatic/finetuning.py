@@ -76,8 +76,8 @@ class FinetuningModule(AutomaticModule):
     """Finetunes a model of transformers on a task: labels or numbers for texts, labels for tokens, answers in contexts.
 
     The rate rises linearly from 0 for `warmup_steps`, or for a share `warmup_ratio` of the trainer's steps. After
-    that it follows `scheduler_type`. Losses and the task's metrics are logged under `train`, `val` and `test`. A head
-    that was trained for another number of labels starts anew.
+    that it follows `scheduler_type` to the last step. Losses and the task's metrics are logged under `train`, `val` and
+    `test`. A head that was trained for another number of labels starts anew.
 
     Example:
         >>> module = FinetuningModule("classification", model_folder, num_labels=3, compile_model=False)

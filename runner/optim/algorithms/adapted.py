@@ -184,7 +184,7 @@ iterations and `MARGIN`, as in github.com/KellerJordan/modded-nanogpt."""
 
 
 def coefficients(num_steps: int) -> list[tuple[float, float, float]]:
-    """Returns coefficients of 5 or fewer iterations on a matrix of norm 1; the first have `MARGIN`, the fifth repeat."""
+    """Returns coefficients of up to 5 iterations on a matrix of norm 1, first with `MARGIN`; the fifth's are reused."""
     a, b, c = POLAR_EXPRESS[0]
     first = (a / MARGIN, b / MARGIN**3, c / MARGIN**5)
     return [first, *POLAR_EXPRESS[1:num_steps]]

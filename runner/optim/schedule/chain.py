@@ -11,7 +11,7 @@ from tiryns.runner.order.timeline import Timeline
 
 
 class ScheduleChain:
-    """The schedules of a run's phases. Each covers its phase's steps, times the phase's peak rate divided by the run's.
+    """The schedules of a run's phases. Each covers its phase's steps, scaled by the phase's peak rate over the run's.
 
     Example:
         >>> falling = ThreePhaseSchedule(training_kind="linear", training_decay=0.0, max_steps=4)

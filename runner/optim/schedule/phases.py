@@ -99,7 +99,7 @@ class Phase:
     """The factor at which a falling phase starts, or at which a warm-up ends."""
 
     def factor(self, step: int) -> float:
-        """Returns the factor at a step of the run, which is not before the phase; after the phase it stays constant."""
+        """Returns the factor at a step of the run, which is not before the phase; after it the factor is constant."""
         inside = step - self.start
         if self.num_steps is not None:
             inside = min(inside, self.num_steps)

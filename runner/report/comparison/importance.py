@@ -25,7 +25,7 @@ def variance_explained(compared: Comparison) -> Importance | None:
 
     The share is the sum of squares between the means of a setting's values, divided by the sum of squares of all N runs.
     A setting of L values without any effect has a mean share of (L - 1) / (N - 1) if its values are assigned by chance.
-    None if fewer than two settings vary, runs cannot be compared, or a count is below `FEWEST_RUNS`, `RUNS_OF_A_VALUE`.
+    None if fewer than two settings vary, or runs cannot be compared or are too few (`FEWEST_RUNS`, `RUNS_OF_A_VALUE`).
     """
     runs = [(setting.values, figure) for setting in compared.settings for figure in setting.figures]
     names = [name for name in compared.differences.names if name != BRANCH]

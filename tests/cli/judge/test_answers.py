@@ -210,10 +210,10 @@ OBJECTIVE = {"objective._target_": "runner.objectives.MaskedDiffusionCollator"}
     ("difference", "message"),
     [
         ({"inputs": OTHER | {"sources": {"train": "o"}}}, "differ in their data of val/held_out"),
-        ({"inputs": OTHER}, "compare --metric val/held_out/bits_per_byte"),
+        ({"inputs": OTHER}, "choose --metric val/held_out/bits_per_byte"),
         ({"settings": OBJECTIVE}, "objective (MaskedLanguageModelingCollator and MaskedDiffusion"),
         ({"settings": {"trainer.validation_batches": 4}}, "validation_batches: None and 4"),
-        ({"loss": float("nan")}, "b': its val/held_out/loss is not a number"),
+        ({"loss": float("nan")}, "b': its val/held_out/loss is not finite"),
     ],
 )
 def test_comparisons_without_sense_are_refused(

@@ -91,7 +91,7 @@ class Steps(NamedTuple):
     """The number of the letter `O`."""
 
     def best(self, totals: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Returns for each tag [S, C] the highest sum of a previous total and the step to it, and the first such tag."""
+        """Returns for each tag [S, C] the highest sum of previous total and step, and the first previous tag with it."""
         highest, origins = np.full(totals.shape, -np.inf), np.zeros(totals.shape, dtype=np.int64)
         for letter in np.unique(self.letters):
             of_letter, partners = np.flatnonzero(self.letters == letter), self.partners[letter]
