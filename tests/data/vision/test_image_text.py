@@ -185,7 +185,7 @@ def test_image_that_changed_its_size_is_named(sized: Make, tmp_path: Path) -> No
     train = sized().train
     Image.new("RGB", (120, 30)).save(tmp_path / "images" / "1.png")
     with pytest.raises(
-        ValueError, match=r"line 2 \(sample 'q1'\): the image 'images/1.png' is of \(120, 30\)"
+        ValueError, match=r"line 2 \(sample 'q1'\): the image 'images/1.png' has size \(120, 30\)"
     ):
         train.extras(np.array([1]))
 

@@ -113,7 +113,7 @@ def test_loaded_state_has_the_decay_of_its_step() -> None:
 
 def test_run_without_decay_has_none_to_change() -> None:
     with pytest.raises(
-        ValueError, match=r"phases\[1\] \(second\).optimizer.weight_decay=0.4 changes .* is 0: give"
+        ValueError, match=r"phases\[1\] \(second\).optimizer.weight_decay=0.4 scales .* is 0: set"
     ):
         decays_of(PHASES, {"weight_decay": 0.0})
     assert decays_of([Phase("a", steps=1)], {"weight_decay": 0.0}) is None
