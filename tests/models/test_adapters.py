@@ -1,7 +1,4 @@
-"""Low-rank adapters: what they compute, what is trained, and what is exported.
-
-The tests that need `peft` import it, as it imports torch's compiler, which takes seconds in each test process.
-"""
+"""Low-rank adapters: what they compute, what is trained, and what is exported."""
 
 import sys
 from pathlib import Path
@@ -90,7 +87,7 @@ def test_before_the_first_step_it_is_the_base(tmp_path: Path, kind: str) -> None
 
 
 def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> None:
-    import peft
+    import peft  # which imports torch's compiler for seconds
 
     head = HEADS["classification"]
     ours = adapted(tmp_path / "base", "modernbert", head, adapter_targets=["Wqkv", "Wo"], adapter_rank=4)
@@ -206,9 +203,7 @@ def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ValueError, match=r"is an adapter itself"):
         adapted(tmp_path / "adapter", adapter_export="separate")
     mesh: Any = SimpleNamespace(size=lambda: 2)
-    with pytest.raises(
-        ValueError, match=r"tensor_parallel_size=2: matrices with an adapter beside them are not"
-    ):
+    with pytest.raises(ValueError, match=r"tensor_parallel_size=2: matrices with an adapter beside them are"):
         split_matrices(TaskModel(adapted(base)), mesh)
     with pytest.raises(ValueError, match=r"holds an adapter alone, and the mean of products"):
         read_folder(tmp_path / "adapter")

@@ -99,9 +99,7 @@ def test_schemes_know_the_encoders(architecture: str) -> None:
     odd = made("bert", 2, 2)
     odd.bert.encoder.layer[1].output.extra = torch.nn.Linear(4, 4)
     odd.bert.encoder.layer[1].output.extra.out_proj = torch.nn.Linear(4, 4)
-    with pytest.raises(
-        ValueError, match=r"model.init=megatron: the layers of 'bert' have matrices of other names"
-    ):
+    with pytest.raises(ValueError, match=r"model.init=megatron: the layers of 'bert' have matrices of other"):
         initialise(odd, "megatron")
 
 
