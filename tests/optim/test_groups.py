@@ -156,7 +156,7 @@ def test_overrides_by_pattern() -> None:
         ({"pattern": "*.layer.7.*", "lr": 1.0}, r"pattern '\*.layer.7.\*' matches no trainable parameter"),
         ({"pattern": "*.1.output.dens.bias", "lr": 1.0}, r"such as .*encoder\.layer\.1\.output\.dense\.bias"),
         ({"pattern": "*"}, "expected a pattern .* not "),
-        ({"pattern": "*", "lr": 1.0, "lr_scale": 2.0}, "lr or lr_scale, .* not "),
+        ({"pattern": "*", "lr": 1.0, "lr_scale": 2.0}, r"lr \(or lr_scale\), .* not "),
         ({"pattern": "*", "lr": -1.0}, "0 or more, not .*-1.0"),
         ({"pattern": "*", "lr": 1.0, "learning_rate": 1.0}, "not .*'learning_rate'"),
         ({"lr": 1.0}, "expected a pattern"),
