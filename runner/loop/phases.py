@@ -37,12 +37,8 @@ def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
     for number, phase in enumerate(phases):
         for group in ("data", "sampler", "objective"):
             if phase.settings.get(group) and group not in allowed:
-                known = (
-                    f"a phase can change {' and '.join(allowed)}" if allowed else "a phase can change nothing"
-                )
-                raise ValueError(
-                    f"{place_of(number, phase.name)}.{group}: in batches of {type(data).__name__} {known}"
-                )
+                changed = f"in batches of {type(data).__name__} a phase can change {' and '.join(allowed) or 'nothing'}"
+                raise ValueError(f"{place_of(number, phase.name)}.{group}: {changed}")
     return phases
 
 
