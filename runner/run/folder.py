@@ -43,8 +43,7 @@ class Branch(NamedTuple):
 class Run(Recording):
     """The run in a folder: its status, config, metrics and overrides, and what follows from them.
 
-    Status, config and columns are read anew at each access; `settings`, `series` and
-    `override_values` are read once.
+    Status, config and columns are read anew at each access; `settings`, `series` and `override_values` are read once.
 
     Example:
         >>> Run("outputs/2026-11-03/12-30-11-ab12").state

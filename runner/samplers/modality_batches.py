@@ -204,8 +204,7 @@ class ModalityBatches:
 def deal_evenly(lengths: NDArray[np.int64], num_ranks: int) -> NDArray[np.int64]:
     """Returns the rank of each example, int64 [B, M], given lengths int64 [M, B] in dealing order.
 
-    Each example goes to the rank with the smallest sum so far, ties to the first; a rank with B / R examples is
-    full.
+    Each example goes to the rank with the smallest sum so far, ties to the first; a rank with B / R examples is full.
     """
     num_batches, size = lengths.shape
     if num_ranks == 1:

@@ -97,9 +97,8 @@ def average(
 ) -> Path:
     """Writes the mean or merge of several models to the folder `out`, as transformers loads it, with a record of sources.
 
-    If `soup` is `uniform` or `greedy`, measures models of runs and writes that soup. `allow` repeats settings of
-    others' runs that let code run. Raises ValueError for invalid sources or numbers, OSError if
-    `out` cannot be written.
+    If `soup` is `uniform` or `greedy`, measures models of runs and writes that soup. `allow` repeats settings of others'
+    runs that let code run. Raises ValueError for invalid sources or numbers, OSError if `out` cannot be written.
     """
     if out.exists():
         raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")

@@ -134,10 +134,9 @@ _HEADER = 1 << 16
 def most_of_chunk(path: Path, chunk: object, width: int) -> tuple[int, int]:
     """Returns the most bytes that all values of a column chunk may take, and the most bytes of one value.
 
-    Both follow from the page headers that pyarrow reads, in thrift's compact protocol (PageHeader of parquet.thrift).
-    The sums at the end of a file may be wrong, and they leave out dictionaries: with a dictionary, a page of a few bytes
-    may repeat a long value a million times. `width` is the least size of a value. Raises ValueError for a damaged
-    header.
+    Both follow from the page headers that pyarrow reads, in thrift's compact protocol (PageHeader of parquet.thrift). The
+    sums at the end of a file may be wrong, and they leave out dictionaries: with a dictionary, a page of a few bytes may
+    repeat a long value a million times. `width` is the least size of a value. Raises ValueError for a damaged header.
     """
     total = longest = dictionary = 0
     for header in _headers(path, chunk):

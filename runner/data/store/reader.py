@@ -129,6 +129,7 @@ def sampled_counts(sequences: Any, vocab_size: int) -> NDArray[np.int64]:
 
 def entropy(counts: NDArray[np.int64]) -> float:
     """Returns the entropy of token frequencies in nats per token, the loss of a unigram model; NaN without tokens.
+
     >>> [entropy(np.array(counts)) for counts in ([2, 0], [])]
     [0.0, nan]
     """

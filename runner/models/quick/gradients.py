@@ -146,8 +146,7 @@ class _Rows(torch.autograd.Function):
 def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
     """Scales the gradients to a total norm of at most `limit`; returns their norm before, 0-dim.
 
-    As `torch.nn.utils.clip_grad_norm_`, but on a CPU gradients whose norm is small enough or not finite stay
-    unchanged.
+    As `torch.nn.utils.clip_grad_norm_`, but on a CPU gradients whose norm is small enough or not finite stay unchanged.
 
     Example:
         >>> weight = torch.nn.Parameter(torch.zeros(2))
