@@ -62,7 +62,6 @@ def test_resumed_run_goes_on_waiting() -> None:
 
 
 def test_unknown_metric_is_named() -> None:
-    with pytest.raises(
-        ValueError, match=r"monitor=val/b/loss is not logged; there are: val/a/accuracy, val/a/loss"
-    ):
+    message = r"monitor=val/b/loss is not logged; there are: val/a/accuracy, val/a/loss"
+    with pytest.raises(ValueError, match=message):
         stops_after([1.0], monitor="val/b/loss")

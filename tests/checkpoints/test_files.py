@@ -70,9 +70,8 @@ def test_a_failed_write_is_told_and_nothing_follows_it(io: AtomicCheckpointIO, t
     followed: list[int] = []
     io.save_checkpoint(state(1), tmp_path / "file" / "a.ckpt")
     io.then(lambda: followed.append(1))
-    with pytest.raises(
-        OSError, match=r"cannot save the checkpoint .*a\.ckpt.* Earlier checkpoints are intact"
-    ):
+    message = r"cannot save the checkpoint .*a\.ckpt.* Earlier checkpoints are intact"
+    with pytest.raises(OSError, match=message):
         io.save_checkpoint(state(2), tmp_path / "b.ckpt")
     io.wait()
     assert followed == []

@@ -154,9 +154,8 @@ def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) 
     run.mkdir()
     (run / "status.json").write_text(json.dumps({"state": "failed"}))
     (run / "overrides.json").write_text(json.dumps(["seed=7", "data.source=***"]))
-    with pytest.raises(
-        ValueError, match=r"data\.source held a secret, which is not written .* give it again"
-    ):
+    message = r"data\.source held a secret, which is not written .* give it again"
+    with pytest.raises(ValueError, match=message):
         saved_overrides([f"resume={run}"])
     words = [f"resume={run}", "data.source=a.txt"]
     assert saved_overrides(words) == ["seed=7", *words]

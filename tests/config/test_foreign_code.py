@@ -222,9 +222,8 @@ def test_setting_that_runs_code_counts_where_it_is_typed(default: DictConfig) ->
     check_permissions(config)
     check_permissions(config, ["seed=1", "allowed_targets=[mine,torch.nn.Identity]"])
     for words in ([], ["allowed_targets=[mine]"], ["+seed=1"], ["allowed_targets=[other],[mine]"]):
-        with pytest.raises(
-            ValueError, match=r"give it there: 'allowed_targets=\[mine,torch\.nn\.Identity\]'"
-        ):
+        message = r"give it there: 'allowed_targets=\[mine,torch\.nn\.Identity\]'"
+        with pytest.raises(ValueError, match=message):
             check_permissions(config, words)
     parts = with_node(default, "hydra.launcher.additional_parameters", {"mail-type": "END", "prolog": "evil"})
     check_permissions(parts, ["hydra.launcher.additional_parameters={mail-type: END, prolog: evil}"])

@@ -61,9 +61,8 @@ def test_memory_that_runs_out_is_told_with_what_needs_less(allocate: Callable[[]
 def test_module_that_is_not_on_the_path_is_told_where_to_be() -> None:
     allow_targets(["herons_here"])
     try:
-        with pytest.raises(
-            ImportError, match=r"No module named 'herons_here'; its folder must be on PYTHONPATH"
-        ):
+        message = r"No module named 'herons_here'; its folder must be on PYTHONPATH"
+        with pytest.raises(ImportError, match=message):
             locate("herons_here.make", "optimizer")
     finally:
         allow_targets([])

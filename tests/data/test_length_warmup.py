@@ -61,7 +61,10 @@ def test_settings_give_the_length_in_steps_or_as_a_share() -> None:
     ("given", "message"),
     [
         ({"length_warmup_steps": 0}, "a warm-up of the sequence length needs both"),
-        ({"length_warmup_from": 64}, "length_warmup_from is 64 .* less than data.max_length=64"),
+        (
+            {"length_warmup_from": 64},
+            "length_warmup_from is 64 .* with length_warmup_from less than data.max_length=64",
+        ),
         ({"length_warmup_steps": 2.5}, "length_warmup_steps=2.5 is neither a whole number nor a fraction"),
     ],
 )

@@ -46,9 +46,8 @@ def test_early_stopping_may_follow_another_figure() -> None:
 
 @pytest.mark.parametrize("setting", ["checkpoint", "callback.early_stopping"])
 def test_another_figure_is_refused(setting: str) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^{setting}.monitor=val/first/accurcy cannot .*mean 'val/first/acc"
-    ):
+    message = rf"^{setting}.monitor=val/first/accurcy cannot .*mean 'val/first/acc"
+    with pytest.raises(ValueError, match=message):
         settled(f"{setting}.monitor=val/first/accurcy")
 
 

@@ -230,9 +230,8 @@ def test_task_that_nobody_registers_is_named(home: Path, capsys: pytest.CaptureF
 def test_own_task_is_found_by_name_but_not_by_the_module_for_a_plain_trainer(home: Path) -> None:
     registry.register_task("similarity", "similarity.Similarity")
     assert get_task("similarity").head == "AutoModel"
-    with pytest.raises(
-        ValueError, match=r"task='similarity'; there are: classification.*question_answering$"
-    ):
+    message = r"task='similarity'; there are: classification.*question_answering$"
+    with pytest.raises(ValueError, match=message):
         get_trainer_task("similarity")
     registry.register_task("similarity", "similarity.TwoTexts")
     with pytest.raises(ValueError, match=r"registered as .*expected a runner\.tasks\.Task"):

@@ -125,9 +125,8 @@ def test_bad_rows_are_left_out_and_counted_or_an_error(
         bad, ["the label '\\?' does not occur", "the text in column 'text' is empty"], strict=True
     ):
         messy.write_text("".join([*good[:4], one, *good[4:]]))
-        with pytest.raises(
-            SystemExit, match=rf"messy\.jsonl, line 5: {reason}.*--on-bad-row skip leaves such"
-        ):
+        message = rf"messy\.jsonl, line 5: {reason}.*--on-bad-row skip leaves such"
+        with pytest.raises(SystemExit, match=message):
             main(["evaluate", str(run), str(messy), "--out", str(out)])
     messy.write_text("".join([*good[:4], *bad, *good[4:]]))
     found, clean = entry(capsys, run, messy, "--on-bad-row", "skip", *FEW), entry(capsys, run, file, *FEW)

@@ -115,9 +115,8 @@ def test_what_cannot_be_exported_is_told_before_training(tmp_path: Path, part: s
     check_export(module, tokenizer, folder, {"data": 1})
     assert list(tmp_path.iterdir()) == []
     if part == "settings":
-        with pytest.raises(
-            ValueError, match="settings of the task cannot be saved with the trained model: Object"
-        ):
+        message = "settings of the task cannot be saved with the trained model: Object"
+        with pytest.raises(ValueError, match=message):
             check_export(module, tokenizer, folder, {"data": {1, 2}})
     elif part == "config":
         model.config.torch_thing = object()

@@ -150,7 +150,7 @@ MIXED = "name: b, steps: 5, data: {mixture: "
             [phases("name: a, steps: 5, objective: {validation_mlm_probability: 0.3}")],
             "phases[0] (a).objective.validation_mlm_probability: validation is as the run's own settings say",
         ),
-        ([phases("name: a, share: 0.5", "name: b, share: 0.4")], "phases: give every phase a share of"),
+        ([phases("name: a, share: 0.5", "name: b, share: 0.4")], "phases: give every phase a share of the run, with"),
         ([phases("name: a, share: 0.99", "name: b, share: 0.01")], "phases[1] (b) has no step: its share is 0.01 of 12"),
         ([phases("name: a, share: 1"), BY_PHASES, "trainer.max_epochs=2"], "and the run has trainer.max_epochs=2"),
         ([phases(OWN)], "trainer.max_steps=12, and the phases have lengths of their own, 5 steps in all: set"),

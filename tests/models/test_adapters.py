@@ -87,7 +87,7 @@ def test_before_the_first_step_it_is_the_base(tmp_path: Path, kind: str) -> None
 
 
 def test_the_gradient_is_that_of_peft_on_the_same_weights(tmp_path: Path) -> None:
-    import peft  # which imports torch's compiler for seconds
+    import peft  # here, as torch's compiler comes with it and takes seconds
 
     head = HEADS["classification"]
     ours = adapted(tmp_path / "base", "modernbert", head, adapter_targets=["Wqkv", "Wo"], adapter_rank=4)
@@ -195,7 +195,9 @@ def test_targets_are_names_their_ends_or_patterns(tmp_path: Path, targets: list[
 
 def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = tmp_path / "base"
-    with pytest.raises(ValueError, match=r"'Wqvk' matches no .*names: Wqkv, Wo, Wi .*Did you mean 'Wqkv'\?"):
+    with pytest.raises(
+        ValueError, match=r"'Wqvk' matches no .*known names: Wqkv, Wo, Wi .*Did you mean 'Wqkv'\?"
+    ):
         adapted(base, "modernbert", adapter_targets=["Wo", "Wqvk"])
     with pytest.raises(ValueError, match=r"separate: the adapter would need the embeddings"):
         loaded(base, new_vocabulary=True, adapter_export="separate")
@@ -203,7 +205,8 @@ def test_what_cannot_be_adapted_is_said(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(ValueError, match=r"is an adapter itself"):
         adapted(tmp_path / "adapter", adapter_export="separate")
     mesh: Any = SimpleNamespace(size=lambda: 2)
-    with pytest.raises(ValueError, match=r"tensor_parallel_size=2: matrices with an adapter beside them are"):
+    message = r"tensor_parallel_size=2: matrices with an adapter beside them are not"
+    with pytest.raises(ValueError, match=message):
         split_matrices(TaskModel(adapted(base)), mesh)
     with pytest.raises(ValueError, match=r"holds an adapter alone, and the mean of products"):
         read_folder(tmp_path / "adapter")

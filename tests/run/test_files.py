@@ -66,9 +66,11 @@ def test_folder_that_cannot_be_put_in_place_leaves_the_old_one(
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\x00", b"[" * 100_000])
 def test_file_that_holds_no_object_is_said_to_be_damaged(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "state.json").write_bytes(content)
+    (file := tmp_path / "state.json").write_bytes(b'{"a": 1}')
+    assert json_object(file) == {"a": 1}
+    file.write_bytes(content)
     with pytest.raises(ValueError, match=r"state\.json' is damaged: "):
-        json_object(tmp_path / "state.json")
+        json_object(file)
 
 
 def test_failed_write_names_the_file(tmp_path: Path) -> None:

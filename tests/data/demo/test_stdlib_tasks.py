@@ -128,7 +128,8 @@ def test_pages_of_source_keep_words_with_their_tags() -> None:
 
 
 def test_unknown_part_is_named() -> None:
-    with pytest.raises(ValueError, match="StdlibTokens has no part 'dev'; there are: train, validation,"):
+    message = "StdlibTokens has no part 'dev'; there are: train, validation, test"
+    with pytest.raises(ValueError, match=message):
         StdlibTokens("dev")
 
 

@@ -42,9 +42,8 @@ def test_absent_columns_are_named_with_those_of_the_file(tmp_path: Path, form: s
 
 def test_empty_one_hot_cells_are_rows_without_a_label(tmp_path: Path) -> None:
     content = ONE_HOT_ROWS + "unknown,,\n"
-    with pytest.raises(
-        ValueError, match=r"no label in columns 'refund', 'order'; data\.on_bad_row=skip leaves"
-    ):
+    message = r"no label in columns 'refund', 'order'; data\.on_bad_row=skip leaves"
+    with pytest.raises(ValueError, match=message):
         read(tmp_path / "a.csv", "classification", content, label_columns=["refund", "order"])
     kept = read(
         tmp_path / "a.csv", "classification", content, label_columns=["refund", "order"], on_bad_row="skip"

@@ -138,9 +138,8 @@ def test_one_hot_columns_are_classes_or_several_labels(tmp_path: Path) -> None:
         ValueError, match=r"line 10: column 'refund' holds '2', expected 0 or 1; data\.on_bad_row"
     ):
         read(tmp_path / "a.csv", "classification", wrong, label_columns=["refund", "order"])
-    with pytest.raises(
-        ValueError, match=r"has no column 'label'.*set 'data\.label_columns=\[refund,order\]'"
-    ):
+    message = r"has no column 'label'.*set 'data\.label_columns=\[refund,order\]'"
+    with pytest.raises(ValueError, match=message):
         read(tmp_path / "a.csv", "classification", "text,refund,order\n" + rows)
 
 
@@ -191,9 +190,8 @@ def test_rows_that_cannot_be_used_are_left_out_of_every_set(tmp_path: Path) -> N
     valid = tmp_path / "valid.csv"
     valid.write_text("text,label\nan owl,birds\nwhat,elephants\nno label,\n")
     content = f"text,label\n{good},birds\nno label,\nonly\n"
-    with pytest.raises(
-        ValueError, match=r"a\.csv, line 12: 1 fields .*; data\.on_bad_row=skip leaves such rows"
-    ):
+    message = r"a\.csv, line 12: 1 fields .*; data\.on_bad_row=skip leaves such rows"
+    with pytest.raises(ValueError, match=message):
         read(tmp_path / "a.csv", "classification", content, validation=str(valid))
     data = read(tmp_path / "a.csv", "classification", content, validation=str(valid), on_bad_row="skip")
     assert (len(data.train), len(data.validation["validation"])) == (8, 1)

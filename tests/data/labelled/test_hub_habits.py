@@ -86,9 +86,8 @@ def test_answers_come_as_one_several_or_json(tmp_path: Path, answers: Any) -> No
 )
 def test_answers_without_a_place_are_an_error(tmp_path: Path, answers: Any) -> None:
     rows = [{"question": "whom", "context": CONTEXT, "answers": answers}]
-    with pytest.raises(
-        ValueError, match=r"column 'answers' holds .*, expected answers with 'text' and 'answer_start'"
-    ):
+    message = r"column 'answers' holds .*, expected answers with 'text' and 'answer_start'"
+    with pytest.raises(ValueError, match=message):
         prepared_data("question_answering", train=lines(tmp_path / "a.jsonl", rows))
 
 

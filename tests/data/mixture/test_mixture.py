@@ -243,9 +243,8 @@ def test_settings_that_contradict_a_mixture_are_refused(cache: Path, paths: dict
     with pytest.raises(ValueError, match=r"^data\.mixture\.verses\.weight and data\.mixture_tau"):
         mixture(cache, sources, mixture_tau=0.5)
     data = mixture(cache, sources)
-    with pytest.raises(
-        ValueError, match=r"LengthGrouped sorts all samples together: choose sampler=shuffled"
-    ):
+    message = r"LengthGrouped sorts all samples together: choose sampler=shuffled"
+    with pytest.raises(ValueError, match=message):
         data.connect(
             lambda **length: LengthGrouped(global_batch_size=4, seed=0, pool_batches=2, **length),
             None, 9, None, seed=0, accept_changes=False,

@@ -94,9 +94,8 @@ def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
 def test_changed_weight_is_refused_or_recorded(mixed_here: Mixed) -> None:
     whole = mixed_here(*SAVING, "trainer.max_steps=5", "trainer.validate_every=0", folder="whole")
     branch = ["trainer.max_steps=6", f"resume={whole.checkpoint_dir / 'step-00000005.ckpt'}"]
-    with pytest.raises(
-        ValueError, match=r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"
-    ):
+    message = r"mixture was \{'verses': .* and is \{'verses': .*resume_changed_data=true$"
+    with pytest.raises(ValueError, match=message):
         mixed_here(*SAVING, *branch, folder="refused", weight=0.6)
     run = mixed_here(*SAVING, *branch, "resume_changed_data=true", folder="branch", weight=0.6)
     manifest, parent = read_manifest(run.path), read_manifest(whole.path)

@@ -29,9 +29,8 @@ def test_encoding_is_that_of_the_setting(tmp_path: Path, name: str, encoding: st
 
 def test_an_encoding_that_does_not_fit_or_exist_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"text\ncaf\xe9\n")
-    with pytest.raises(
-        ValueError, match=r"data\.encoding='latin-0' is none that Python knows; give one such as"
-    ):
+    message = r"data\.encoding='latin-0' is none that Python knows; give one such as"
+    with pytest.raises(ValueError, match=message):
         rows(tmp_path / "a.csv", reading=Reading(encoding="latin-0"))
     with pytest.raises(ValueError, match=r"a\.csv is not ascii: byte 0xe9 at offset 8, line 2\. Convert it"):
         documents(tmp_path / "a.csv", reading=Reading(encoding="ascii"))

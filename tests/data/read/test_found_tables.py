@@ -41,9 +41,8 @@ def test_delimiter_that_cuts_rows_alike_is_found(tmp_path: Path, delimiter: str)
 def test_delimiters_that_are_alike_are_an_error_with_the_choices(tmp_path: Path) -> None:
     content = "a;b,c\n" + "1;2,3\n" * 5
     assert found(tmp_path / "a.csv", content, wanted=("b,c",)).delimiter == ";"
-    with pytest.raises(
-        ValueError, match=r"a\.csv may be cut .* set data.delimiter=',' or data.delimiter=';'"
-    ):
+    message = r"a\.csv may be cut .* set data.delimiter=',' or data.delimiter=';'"
+    with pytest.raises(ValueError, match=message):
         found(tmp_path / "a.csv", content)
     assert found(tmp_path / "a.csv", content, Reading(delimiter=";")).delimiter == ";"
 

@@ -159,9 +159,8 @@ def test_splits_are_spelt_alike(tmp_path: Path, kind: str) -> None:
     assert documents(path, "validation") == TEXTS[3:]
     assert rows(path, "validation") == TABLE[3:]
     for read in (documents, rows):
-        with pytest.raises(
-            ValueError, match=r"has no split 'exam'; it has: train, validation\. Set data\.split, or"
-        ):
+        message = r"has no split 'exam'; it has: train, validation\. Set data\.split, or"
+        with pytest.raises(ValueError, match=message):
             read(f"{path}@exam")
 
 

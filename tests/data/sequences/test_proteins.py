@@ -22,7 +22,6 @@ def test_there_are_a_thousand_sequences_of_proteins() -> None:
 
 def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tidytcells", None)
-    with pytest.raises(
-        ImportError, match=r"data=proteins needs tidytcells: pip install 'tiryns\[sequences\]'$"
-    ):
+    message = r"data=proteins needs tidytcells: pip install 'tiryns\[sequences\]'$"
+    with pytest.raises(ImportError, match=message):
         next(Proteins().documents())

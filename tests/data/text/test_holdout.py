@@ -52,7 +52,8 @@ def test_another_seed_holds_out_others() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, "ten", None, float("nan"), True])
 def test_a_wrong_number_to_hold_out_is_an_error(wrong: Any) -> None:
-    with pytest.raises(ValueError, match=r"data.validation_documents=.*: give a number of documents, or a"):
+    message = r"data.validation_documents=.*: give a number of documents, or a share"
+    with pytest.raises(ValueError, match=message):
         split_documents(np.arange(9, dtype=np.uint64), wrong, 0)
 
 

@@ -173,7 +173,6 @@ def test_store_of_other_documents_is_refused(
     folder: Path, tokenizer: Any, changed: dict[str, Any], named: str
 ) -> None:
     beside(folder, tokenizer, **changed)
-    with pytest.raises(
-        ValueError, match=f"store@32 and .*store differ not only in the length of sequences but in {named}:"
-    ):
+    message = f"store@32 and .*store differ not only in the length of sequences but in {named}:"
+    with pytest.raises(ValueError, match=message):
         of_phases(folder)

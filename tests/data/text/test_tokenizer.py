@@ -136,9 +136,8 @@ def test_a_bound_that_is_no_number_is_named(tmp_path: Path, value: Any) -> None:
     train_tokenizer(TEXTS, "wordpiece", 200, lowercase=True).save_pretrained(tmp_path)
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": value}))
-    with pytest.raises(
-        ValueError, match=r"model_max_length is .* in tokenizer_config\.json; expected a number"
-    ):
+    message = r"model_max_length is .* in tokenizer_config\.json; expected a number"
+    with pytest.raises(ValueError, match=message):
         load_tokenizer(str(tmp_path))
     file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": 512}))
     assert load_tokenizer(str(tmp_path)).model_max_length == 512

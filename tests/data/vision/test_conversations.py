@@ -101,9 +101,8 @@ def test_bad_row_is_named(change: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_columns_are_named() -> None:
-    with pytest.raises(
-        ValueError, match=r"line 5: expected one of the columns 'conversations', .* there are: text"
-    ):
+    message = r"line 5: expected one of the columns 'conversations', .* there are: text"
+    with pytest.raises(ValueError, match=message):
         read({"text": "hello"})
     with pytest.raises(ValueError, match=r"data.columns='qestion'; there are: .*Did you mean 'question'"):
         read({}, qestion="statement")
@@ -149,9 +148,8 @@ def test_prompt_is_what_stands_before_the_last_answer(template: str | None) -> N
 def test_sample_longer_than_the_sequence() -> None:
     length = len(text_of(encoder(), read(COLOUR)).input_ids)
     for too_long in ("error", "skip"):
-        with pytest.raises(
-            SampleTooLong, match=rf"line 5 \(sample 'c7'\): {length} tokens, .*max_length={length - 2}"
-        ):
+        message = rf"line 5 \(sample 'c7'\): {length} tokens, .*max_length={length - 2}"
+        with pytest.raises(SampleTooLong, match=message):
             text_of(encoder(max_length=length - 2, too_long=too_long), read(COLOUR))
     cut = text_of(encoder(max_length=length - 2, too_long="truncate"), read(COLOUR))
     assert (len(cut.input_ids), cut.truncated) == (length - 2, True)

@@ -123,9 +123,8 @@ def test_long_samples_are_left_out_or_cut_and_counted(
 
 
 def test_model_that_reads_no_images_is_named(made: Make) -> None:
-    with pytest.raises(
-        ValueError, match=r"the model reads no images: choose one that does, such as model=llava_tiny"
-    ):
+    message = r"the model reads no images: choose one that does, such as model=llava_tiny"
+    with pytest.raises(ValueError, match=message):
         tiny_vision("modernbert_tiny")
 
 
@@ -184,17 +183,15 @@ def test_each_image_has_the_tokens_of_its_size(sized: Make, tmp_path: Path) -> N
 def test_image_that_changed_its_size_is_named(sized: Make, tmp_path: Path) -> None:
     train = sized().train
     Image.new("RGB", (120, 30)).save(tmp_path / "images" / "1.png")
-    with pytest.raises(
-        ValueError, match=r"line 2 \(sample 'q1'\): the image 'images/1.png' has size \(120, 30\)"
-    ):
+    message = r"line 2 \(sample 'q1'\): the image 'images/1.png' has size \(120, 30\)"
+    with pytest.raises(ValueError, match=message):
         train.extras(np.array([1]))
 
 
 def test_image_whose_size_cannot_be_told_is_named_or_stood_in_for(sized: Make, tmp_path: Path) -> None:
     (tmp_path / "images" / "1.png").write_bytes(b"no image")
-    with pytest.raises(
-        ValueError, match=r"line 2 \(sample 'q1'\): the image 'images/1.png' cannot be decoded"
-    ):
+    message = r"line 2 \(sample 'q1'\): the image 'images/1.png' cannot be decoded"
+    with pytest.raises(ValueError, match=message):
         sized()
     data = sized("data.max_undecodable=1")
     (micro,) = batches(data)[0]["micro_batches"]

@@ -144,7 +144,10 @@ def test_call_keeps_tokens_that_are_masked_out_of_it() -> None:
         ([{"text": "not tokenised"}], "sample 0 has no input_ids, but is with text"),
         (["a text"], "sample 0 has no input_ids, but is a str"),
         ([{"input_ids": [[7]]}], "sample 0 has input_ids of shape"),
-        ([{"input_ids": [7, 8], "attention_mask": [1]}], "sample 0 has 1 values of attention_mask for 2"),
+        (
+            [{"input_ids": [7, 8], "attention_mask": [1]}],
+            "sample 0 has 1 values of attention_mask for 2 tokens",
+        ),
         ([{"input_ids": [7, 100]}], "token 100 is not in the vocabulary of 100"),
         ({"input_ids": [[7]]}, "expected a list of samples"),
     ],

@@ -117,9 +117,8 @@ def test_get_optimizer_takes_models_parameters_and_pairs_too() -> None:
 
 def test_get_optimizer_says_what_is_wrong() -> None:
     groups = decayed_and_not(network())
-    with pytest.raises(
-        ValueError, match=r"'adamv' is unknown; choose one of adafactor.*splus.*Did you mean 'adam"
-    ):
+    message = r"'adamv' is unknown; choose one of adafactor.*splus.*Did you mean 'adam"
+    with pytest.raises(ValueError, match=message):
         get_optimizer("adamv", groups, {})
     with pytest.raises(ValueError, match=r"adamw has no setting 'beta'.*betas"):
         get_optimizer("adamw", groups, {"beta": 0.9})

@@ -66,9 +66,8 @@ def test_small_vocabulary_without_tokenizer_leaves_out_special_ids_beyond_it(arc
         assert (getattr(config, f"{role}_token_id", None) or 0) < 30, role
     batch = {"input_ids": torch.randint(4, 30, (2, 9)), "attention_mask": torch.ones(2, 9, dtype=torch.int64)}
     assert module.training_step({**batch, "labels": batch["input_ids"]}, 0).isfinite()
-    with pytest.raises(
-        ValueError, match=r"model\.config\.pad_token_id=30 is beyond the vocabulary: expected 0 to 29"
-    ):
+    message = r"model\.config\.pad_token_id=30 is beyond the vocabulary: expected 0 to 29"
+    with pytest.raises(ValueError, match=message):
         new(None, model_config_kwargs={**sizes, "pad_token_id": 30})
 
 

@@ -159,9 +159,8 @@ def test_a_class_of_ones_own_is_read_by_what_its_weights_can_do(
     plain, found = (Predictor(run).predict(text, options) for run in (run_folder, own.parent))
     assert found == plain
     assert "is a Own, which transformers does not have: it is read as a BertForMaskedLM" in caplog.text
-    with pytest.raises(
-        ValueError, match=r"is a OwnClassifier, not a language model: the weights .* are missing"
-    ):
+    message = r"is a OwnClassifier, not a language model: the weights .* are missing"
+    with pytest.raises(ValueError, match=message):
         Masks(str(other), open_model(str(other)), {})
     (own.parent / "status.json").write_text('{"state": "done"}')
     with pytest.raises(ValueError, match=r"load the model with the class itself, Own\.from_pretrained"):

@@ -99,7 +99,8 @@ def test_schemes_know_the_encoders(architecture: str) -> None:
     odd = made("bert", 2, 2)
     odd.bert.encoder.layer[1].output.extra = torch.nn.Linear(4, 4)
     odd.bert.encoder.layer[1].output.extra.out_proj = torch.nn.Linear(4, 4)
-    with pytest.raises(ValueError, match=r"model.init=megatron: the layers of 'bert' have matrices of other"):
+    message = r"model.init=megatron: the layers of 'bert' have matrices of other names"
+    with pytest.raises(ValueError, match=message):
         initialise(odd, "megatron")
 
 
@@ -145,7 +146,10 @@ def test_what_cannot_be_tiled_is_told() -> None:
     for other, message in [
         (made("roberta", 2, 4), "a 'bert' cannot fill a 'roberta'"),
         (made("bert", 2, 2), "hidden_size=16 is below the 32 there"),
-        (made("bert", 2, 4, hidden_size=64), "8 wide there and 16 wide here; model.num_attention_heads=8"),
+        (
+            made("bert", 2, 4, hidden_size=64),
+            "heads are 8 wide there and 16 wide here; model.num_attention_heads=8",
+        ),
         (made("bert", 2, 4, vocab_size=60), "has a side of 50 there and 60 here"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -92,7 +92,8 @@ def test_backbones_of_other_sizes_are_refused(backbones: tuple[Path, Path], tmp_
     wide = LlamaConfig(vocab_size=50, **{**TEXT, "intermediate_size": 64})
     AutoModelForCausalLM.from_config(wide).save_pretrained(tmp_path / "wide")
     with pytest.raises(
-        ValueError, match=r"mlp.gate_proj.weight has the shape \(64, 32\) there, but .* \(48, 32\) here"
+        ValueError,
+        match=r"mlp.gate_proj.weight has the shape \(64, 32\) there, but has the shape \(48, 32\) here",
     ):
         built(text_from=str(tmp_path / "wide"))
     with pytest.raises(ValueError, match=r"model\.vision_from=.*is missing there"):

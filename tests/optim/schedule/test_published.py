@@ -161,7 +161,11 @@ def test_each_phase_has_the_schedule_of_the_run_over_its_own_steps_once_one_has_
         ({"scheduler": {"_target_": "x"}}, 1.0, r"phases\[0\] \(a\).scheduler._target_: a schedule has"),
         ({"optimizer": {"lr": -1}}, 1.0, r"phases\[0\] \(a\).optimizer.lr=-1: expected a number, 0 or more"),
         ({"optimizer": {"lr": "high"}}, 1.0, r"phases\[0\] \(a\).optimizer.lr='high': expected a number"),
-        ({"optimizer": {"lr": 0.1}}, 0.0, r"phases\[0\] \(a\).optimizer.lr=0.1 scales .*, which is 0"),
+        (
+            {"optimizer": {"lr": 0.1}},
+            0.0,
+            r"phases\[0\] \(a\).optimizer.lr=0.1 scales .* optimizer.lr, which is 0",
+        ),
     ],
 )
 def test_schedule_that_cannot_be_is_named(phase: dict[str, Any], lr: float, message: str) -> None:

@@ -174,9 +174,8 @@ def test_another_text_than_the_annotated_one_is_an_error_with_both(tmp_path: Pat
 def test_one_unit_holds_for_a_whole_file_and_for_no_other(tmp_path: Path) -> None:
     wrong = FORMS["prodigy"](CHINESE[0], marks_of(CHINESE[0], ("北京",), CHARACTERS))
     browser = [FORMS["prodigy"](t, marks_of(t, ("北京", "上海"), "UTF-16 units")) for t in CHINESE]
-    with pytest.raises(
-        ValueError, match=r"item 3: the entity 3 to 5 \(X\) is annotated as '北京', but .* '爱北'"
-    ):
+    message = r"item 3: the entity 3 to 5 \(X\) is annotated as '北京', but .* '爱北'"
+    with pytest.raises(ValueError, match=message):
         examples(tmp_path / "mixed.json", [*browser, wrong])
     folder = tmp_path / "both"
     folder.mkdir()
