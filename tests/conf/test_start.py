@@ -20,15 +20,15 @@ print([name for name in ("torch", "transformers", "megatron", "multistorageclien
 """
 
 UNUSED = (
-    "bitsandbytes", "boto3", "datasets", "tiryns.runner.data.energon", "tiryns.runner.data.vision",
+    "bitsandbytes", "datasets", "tiryns.runner.data.energon", "tiryns.runner.data.vision",
     "tiryns.runner.loaders", "tiryns.runner.models.pretraining.diffusion", "tiryns.runner.models.finetuning",
     "tiryns.runner.models.architectures.modeling_mosaic_bert",
     "lightning.pytorch.cli", "matplotlib", "megatron", "multistorageclient", "optuna", "pandas", "peft", "pyarrow",
     "pytorch_optimizer", "sentence_transformers", "sklearn", "tensorboard", "torch._inductor.compile_fx",
-    "torchmetrics.functional", "torchvision", "transformers.generation.utils", "transformers.trainer", "wandb",
+    "torchmetrics.functional", "transformers.generation.utils", "transformers.trainer", "wandb",
 )  # fmt: skip
-"""Modules that a plain pretraining run has no use for. `accelerate` is not one of them: where it is installed, as with
-the extra `peft`, transformers imports it with its models, for 0.6 CPU-seconds."""
+"""Modules that a plain pretraining run has no use for. `accelerate` and `torchvision` are not among them: where they are
+installed, as with the extra `peft`, transformers imports them with its models, and accelerate boto3."""
 
 RUN = f"""
 import gc, sys

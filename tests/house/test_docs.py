@@ -61,6 +61,9 @@ TINY = [
     "sampler.global_batch_size=4", "data.num_workers=0",
 ]  # fmt: skip
 
+UNCLEAR = ("judge", "ladder")
+"""Commands that train, and may end with status 3 after so few steps."""
+
 PLACEHOLDER = r"(?:\b(?P<folder>\w+)/<date>/<run>|<name or folder>|<run folder>|\bRUN\b|\bSWEEP\b)"
 """What stands for a run or a sweep; in the tests it is the newest one."""
 
@@ -208,13 +211,15 @@ def test_settings_that_are_named_exist() -> None:
 
 SHIM = """#!{python}
 import os, re, sys
-words, tiny = sys.argv[1:], {tiny!r}
+words = sys.argv[1:]
 asked = set(words) & {{"--help", "--cfg", "--info", "--version", "--schema"}} or set(words[:1]) & set({asking!r})
 if any(w.startswith("resume=") and w != "resume=auto" for w in words):
     words = [re.sub(r"(cooldown_steps)=500", r"\\1=2", w) for w in words]
 elif not asked:
+    words = [w for w in words if w not in ("--next", "512")]
     words = [w for w in words if not re.match("trainer.max_(tokens|flops|seconds)=", w)]
-    words += tiny + (["hydra.sweeper.n_trials=2"] if "hydra/sweeper=optuna" in words else [])
+    words += [tiny for tiny in {tiny!r} if tiny.partition("=")[0] + "=2" not in words]
+    words += (["hydra.sweeper.n_trials=2"] if "hydra/sweeper=optuna" in words else [])
     words += ["scheduler.warmup_steps=1"] if "scheduler" in " ".join(words) else []
 os.execv({python!r}, [{python!r}, "-c", "from tiryns.runner.cli.commands import main; main()", *words])
 """
@@ -226,7 +231,7 @@ def test_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     """Runs the page's commands in one folder, with few steps; its titled blocks are the files that they read."""
     (tmp_path / "bin").mkdir()
     shim = tmp_path / "bin" / "tiryns"
-    asking = [name for name in COMMANDS if name != "train"]
+    asking = [name for name in COMMANDS if name not in ("train", *UNCLEAR)]
     shim.write_text(SHIM.format(python=sys.executable, tiny=TINY, asking=asking))
     shim.chmod(0o755)
     python = tmp_path / "bin" / "python"
@@ -240,7 +245,7 @@ def test_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
         elif block.language == "bash":
             for command in commands(block.text):
                 run_in(work, command)
-        elif block.language == "python" and "RUN" in block.text:
+        elif block.language == "python" and re.search(PLACEHOLDER, block.text):
             run_in(work, f"python - <<'EOF'\n{block.text}\nEOF")
 
 
@@ -263,7 +268,8 @@ def run_in(work: Path, command: str) -> None:
         ["bash", "-c", with_runs(command, work)],
         cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
-    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    right = (0, 3) if command.startswith(tuple(f"tiryns {name} " for name in UNCLEAR)) else (0,)
+    assert done.returncode in right, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
 def with_runs(command: str, work: Path) -> str:

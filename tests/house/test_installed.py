@@ -157,6 +157,8 @@ def test_every_subcommand_works_in_such_a_project(
         "reproduce": [first, "--with", second], "evaluate": [first, str(text_file)],
         "average": [first, "--out", "averaged"], "new": ["my-project"], "doctor": [],
         "predict": [first, "the river [MASK] under"], "push": [first, "./pushed"],
+        "ladder": ["--widths", "16,32,48", "--coordinates", "1", *tiny(text_file)],
+        "mcp": ["--help"], "prepare corpus": ["--help"],
         "consolidate": [f"{first}/checkpoints/last.ckpt", "consolidated"],
         "mine": [str(vectors), "pairs.jsonl", "--out", "mined.jsonl"],
         "prepare": ["--validation", "0", "rows.jsonl", ".", "shards"],

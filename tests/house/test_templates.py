@@ -3,13 +3,13 @@
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
-from pip._internal.commands import create_command
 
 from tests.conftest import ROOT
 from tests.house.test_docs import assert_understood
@@ -195,9 +195,9 @@ def test_base_is_pinned_and_nothing_is_left_over(name: str) -> None:
     lines = [shlex.split(line) for line in shell_lines(name)]
     pip = [words[3:] for words in lines if words[:3] == ["python", "-m", "pip"]]
     assert pip
-    for command, *rest in pip:
-        options, _ = create_command(command).parse_args(rest)
-        assert options.cache_dir is False
+    for words in pip:
+        assert "--no-cache-dir" in words
+        subprocess.run([sys.executable, "-m", "pip", *words, "--help"], capture_output=True, check=True)
 
 
 def test_image_target_says_in_a_line_what_is_missing(tmp_path: Path) -> None:

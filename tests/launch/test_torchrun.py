@@ -13,13 +13,13 @@ import pytest
 from torch.distributed import HashStore
 
 from tests.conftest import ROOT
-from tests.launch.test_agent import RUN, SLOWLY, assert_same_curve, said, wait_until
+from tests.launch.test_agent import RUN, SLOWLY, STEPS, assert_same_curve, said, wait_until
 from tests.launch.test_kill import only_run
 from tests.support.processes import ranks_in, start, wait_for_steps
 from tiryns.runner.launch.agreement import name_launch
 from tiryns.runner.run.folder import Run
 
-RENDEZVOUS = "--rdzv-conf=last_call_timeout=3,keep_alive_interval=1,keep_alive_max_attempt=10"
+RENDEZVOUS = "--rdzv-conf=keep_alive_interval=1,keep_alive_max_attempt=10"
 """Of a busy machine: a node is lost after 10 seconds of silence."""
 
 
@@ -94,12 +94,12 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
     first = begin_node(words, cwd, port, comes_back)
     wait_until(lambda: answers(port), cwd)  # the first node holds the store at which the agents meet
     second = begin_node(words, cwd, port, comes_back)
-    wait_for_steps(first, cwd, 10)
+    wait_for_steps(first, cwd, 6)
     killed = ranks_in(cwd)
     assert set(killed) == {0, 1}
     os.kill(killed[1], signal.SIGKILL)
     wait_until(lambda: set(ranks_in(cwd)) == {0, 1} and ranks_in(cwd)[1] != killed[1], cwd)
-    wait_for_steps(first, cwd, 25)
+    wait_for_steps(first, cwd, STEPS - 6)
     for process in (*children(second.pid), second.pid):
         os.kill(process, signal.SIGKILL)
     second.wait()

@@ -28,7 +28,7 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     done = (run for run in map(Run, find_runs(folder)) if run.state == "done" and _width(run))
     if not (runs := sorted(done, key=_width)):
         raise ValueError(f"{str(folder)!r} has no finished run with model.hidden_size in its config")
-    key = metric or runs[0].monitor or ""
+    key = metric or runs[0].monitor or "train/loss"
     check_figure(runs[0], key)
     if runs[0].larger_is_better and key == runs[0].monitor:
         raise ValueError(f"{key} is better if larger, but the law is for losses: choose a loss with --metric")
