@@ -1,4 +1,4 @@
-"""Finds the run that a command continues: its folder, its overrides, its checkpoint. Imports no torch.
+"""Finds the run that a command continues: its folder and its overrides. Imports no torch.
 
 `resume=auto` finds the newest run of exactly this config, even a finished run. `resume=<run folder>` resumes in that
 folder. With overrides that change what is computed, or with `resume=<run folder>/checkpoints/step-....ckpt`, it

@@ -24,16 +24,17 @@ SHORT += ["checkpoint.every_steps=2", "checkpoint.keep_last=9"]
 
 
 class Swept(NamedTuple):
-    """A sweep of two learning rates, one of them hopeless, and two seeds; and then the same one again."""
+    """A sweep of two learning rates, one of them hopeless, and two seeds."""
 
     folder: Path
     arguments: list[str]
     first: subprocess.CompletedProcess[str]
-    again: subprocess.CompletedProcess[str]
-    weights: list[float]
 
     def run(self, number: int) -> Run:
         return Run(self.folder / str(number))
+
+
+Again = tuple[subprocess.CompletedProcess[str], list[float]]
 
 
 def written(run: Run) -> float:
@@ -47,13 +48,18 @@ def swept(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Swept:
     arguments += ["optimizer.lr=0.003,1e30", "seed=1,2"]
     first = run_program(*arguments, cwd=cwd, check=False)
     (folder,) = cwd.glob("outputs/*/*-sweep")
-    weights = [written(Run(folder / name)) for name in ("0", "1")]
-    cut = Run(folder / "1")  # as if killed after its checkpoint of step 2
-    (cut.checkpoint_dir / "step-00000004.ckpt").unlink()
     shutil.copytree(folder, cwd / "outputs" / "2020-01-01" / "copy-sweep", symlinks=True)
+    return Swept(folder, arguments, first)
+
+
+@pytest.fixture(scope="module")
+def again(swept: Swept) -> Again:
+    """The same sweep after a kill, and when the first one had written the weights of its first two jobs."""
+    weights = [written(swept.run(number)) for number in (0, 1)]
+    cut = swept.run(1)  # as if killed after its checkpoint of step 2
+    (cut.checkpoint_dir / "step-00000004.ckpt").unlink()
     cut.update_status(state="running")
-    again = run_program(*arguments, cwd=cwd, check=False)
-    return Swept(folder, arguments, first, again, weights)
+    return run_program(*swept.arguments, cwd=swept.folder.parents[2], check=False), weights
 
 
 @pytest.mark.slow
@@ -95,15 +101,16 @@ def test_page_ranks_the_settings_and_gives_a_command_of_the_best(swept: Swept) -
     assert list(page.of("charts")[-1]["names"].values()) == ["lr=0.003", "lr=1e+30"]
 
 
-def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Swept) -> None:
-    assert "1 of 4 jobs are done already" in swept.again.stdout + swept.again.stderr
+def test_same_sweep_again_skips_what_is_done_and_goes_on_with_the_rest(swept: Swept, again: Again) -> None:
+    done, weights = again
+    assert "1 of 4 jobs are done already" in done.stdout + done.stderr
     assert len(list(swept.folder.parent.glob("*-sweep"))) == 1
-    assert written(swept.run(0)) == swept.weights[0]
-    assert written(swept.run(1)) > swept.weights[1]
+    assert written(swept.run(0)) == weights[0]
+    assert written(swept.run(1)) > weights[1]
     assert "continuing at step 2" in (swept.folder / "1" / "output.txt").read_text()
     assert swept.run(1).status["state"] == "done"
     assert audit.length(swept.run(1).path) == 4
-    assert swept.again.returncode == 1, "the hopeless ones fail again"
+    assert done.returncode == 1, "the hopeless ones fail again"
 
 
 @pytest.mark.slow
@@ -198,8 +205,8 @@ def test_jobs_that_fail_otherwise_or_in_training_tell_nothing_of_the_others(tmp_
     assert same_failure(runs[:2]) is None
 
 
-def test_a_line_is_printed_for_each_job_and_the_rest_kept_beside_it(swept: Swept) -> None:
-    lines, again = (re.findall(r"^\[\d/4\] .*", done.stdout, re.M) for done in (swept.first, swept.again))
+def test_a_line_is_printed_for_each_job_and_the_rest_kept_beside_it(swept: Swept, again: Again) -> None:
+    lines, further = (re.findall(r"^\[\d/4\] .*", done.stdout, re.M) for done in (swept.first, again[0]))
     assert [line.partition(":")[0] for line in lines] == [
         f"[{number}/4] optimizer.lr={lr} seed={seed}"
         for number, (lr, seed) in enumerate([("0.003", 1), ("0.003", 2), ("1e+30", 1), ("1e+30", 2)], 1)
@@ -211,4 +218,4 @@ def test_a_line_is_printed_for_each_job_and_the_rest_kept_beside_it(swept: Swept
     assert "HYDRA" not in swept.first.stdout
     assert "step 1/4 loss" in (swept.folder / "0" / "output.txt").read_text()
     assert "step 1/4 loss" in (swept.folder / "1" / "output.txt").read_text()
-    assert [line[:5] for line in again] == ["[2/4]", "[3/4]", "[4/4]"], "one was done"
+    assert [line[:5] for line in further] == ["[2/4]", "[3/4]", "[4/4]"], "one was done"

@@ -43,6 +43,8 @@ def half_of_the_library() -> Iterator[None]:
     remembered = (stdlib_tasks.labelled_docstrings, stdlib_tasks._asked, stdlib_pairs._all_parted)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stdlib_tasks, "source_files", lambda: files)
+        read = list(stdlib_tasks.documentation())  # once, for labels and for questions
+        patch.setattr(stdlib_tasks, "documentation", lambda: read)
         patch.setattr(stdlib_tasks, "PIECES", {"train": 900, "validation": 120, "test": 120})
         yield
     for cached in remembered:
