@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.conf import sweeps as options
+from tiryns.conf.registry import better_when
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.report.suite.figures import SUITE, Content, measured, setting_text, summed_up
@@ -194,12 +195,14 @@ class SuiteSweep(JobSweeper):
         return None if chosen is None else self.jobs[Place(model, task, chosen, 0)].folder.path.resolve()
 
     def _standing(self, model: str, task: Task) -> Standing:
+        names, stages = _choosing(task)
         ended = {
-            (each.setting, each.seed): figure_of(job, *_choosing(task))[0]
+            (each.setting, each.seed): figure_of(job, names, stages)[0]
             for each, job in self._jobs_of(model, task).items()
             if job.folder.state in ("failed", "done")
         }
-        return standing(len(task.settings), len(task.seeds), task.keep, task.larger_is_better, ended)
+        larger = better_when(names[0]) == "max"
+        return standing(len(task.settings), len(task.seeds), task.keep, larger, ended)
 
     def _jobs_of(self, model: str, task: Task) -> dict[Place, Job]:
         return {each: job for each, job in self.jobs.items() if each[:2] == (model, task.name)}

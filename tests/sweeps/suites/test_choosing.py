@@ -1,6 +1,7 @@
 """Which settings get further seeds, which one is chosen, and the sums: against scipy."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,10 @@ from scipy import stats
 
 from tiryns.runner.evaluation.statistics.student import spread_of
 from tiryns.runner.report.suite.figures import mean_over_tasks, measured, summed_up
-from tiryns.runner.sweeps.suite.sweep import Cell, Standing, standing
+from tiryns.runner.run.folder import Run
+from tiryns.runner.sweeps.suite.fields import read_suite
+from tiryns.runner.sweeps.suite.sweep import Cell, Place, Standing, SuiteSweep, standing
+from tiryns.runner.sweeps.sweeper import Job
 
 Figures = dict[Cell, float | None]
 
@@ -33,6 +37,16 @@ def test_half_of_the_settings_go_on_after_each_seed() -> None:
     assert {s for s, _ in stages[1]} == {3, 4, 5}
     assert found == Standing([], [0, 1, 2, 3], [], 5)
     assert play(truth, 6, 3, 0.5, larger=False)[0].chosen == 0
+
+
+def test_setting_is_chosen_in_the_direction_of_the_metric_that_chooses(tmp_path: Path) -> None:
+    task: dict[str, Any] = {"metric": "f1", "chosen_by": "loss", "grid": {"x": [1, 2]}, "seeds": 1}
+    sweep = SuiteSweep.__new__(SuiteSweep)
+    sweep.jobs = {Place("m", "a", i, 0): Job([], Run(tmp_path / f"{i}")) for i in range(2)}
+    for job, loss in zip(sweep.jobs.values(), (0.3, 2.0), strict=True):
+        job.folder.path.mkdir()
+        job.folder.update_status(state="done", results={"val/v/loss": loss, "val/v/f1": 0.5})
+    assert sweep._standing("m", read_suite("s", {"tasks": {"a": task}}).tasks["a"]).chosen == 0
 
 
 def test_mean_over_the_seeds_so_far_counts_and_of_equal_ones_the_earlier() -> None:
