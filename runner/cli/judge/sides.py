@@ -24,7 +24,7 @@ from tiryns.runner.run.command.json_output import output_to_stderr
 from tiryns.runner.run.command.words import as_typed, public_overrides, quoted
 from tiryns.runner.run.files import JUDGE, newest, write_atomically
 from tiryns.runner.run.folder import Run, find_runs, runs_in
-from tiryns.runner.run.recording import new_name
+from tiryns.runner.run.recording import config_hash, new_name
 
 log = logging.getLogger("tiryns")
 
@@ -184,9 +184,16 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
 
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """Returns a folder's finished runs of these seeds whose overrides, except for the seed, are exactly `words`."""
+    """Returns a folder's finished runs of these seeds with exactly these overrides, and the config that they give now."""
     runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
-    return [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
+    found = [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
+    with initialized():
+        config = compose(words)
+    kept = []
+    for run in found:
+        config.seed = seed_of(run)
+        kept += [run] if run.identity() is None or run.is_of(config_hash(config)) else []
+    return kept
 
 
 def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:

@@ -43,7 +43,7 @@ def make_run(
         name, _, value = word.partition("=")
         group, _, field = name.partition(".")
         config.setdefault(group, {})[field or "_target_"] = yaml.safe_load(value)
-    (folder / "config.yaml").write_text(f"# config_hash: 0\n{yaml.safe_dump(config)}")
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
     (folder / "overrides.json").write_text(json.dumps([f"seed={seed}", *words]))
     (folder / "command.txt").write_text(shlex.join(["tiryns", f"seed={seed}", *words]))
     found = {KEY: loss, "objective": loss, **(results or {})} if state == "done" else {}

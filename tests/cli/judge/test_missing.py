@@ -87,6 +87,16 @@ def test_answer_is_told_once_and_what_is_known_before_on_stderr(tmp_path: Path, 
     assert "Not clear after 7 pairs" in done.stdout
 
 
+def test_runs_whose_recipe_has_changed_since_are_trained_again(tmp_path: Path, training: Start) -> None:
+    training()
+    judge(tmp_path, *MUON)
+    old = min(tmp_path.glob("outputs/*/*-judge/*/config.yaml"))
+    old.write_text(f"# config_hash: of another recipe\n{old.read_text()}")
+    asked = training().asked
+    judge(tmp_path, *MUON)
+    assert asked == [("", [1])]
+
+
 def test_mistyped_metric_costs_no_second_run(tmp_path: Path, training: Start) -> None:
     asked = training().asked
     done = judge(tmp_path, *MUON, "--metric", "val/held_out/los")

@@ -84,6 +84,6 @@ def test_source_is_shown_as_typed_and_found_as_noted_before(tmp_path: Path) -> N
     for number, job in enumerate(jobs):
         make_run(tmp_path / str(number), number + 1, 4.0, [noted], inputs={"evaluation": {}})
         (tmp_path / str(number) / "overrides.json").write_text(json.dumps([noted, job[1]]))
-    found = place(tmp_path, jobs, ["0", "0"])
+    found = place(tmp_path, jobs, [None, None])  # type: ignore[list-item]
     assert [job.folder.path.name for job in found] == ["0", "1"]
     assert len(finished_runs(tmp_path, [typed], [1, 2])) == 2
