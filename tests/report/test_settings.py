@@ -147,6 +147,17 @@ def test_what_cannot_be_compared_is_not_ranked_together(
     assert page.texts("note")[0] == found.notes[0]
 
 
+@pytest.mark.parametrize(("share", "kinds"), [("1/2", [0]), ("9/10", [0, 1])])
+def test_mixtures_in_other_shares_are_not_ranked_together(
+    tmp_path: Path, share: str, kinds: list[int]
+) -> None:
+    for i, part in enumerate(("1/2", share)):
+        inputs = {"evaluation": {"a": "1", "b": "2"}, "order": {"mixture": {"a": part}}}
+        run = make_run(tmp_path / f"{i}", i, 3.0 - i, inputs=inputs)
+        load_run(run).update_status(monitor="val/mixture/loss")
+    assert compared(tmp_path).kinds == kinds
+
+
 def test_settings_are_compared_with_the_recipe(tmp_path: Path) -> None:
     run = make_run(
         tmp_path / "outputs" / "a", 42, 1.0, ["experiment=classification", "optimizer.weight_decay=0.5"]

@@ -197,8 +197,9 @@ class _Data:
         inputs = inputs_of(run)
         name = figure.split("/")[1] if figure.count("/") > 1 else ""
         sets: Manifest = inputs.get("evaluation") or {}
+        of_set = sets and validation_fingerprint(run, name) if name == "mixture" else sets.get(name, sets)
         # Training losses are measured on the training data
-        self.fingerprint = inputs.get("data") if figure.startswith("train/") else sets.get(name, sets) or None
+        self.fingerprint = inputs.get("data") if figure.startswith("train/") else of_set or None
         self.texts, self.settings = texts_of(run), data_of(run)
         self.vocabulary = (inputs.get("tokenizer"), run.results.get("uniform_entropy"))
         self.is_per_token = not figure or figure.rpartition("/")[2] in PER_TOKEN
