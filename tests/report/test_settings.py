@@ -128,6 +128,7 @@ def test_job_without_a_config_joins_the_setting_of_its_overrides(tmp_path: Path)
             "objective",
         ),
         ({"inputs": {"tokenizer": "other", "evaluation": {"held_out": "other"}}}, "tokenizer"),
+        ({"settings": {"objective.discriminator_weight": 10.0}}, "settings of the validation"),
     ],
 )
 def test_what_cannot_be_compared_is_not_ranked_together(

@@ -57,7 +57,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         _check_same(runs, "training data and objective", _training_inputs)
     if not key.startswith("val/"):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
-    _check_same(runs, "validation", comparable.validation_of)
+    _check_same(runs, "validation", lambda run: comparable.validation_of(run, key))
     name = key.split("/")[1]
     if _agree(runs, lambda run: comparable.validation_fingerprint(run, name)):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))

@@ -24,6 +24,9 @@ PER_BYTE = "bits_per_byte"
 PER_TOKEN = ("loss", "perplexity", "bits_per_token")
 """Metrics per token, which can only be compared within one vocabulary."""
 
+WEIGHTS = ("objective.causal_share", "objective.discriminator_weight", "objective.encoder_loss_weight")
+"""Weights of the parts of a `loss`, also in validation."""
+
 OF_SUITES = "suite/"
 """Prefix of the metrics of suites, which measure all weights alike, whatever their training objective."""
 
@@ -123,10 +126,12 @@ def suite_of(run: Run) -> Settings:
     return {name: run.settings.get(f"callback.suite.{name}") for name in ("suite", "overrides")}
 
 
-def validation_of(run: Run) -> Settings:
-    """Returns the settings that change how a run is validated, not its data."""
-    own = (name for name in run.settings if name.startswith("objective.validation_"))
-    return {name: run.settings.get(name) for name in ("trainer.validation_batches", *own)}
+def validation_of(run: Run, key: str) -> Settings:
+    """Returns the settings that change how a metric is measured in validation, not its data."""
+    names = [name for name in run.settings if name.startswith("objective.validation_")]
+    names += ["trainer.validation_batches", "objective.kept_share", "objective.decoder_masking"]
+    names += WEIGHTS if ((run.monitor or "") if key == "objective" else key).endswith("/loss") else ()
+    return {name: run.settings.get(name) for name in names}
 
 
 def validation_fingerprint(run: Run, name: str) -> object:
@@ -172,7 +177,7 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])
     facts: dict[str, Callable[[Run], object]] = {
         "objective": objective_of,
-        "settings of the validation": validation_of,
+        "settings of the validation": lambda run: validation_of(run, key),
         "monitored metric": lambda run: run.monitor if key == "objective" else None,
     }
     known = [{what: fact(run) for what, fact in facts.items()} for run in runs]

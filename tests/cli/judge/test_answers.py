@@ -213,6 +213,7 @@ OBJECTIVE = {"objective._target_": "runner.objectives.MaskedDiffusionCollator"}
         ({"inputs": OTHER}, "choose --metric val/held_out/bits_per_byte"),
         ({"settings": OBJECTIVE}, "objective (MaskedLanguageModelingCollator and MaskedDiffusion"),
         ({"settings": {"trainer.validation_batches": 4}}, "validation_batches: None and 4"),
+        ({"settings": {"objective.causal_share": 0.5}}, "causal_share: None and 0.5"),
         ({"loss": float("nan")}, "b': its val/held_out/loss is not finite"),
     ],
 )
