@@ -48,7 +48,7 @@ class Search(JobSweeper):
         """Runs the search; returns the best value, None if no trial has one."""
         self.fixed, self.space = search_space(self.parse(arguments))
         first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
-        self.configs.check(self.config, first)
+        self.identity = self.configs.check(self.config, first)
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
         self.study = self._open_study()
@@ -74,13 +74,16 @@ class Search(JobSweeper):
         found = {"storage": study.open_storage(self.storage), "load_if_exists": True}
         opened = optuna.create_study(direction=self.direction, study_name=study.STUDY, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
-        searched = opened.user_attrs.get("space", space)
-        if searched != space or opened.direction.name != self.direction.upper():
-            how = f"{', '.join(searched)} ({opened.direction.name.lower()}), with other bounds or direction"
+        own = {"space": space, "config": self.identity}
+        noted = {**own, **opened.user_attrs}
+        if noted != {**noted, **own} or opened.direction.name != self.direction.upper():
+            searched = f"{', '.join(noted['space'])} ({opened.direction.name.lower()})"
+            how = f"{searched}, with other bounds, direction or settings"
             raise ValueError(
                 f"{self.storage!r} already has a search over {how}; start the new search in another folder"
             )
-        opened.set_user_attr("space", space)
+        for name, value in own.items():
+            opened.set_user_attr(name, value)
         return opened
 
     def _next_trials(self) -> list[Any]:

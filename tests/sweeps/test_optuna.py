@@ -94,6 +94,9 @@ def test_killed_search_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     more = cheap(*arguments[:2], "seed=3", "hydra.sweeper.n_trials=14", cwd=killed)
     assert more.returncode == 0, more.stderr
     assert started(killed)[-2:] == [12, 13]
+    (folder,) = killed.glob("outputs/*/*-sweep")
+    other = cheap(RATE, f"hydra.sweep.dir={folder}", "hydra.sweeper.n_trials=15", "seed=4", cwd=killed)
+    assert "with other bounds, direction or settings" in other.stderr
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ class Sweeper(ExitStack):
         self.search = Search(**{name: value for name, value in vars(known).items() if name != "_target_"})
         self.search.folder, self.search.direction, self.search.ended = folder, "minimize", set()
         self.search.space = {"x": optuna.distributions.FloatDistribution(0, 1)}
+        self.search.identity = "0"
         self.search.study = self.search._open_study()
         self.search.claims = Claims(folder, self.search.storage)
         self.enter_context(self.search.claims.held())
