@@ -14,6 +14,10 @@ EXPONENTS = np.geomspace(0.005, 5.0, 2000)
 """Candidate exponents of the law."""
 
 
+NEAR = 0.1
+"""A rate whose base-2 logarithm is nearer to the best one's does not count: noise decides the slope between them."""
+
+
 class Optimum(NamedTuple):
     """The best rate of a curve of losses over rates, and the loss there."""
 
@@ -54,6 +58,9 @@ def optimum(losses: Mapping[float, float]) -> Optimum | None:
     rates = np.array(sorted(losses))
     values = np.array([losses[rate] for rate in rates.tolist()])
     best = int(values.argmin()) if len(values) else 0
+    apart = np.abs(np.log2(rates) - np.log2(rates[best : best + 1])) > NEAR
+    apart[best : best + 1] = True
+    rates, values, best = rates[apart], values[apart], int(apart[:best].sum())
     if not 0 < best < len(rates) - 1:
         return None
     x = np.log2(rates) - np.log2(rates[best])

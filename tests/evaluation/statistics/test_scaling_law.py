@@ -30,6 +30,11 @@ def test_lowest_point_of_a_parabola_is_found(best: float) -> None:
     assert found.loss == pytest.approx(3)
 
 
+def test_rate_next_to_the_best_rate_does_not_bend_the_parabola() -> None:
+    losses = {rate: 3 + 0.05 * (np.log2(rate) + 10) ** 2 for rate in RATES}
+    assert optimum({**losses, 1.003 * 2**-10: 3.003}) == optimum(losses)
+
+
 def test_best_rate_at_an_end_is_no_optimum() -> None:
     assert optimum({rate: rate for rate in RATES}) is None
     assert optimum({rate: -rate for rate in RATES}) is None
