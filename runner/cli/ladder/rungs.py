@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner.cli.judge.measure import check_figure
+from tiryns.runner.cli.judge.sides import differing
 from tiryns.runner.evaluation.statistics import scaling_law as law
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.report import page
@@ -68,6 +69,8 @@ def _rung(width: int, runs: Sequence[Run], key: str, of: str) -> Found:
         for run in runs
         if (loss := run.final(key)) is not None and math.isfinite(loss)
     ]
+    if apart := [name for name in differing(runs) if name != "optimizer.lr"]:
+        raise ValueError(f"runs of width {width} differ in {', '.join(apart)}, not in rate and seed alone")
     seeds = sorted({row["seed"] for row in rows})
     curves = {seed: {row["rate"]: row["loss"] for row in rows if row["seed"] == seed} for seed in seeds}
     return {"width": width, "size": float(size), "runs": rows, **law.at_best(curves)._asdict()}

@@ -132,6 +132,13 @@ def test_width_that_was_predicted_is_known_once_its_rates_are_trained(
     assert outcome["measured"] == pytest.approx(2 + 8 * (24 * 512**2) ** -0.3 + 0.0015)
 
 
+def test_runs_that_differ_in_more_than_the_rate_are_refused(tmp_path: Path) -> None:
+    for number, (rate, decay) in enumerate(product((1e-3, 2e-3, 4e-3), (0, 1))):
+        words = ["model.hidden_size=64", f"optimizer.lr={rate}", f"optimizer.weight_decay={decay}"]
+        make_run(tmp_path / "s" / f"{number}", 1, 3.0, words)
+    assert "width 64 differ in optimizer.weight_decay, not" in refused(tmp_path, "s", "--of", "flops")
+
+
 def test_width_whose_best_rate_is_at_an_end_is_named(
     tmp_path: Path, training: Callable[..., Training]
 ) -> None:
