@@ -39,7 +39,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
     """
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     monitors = {run.monitor for run in runs}
-    if metric is None and len(monitors) > 1:
+    if metric in (None, "objective") and len(monitors) > 1:
         named = " and ".join(sorted(map(str, monitors)))
         raise ValueError(f"the settings monitor different figures, {named}: choose one with --metric")
     if (key := metric or runs[0].monitor) is None:
@@ -55,10 +55,11 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         return _logged(runs, comparable.Goal(key, larger, note=SHARED))
     if key.startswith("train/"):
         _check_same(runs, "training data and objective", _training_inputs)
-    if not key.startswith("val/"):
+    of = runs[0].monitor or key if key == "objective" else key
+    if not of.startswith("val/"):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", lambda run: comparable.validation_of(run, key))
-    name = key.split("/")[1]
+    name = of.split("/")[1]
     if _agree(runs, lambda run: comparable.validation_fingerprint(run, name)):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)

@@ -223,6 +223,7 @@ def test_comparisons_without_sense_are_refused(
     make_run(tmp_path / "a", 1, 4.0)
     make_run(tmp_path / "b", 1, **{"loss": 3.9, **difference})
     assert message in refused(tmp_path, "a", "b")
+    assert refused(tmp_path, "a", "b", "--metric", "objective")
 
 
 def test_other_vocabularies_are_compared_by_bits_per_byte(tmp_path: Path) -> None:
