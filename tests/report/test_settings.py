@@ -1,6 +1,7 @@
 """Runs grouped into settings: what counts as a difference, which setting is best, and what is said of it."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,12 @@ def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert [each.runs for each in found.settings] == [[0, 1], [2]], "a seed of its own is a setting"
     assert found.settings[1].label == "seed=7"
+
+
+def test_seeds_of_the_order_are_settings_beside_the_seeds_of_the_run(tmp_path: Path) -> None:
+    for seed, order in product((1, 2), (1, 2)):
+        make_run(tmp_path / f"{seed}{order}", seed, 1.0, [f"sampler.seed={order}"])
+    assert [each.runs for each in compared(tmp_path).settings] == [[0, 2], [1, 3]]
 
 
 def test_job_without_a_config_joins_the_setting_of_its_overrides(tmp_path: Path) -> None:

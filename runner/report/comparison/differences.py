@@ -168,7 +168,8 @@ def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
     found = []
     for run, config in zip(runs, configs, strict=True):
         counted = [name for name in names if config and _counts(run, name)]
-        seeds = {n for n in counted if n.endswith(".seed") and config.get(n) == config.get("seed")}
+        alike = (n for n in counted if n.endswith(".seed") and config.get(n) == config.get("seed"))
+        seeds = {n for n in alike if "$" in run.override_values.get(n, "$")}  # one that is typed is its own
         found.append({name: SEED if name in seeds else str(config.get(name)) for name in counted})
     differing = _apart([content for content, config in zip(found, configs, strict=True) if config])
     return [{name: content[name] for name in differing if name in content} for content in found]
