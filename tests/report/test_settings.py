@@ -166,6 +166,29 @@ def test_mixtures_in_other_shares_are_not_ranked_together(
     assert compared(tmp_path).kinds == kinds
 
 
+@pytest.mark.parametrize(
+    ("word", "kinds"), [("optimizer.lr=1", [0]), ("objective.mlm_probability=1", [0, 1])]
+)
+def test_training_losses_of_other_targets_are_not_ranked_together(
+    tmp_path: Path, word: str, kinds: list[int]
+) -> None:
+    for i, words in enumerate(([], [word])):
+        run = make_run(tmp_path / f"{i}", 1, 3.0 - i, words)
+        (run / "metrics.csv").write_text((run / "metrics.csv").read_text().replace(KEY, "train/loss"))
+        load_run(run).update_status(results={}, monitor=None)
+    assert compared(tmp_path).kinds == kinds
+
+
+def test_accuracies_of_tokens_are_not_ranked_over_vocabularies(tmp_path: Path) -> None:
+    for i, entropy in enumerate((6.9, 9.0)):
+        own: dict[str, Any] = {
+            "inputs": {"evaluation": {"held_out": f"{i}"}},
+            "results": {"uniform_entropy": entropy},
+        }
+        load_run(make_run(tmp_path / f"{i}", 1, 0.4, **own)).update_status(monitor="val/held_out/accuracy")
+    assert compared(tmp_path).kinds == [0, 1]
+
+
 def test_settings_are_compared_with_the_recipe(tmp_path: Path) -> None:
     run = make_run(
         tmp_path / "outputs" / "a", 42, 1.0, ["experiment=classification", "optimizer.weight_decay=0.5"]

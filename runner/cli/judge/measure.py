@@ -54,7 +54,7 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         larger = runs[0].larger_is_better if metric is None else _larger(runs, key)
         return _logged(runs, comparable.Goal(key, larger, note=SHARED))
     if key.startswith("train/"):
-        _check_same(runs, "training data and objective", _training_inputs)
+        _check_same(runs, "training data and objective", comparable.training_of)
     of = runs[0].monitor or key if key == "objective" else key
     if not of.startswith("val/"):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
@@ -117,11 +117,6 @@ def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -
 def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
     first = fact(runs[0])
     return all(fact(run) == first for run in runs[1:])
-
-
-def _training_inputs(run: Run) -> object:
-    objective = {name: value for name, value in run.settings.items() if name.startswith("objective.")}
-    return comparable.inputs_of(run).get("data"), objective
 
 
 def _initial(run: Run) -> object:

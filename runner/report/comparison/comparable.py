@@ -121,6 +121,12 @@ def objective_of(run: Run) -> str:
     return str(run.settings.get("objective._target_")).rpartition(".")[2]
 
 
+def training_of(run: Run) -> tuple[object, ...]:
+    """Returns what training losses are measured on: the data, the shares of a mixture, and the objective."""
+    inputs, objective = inputs_of(run), {n: v for n, v in run.settings.items() if n.startswith("objective.")}
+    return inputs.get("data"), (inputs.get("order") or {}).get("mixture"), objective
+
+
 def suite_of(run: Run) -> Settings:
     """Returns the suite that measures a run's weights, and the suite's overrides."""
     return {name: run.settings.get(f"callback.suite.{name}") for name in ("suite", "overrides")}
@@ -176,7 +182,7 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
         suites = [suite_of(run) for run in runs]
         return Kinds([*map(suites.index, suites)], ["suite"] if any(s != suites[0] for s in suites) else [])
     facts: dict[str, Callable[[Run], object]] = {
-        "objective": objective_of,
+        "objective": training_of if key.startswith("train/") else objective_of,
         "settings of the validation": lambda run: validation_of(run, key),
         "monitored metric": lambda run: run.monitor if key == "objective" else None,
     }
@@ -207,7 +213,8 @@ class _Data:
         self.fingerprint = inputs.get("data") if figure.startswith("train/") else of_set or None
         self.texts, self.settings = texts_of(run), data_of(run)
         self.vocabulary = (inputs.get("tokenizer"), run.results.get("uniform_entropy"))
-        self.is_per_token = not figure or figure.rpartition("/")[2] in PER_TOKEN
+        last, of_text = figure.rpartition("/")[2], "uniform_entropy" in run.results
+        self.is_per_token = last in ("", *PER_TOKEN) or (of_text and last != PER_BYTE)
         if fold_of(run) is not None:  # each has its own part of the same examples, and no figure per token
             self.fingerprint, self.is_per_token = None, False
             self.settings = examples_of(run)
