@@ -23,22 +23,7 @@ from tiryns.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
 from tiryns.runner.callbacks.throughput import CpuTime, Throughput
 
 __all__ = [
-    "Coordinates",
-    "CpuTime",
-    "Divergence",
-    "EarlyStopping",
-    "Heartbeat",
-    "Manifest",
-    "OrderAudit",
-    "ParameterGroups",
-    "PhaseChanges",
-    "Plateau",
-    "Prediction",
-    "Preemption",
-    "Progress",
-    "StopAfter",
-    "SuiteEvaluation",
-    "Throughput",
-    "evaluate_at_end",
-    "taken_back",
-]
+    "Coordinates", "CpuTime", "Divergence", "EarlyStopping", "Heartbeat", "Manifest", "OrderAudit",
+    "ParameterGroups", "PhaseChanges", "Plateau", "Prediction", "Preemption", "Progress", "StopAfter",
+    "SuiteEvaluation", "Throughput", "evaluate_at_end", "taken_back",
+]  # fmt: skip

@@ -37,16 +37,7 @@ __getattr__, __dir__ = lazy_names(
 )
 
 __all__ = [
-    "EnergonData",
-    "EnergonMultiModalDataModule",
-    "FinetuningData",
-    "FinetuningDataModule",
-    "ImageTextDataModule",
-    "MinimalPairs",
-    "MixtureData",
-    "MtebTasks",
-    "PairsData",
-    "PretrainingData",
-    "PretrainingDataModule",
-    "RetrievalPairs",
-]
+    "EnergonData", "EnergonMultiModalDataModule", "FinetuningData", "FinetuningDataModule",
+    "ImageTextDataModule", "MinimalPairs", "MixtureData", "MtebTasks", "PairsData", "PretrainingData",
+    "PretrainingDataModule", "RetrievalPairs",
+]  # fmt: skip

@@ -39,19 +39,9 @@ else:
     __getattr__, __dir__ = lazy_names(__name__, elsewhere)
 
 __all__ = [
-    "CausalLanguageModelingCollator",
-    "Collator",
-    "ContrastiveCollator",
-    "EnhancedMaskedLanguageModelingCollator",
-    "HybridLanguageModelingCollator",
-    "JointTaggingCollator",
-    "MaskedDiffusionCollator",
-    "MaskedLanguageModelingCollator",
-    "MultipleChoiceCollator",
-    "QuestionAnsweringCollator",
-    "ReplacedTokenDetectionCollator",
-    "SequenceClassificationCollator",
-    "TokenClassificationCollator",
-    "VisionLanguageCollator",
-    "get_collator_cls",
-]
+    "CausalLanguageModelingCollator", "Collator", "ContrastiveCollator",
+    "EnhancedMaskedLanguageModelingCollator", "HybridLanguageModelingCollator", "JointTaggingCollator",
+    "MaskedDiffusionCollator", "MaskedLanguageModelingCollator", "MultipleChoiceCollator",
+    "QuestionAnsweringCollator", "ReplacedTokenDetectionCollator", "SequenceClassificationCollator",
+    "TokenClassificationCollator", "VisionLanguageCollator", "get_collator_cls",
+]  # fmt: skip

@@ -22,11 +22,6 @@ from tiryns.runner.samplers.split_modality import SplitModality
 __getattr__, __dir__ = lazy_names(__name__, {"SplitModalitySampler": "tiryns.runner.loaders.split_modality"})
 
 __all__ = [
-    "GlobalBatchSampler",
-    "Growing",
-    "LengthGrouped",
-    "Sequential",
-    "Shuffled",
-    "SplitModality",
+    "GlobalBatchSampler", "Growing", "LengthGrouped", "Sequential", "Shuffled", "SplitModality",
     "SplitModalitySampler",
-]
+]  # fmt: skip

@@ -12,11 +12,6 @@ from tiryns.conf.registry import register_metric, register_task
 from tiryns.runner.tasks.base import Task, TrainerTask, get_task, get_trainer_task, import_modules
 
 __all__ = [
-    "Task",
-    "TrainerTask",
-    "get_task",
-    "get_trainer_task",
-    "import_modules",
-    "register_metric",
+    "Task", "TrainerTask", "get_task", "get_trainer_task", "import_modules", "register_metric",
     "register_task",
-]
+]  # fmt: skip

@@ -11,12 +11,8 @@ from tiryns.runner.callbacks import EarlyStopping
 def stops_after(values: list[float], stopping: EarlyStopping | None = None, **settings: Any) -> int | None:
     """After how many validations the run ends; None where it does not."""
     fields: dict[str, Any] = {
-        "monitor": "val/a/loss",
-        "mode": "min",
-        "patience": 2,
-        "min_delta": 0.0,
-        **settings,
-    }
+        "monitor": "val/a/loss", "mode": "min", "patience": 2, "min_delta": 0.0, **settings,
+    }  # fmt: skip
     stopping = stopping or EarlyStopping(**fields)
     for number, value in enumerate(values, start=1):
         trainer: Any = SimpleNamespace(

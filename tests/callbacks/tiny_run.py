@@ -68,11 +68,6 @@ def tiny_trainer(
 ) -> Trainer:
     settings: dict[str, Any] = {"num_sanity_val_steps": 0, "limit_val_batches": 0.0} | options
     return Trainer(
-        accelerator="cpu",
-        max_steps=max_steps,
-        callbacks=callbacks,
-        logger=logger or False,
-        enable_checkpointing=False,
-        enable_model_summary=False,
-        **settings,
-    )
+        accelerator="cpu", max_steps=max_steps, callbacks=callbacks, logger=logger or False,
+        enable_checkpointing=False, enable_model_summary=False, **settings,
+    )  # fmt: skip

@@ -32,13 +32,9 @@ assert not heavy, heavy
 def test_config_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
     program = NO_TORCH.format(arguments=arguments)
     done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-c", program], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir()), "a config command wrote files"
 

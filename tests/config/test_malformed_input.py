@@ -33,14 +33,8 @@ from tests.support.processes.memory import of_proc
 from tiryns.runner.data.text.tokenizer import train_tokenizer
 
 MESSAGES = (
-    text_messages.SAID,
-    labelled_messages.SAID,
-    models_messages.SAID,
-    recipes.SAID,
-    VALUES,
-    COMMANDS,
-    ON_RUNS,
-)
+    text_messages.SAID, labelled_messages.SAID, models_messages.SAID, recipes.SAID, VALUES, COMMANDS, ON_RUNS,
+)  # fmt: skip
 SHORT = [
     *(word for word in SMALL if not word.startswith("trainer.max_steps")),
     "trainer.max_steps=1",

@@ -11,14 +11,10 @@ from tiryns.runner.data.workers import LARGE, SerializedBatch, serialize_batch
 
 BATCH = {
     "micro_batches": [{"ids": torch.arange(6).view(2, 3), "mask": torch.tensor([True, False])}, {}],
-    "empty": torch.zeros(0, 4),
-    "scalar": torch.tensor(1.5),
-    "half": torch.tensor([0.5, 3.0], dtype=torch.bfloat16),
-    "large": torch.arange(LARGE, dtype=torch.uint8),
-    "column": torch.arange(12).view(3, 4)[:, 1],
-    "weight": 3.0,
-    "names": ["a", "b"],
-}
+    "empty": torch.zeros(0, 4), "scalar": torch.tensor(1.5),
+    "half": torch.tensor([0.5, 3.0], dtype=torch.bfloat16), "large": torch.arange(LARGE, dtype=torch.uint8),
+    "column": torch.arange(12).view(3, 4)[:, 1], "weight": 3.0, "names": ["a", "b"],
+}  # fmt: skip
 
 
 class Batches(Dataset[Any]):

@@ -169,12 +169,8 @@ def test_labelled_rows_are_left_out_with_their_loss(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("text,label\n" + "".join(f"w{i} river,{'ab'[i % 2]}\n" for i in range(30)))
     words = [
-        "experiment=classification",
-        "data=classification",
-        f"data.train={file}",
-        "model=bert_tiny",
-        FP32,
-    ]
+        "experiment=classification", "data=classification", f"data.train={file}", "model=bert_tiny", FP32,
+    ]  # fmt: skip
     words += ["sampler=sequential", "sampler.global_batch_size=10", "trainer=cpu", "trainer.max_steps=3"]
     words += ["data.validation_documents=6", "data.vocab_size=200"]
     share = assemble(composed([*words, without([0, 2])])).data.train_batches(0, 1)[0]

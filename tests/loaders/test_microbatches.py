@@ -17,18 +17,11 @@ def full_batch(size: int) -> dict:
     """One value of every kind; sample i holds i everywhere."""
     tensor, array = torch.arange(size * 3).reshape(size, 3), np.arange(size)
     return {
-        "tokens": tensor,
-        "labels": array,
-        "ids": [f"sample-{i}" for i in range(size)],
-        "pairs": tuple((i, i) for i in range(size)),
-        "images": Images(tensor * 2, list(range(size))),
-        "nested": {"mask": tensor > 4, "deep": {"names": list(range(size))}},
-        "both": [tensor, array],
-        "temperature": 0.7,
-        "task": "caption",
-        "scale": torch.tensor(2.0),
-        "nothing": None,
-    }
+        "tokens": tensor, "labels": array, "ids": [f"sample-{i}" for i in range(size)],
+        "pairs": tuple((i, i) for i in range(size)), "images": Images(tensor * 2, list(range(size))),
+        "nested": {"mask": tensor > 4, "deep": {"names": list(range(size))}}, "both": [tensor, array],
+        "temperature": 0.7, "task": "caption", "scale": torch.tensor(2.0), "nothing": None,
+    }  # fmt: skip
 
 
 @given(st.integers(3, 40), st.integers(1, 8))

@@ -16,16 +16,10 @@ OWN = tuple(registered.ARCHITECTURES)
 ARCHITECTURES = ("bert", "modernbert", "roberta", "electra", "distilbert", "deberta-v2", "albert", *OWN)
 
 SIZES = {
-    "hidden_size": 32,
-    "embedding_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "max_position_embeddings": 80,
-    "vocab_size": VOCABULARY,
-    "pad_token_id": PAD,
+    "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "intermediate_size": 48, "max_position_embeddings": 80, "vocab_size": VOCABULARY, "pad_token_id": PAD,
     "initializer_range": 0.1,
-}
+}  # fmt: skip
 
 
 def tiny(architecture: str = "bert", seed: int = 0, **sizes: object) -> PreTrainedModel:

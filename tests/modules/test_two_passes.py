@@ -24,13 +24,9 @@ from tiryns.runner.samplers import Shuffled
 ROWS, BATCH = 12, 8
 SEEDS = (5, 3)
 CUTS = {
-    "one": (1, None, None),
-    "by rows": (1, None, 3),
-    "by tokens": (1, 60, None),
-    "two ranks": (2, None, 2),
-    "three ranks, with fillers": (3, 30, None),
-    "four ranks": (4, None, 1),
-}
+    "one": (1, None, None), "by rows": (1, None, 3), "by tokens": (1, 60, None), "two ranks": (2, None, 2),
+    "three ranks, with fillers": (3, 30, None), "four ranks": (4, None, 1),
+}  # fmt: skip
 """Ranks, tokens and rows of a micro-batch."""
 
 

@@ -111,12 +111,8 @@ def test_omegaconf_reads_yaml_in_python_and_the_quick_loader_reads_alike(tmp_pat
     ours, theirs = (yaml.load(TEXT, Loader=loader) for loader in (quick, python))
     assert repr(ours) == repr(theirs)
     assert ours["again"] == {
-        "rate": 0.001,
-        "day": "2026-11-29",
-        True: True,
-        "nothing": None,
-        "quoted": "1e-3",
-    }
+        "rate": 0.001, "day": "2026-11-29", True: True, "nothing": None, "quoted": "1e-3",
+    }  # fmt: skip
     (tmp_path / "twice.yaml").write_text("a: 1\nb: 2\na: 3\n")
     with pytest.raises(yaml.constructor.ConstructorError, match="found duplicate key a"):
         OmegaConf.load(tmp_path / "twice.yaml")

@@ -111,13 +111,8 @@ def eurobert(tokens: float) -> Figures:
     if tokens < 4800 * B:
         lr = 1e-4 * min(1, tokens / a_step / 2000)
         return {
-            "lr": lr,
-            "weight_decay": 0.1,
-            "batch": 4608,
-            "length": 2048,
-            "masking_rate": 0.5,
-            "theta": 1e4,
-        }
+            "lr": lr, "weight_decay": 0.1, "batch": 4608, "length": 2048, "masking_rate": 0.5, "theta": 1e4,
+        }  # fmt: skip
     done = (tokens - 4800 * B) / (200 * B)
     lr = 1e-4 * 0.5 * (1 + math.cos(math.pi * done))
     return {"lr": lr, "weight_decay": 0.1, "batch": 1152, "length": 8192, "masking_rate": 0.1, "theta": 25e4}

@@ -11,13 +11,9 @@ from tiryns.runner.cli.compose import compose, initialized
 Manifest = dict[str, Any]
 
 FREE = {
-    "length_warmup_from",
-    "length_warmup_steps",
-    "cache_dir",
-    "num_workers",
-    "micro_batch_tokens",
+    "length_warmup_from", "length_warmup_steps", "cache_dir", "num_workers", "micro_batch_tokens",
     "micro_batch_size",
-}
+}  # fmt: skip
 """Settings of the data by which no document is read, held out, cut or tokenised otherwise in validation."""
 
 SAME = {

@@ -22,12 +22,8 @@ def scored(*labels: str) -> list[dict[str, Any]]:
 
 def example(i: int, gold: Any, predicted: Any, probability: Any = 0.9) -> dict[str, Any]:
     return {
-        "id": str(i),
-        "text": f"text {i}",
-        "gold": gold,
-        "predicted": predicted,
-        "probability": probability,
-    }
+        "id": str(i), "text": f"text {i}", "gold": gold, "predicted": predicted, "probability": probability,
+    }  # fmt: skip
 
 
 def test_classes_confusions_and_mistakes_are_shown(tmp_path: Path) -> None:

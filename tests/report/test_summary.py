@@ -14,13 +14,9 @@ FACTS = {
     "empty": {},
 }
 RESULTS = {
-    "val/books/loss": 3.9,
-    "val/books/unigram_entropy": 6.1,
-    "val/books/accuracy": 0.3412,
-    "uniform_entropy": 9.01,
-    "objective": 3.875,
-    "best_step": 9000.0,
-}
+    "val/books/loss": 3.9, "val/books/unigram_entropy": 6.1, "val/books/accuracy": 0.3412,
+    "uniform_entropy": 9.01, "objective": 3.875, "best_step": 9000.0,
+}  # fmt: skip
 
 
 class Terminal(StringIO):

@@ -10,16 +10,10 @@ from tests.support.in_process import tiryns_here
 from tiryns.runner.run.model_folder import check_free, is_ours
 
 THEIRS = {
-    "model/thesis.txt": "a year of work",
-    "config.yaml": "mine: true\n",
-    "metrics.csv": "step,mine\n1,2\n",
-    "report.html": "<p>mine</p>",
-    "order.txt": "my order",
-    "samples.json": "[]",
-    "overrides.json": '[{"mine": 1}]',
-    "status.json": '{"mine": 1}',
-    "checkpoints/last.ckpt": "mine",
-}
+    "model/thesis.txt": "a year of work", "config.yaml": "mine: true\n", "metrics.csv": "step,mine\n1,2\n",
+    "report.html": "<p>mine</p>", "order.txt": "my order", "samples.json": "[]",
+    "overrides.json": '[{"mine": 1}]', "status.json": '{"mine": 1}', "checkpoints/last.ckpt": "mine",
+}  # fmt: skip
 """Files of a user's that have the names of a run's files."""
 
 

@@ -81,13 +81,9 @@ def test_kills_leave_no_trace(tmp_path: Path, scenes: Path, devices: int, worker
 @pytest.mark.slow
 def test_sharded_weights_learn_the_same_and_resume(tmp_path: Path, scenes: Path) -> None:
     arguments = [
-        *ARGUMENTS,
-        *LLAVA,
-        f"data.path={scenes}",
-        "data.num_workers=1",
-        "trainer.max_steps=6",
+        *ARGUMENTS, *LLAVA, f"data.path={scenes}", "data.num_workers=1", "trainer.max_steps=6",
         "trainer.devices=2",
-    ]
+    ]  # fmt: skip
     sharded = [*arguments, "trainer=fsdp", "trainer.accelerator=cpu"]
     run_program(*arguments, "trainer=ddp", "trainer.accelerator=cpu", "outputs=whole", cwd=tmp_path)
     run_program(*sharded, "outputs=sharded", cwd=tmp_path)

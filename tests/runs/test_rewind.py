@@ -183,14 +183,9 @@ def test_length_in_epochs_and_two_rewinds_give_the_run_of_the_config(run_here: T
 def test_ranks_of_an_agent_go_back_together_and_survive_a_kill(text_file: Path, tmp_path: Path) -> None:
     nap = "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.1}"
     words = [
-        *TINY,
-        f"data.source={text_file}",
-        *REWINDING,
-        poison(9),
-        nap,
-        "trainer.devices=2",
+        *TINY, f"data.source={text_file}", *REWINDING, poison(9), nap, "trainer.devices=2",
         "trainer.validate_every=0",
-    ]
+    ]  # fmt: skip
     process = start([*words, "trainer.max_restarts=1"], tmp_path / "rewound")
     wait_for_steps(process, tmp_path / "rewound", 11)
     run = only_run(tmp_path / "rewound" / "outputs")

@@ -66,17 +66,12 @@ class Setting(NamedTuple):
 
 
 CHANGED = {
-    "nothing": Setting(("seed=42",)),
-    "seed": Setting(("seed=43",)),
-    "sampler.seed": Setting(("sampler.seed=43",)),
-    "data.seed": Setting(("data.seed=43",)),
-    "step": Setting(step=1),
-    "epoch": Setting(epoch=1),
-    "rank": Setting(rank=1, num_ranks=2),
-    "stream": Setting(stream="validation"),
-    "workers": Setting(("data.num_workers=1",)),
+    "nothing": Setting(("seed=42",)), "seed": Setting(("seed=43",)),
+    "sampler.seed": Setting(("sampler.seed=43",)), "data.seed": Setting(("data.seed=43",)),
+    "step": Setting(step=1), "epoch": Setting(epoch=1), "rank": Setting(rank=1, num_ranks=2),
+    "stream": Setting(stream="validation"), "workers": Setting(("data.num_workers=1",)),
     "micro-batches": Setting(("data.micro_batch_size=2",)),
-}
+}  # fmt: skip
 PROBED = 12
 """Samples that are followed: the longest, of which many tokens are masked."""
 FIXED = [

@@ -20,12 +20,8 @@ def mixed(
     **more: Any,
 ) -> Mixed:
     settings: dict[str, Any] = {
-        "num_epochs": None,
-        "num_batches": 60,
-        "global_batch_size": 9,
-        "seed": 1,
-        **more,
-    }
+        "num_epochs": None, "num_batches": 60, "global_batch_size": 9, "seed": 1, **more,
+    }  # fmt: skip
     whole = make(range(sum(sizes.values())), **settings)  # type: ignore[arg-type]
     return Mixed(whole, {name: range(size) for name, size in sizes.items()}, parts)
 

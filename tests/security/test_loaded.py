@@ -263,12 +263,6 @@ def test_attacks_are_counted() -> None:
         value for name, value in vars(attacks).items() if name.isupper() and name not in ("BYTES", "SPACES")
     ]
     tables += [
-        PICKLES,
-        TARGETS,
-        RECIPES,
-        test_data.FILES,
-        test_data.HEADERS,
-        test_data.TEMPLATES,
-        test_bombs.BOMBS,
-    ]
+        PICKLES, TARGETS, RECIPES, test_data.FILES, test_data.HEADERS, test_data.TEMPLATES, test_bombs.BOMBS,
+    ]  # fmt: skip
     assert sum(map(len, tables)) >= 400

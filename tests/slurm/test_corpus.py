@@ -20,16 +20,8 @@ SECONDS = 300
 
 def prepare(cwd: Path, *words: str) -> str:
     command = [
-        sys.executable,
-        "-c",
-        PROGRAM,
-        "prepare",
-        "corpus",
-        "texts",
-        *words,
-        "--tokenizer",
-        "tokenizer",
-    ]
+        sys.executable, "-c", PROGRAM, "prepare", "corpus", "texts", *words, "--tokenizer", "tokenizer",
+    ]  # fmt: skip
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

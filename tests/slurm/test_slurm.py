@@ -119,15 +119,9 @@ def test_tasks_of_a_batch_script_share_a_folder_and_come_back_to_it(
 ) -> None:
     layout = [f"trainer.num_nodes={nodes}", f"trainer.devices={ranks}"]
     words = [
-        "srun",
-        f"--cpus-per-task={ranks // tasks}",
-        sys.executable,
-        "-m",
-        "runner.train",
-        *arguments,
-        *SLOWLY,
-        *layout,
-    ]
+        "srun", f"--cpus-per-task={ranks // tasks}", sys.executable, "-m", "runner.train", *arguments,
+        *SLOWLY, *layout,
+    ]  # fmt: skip
     script = tmp_path / "job.sh"
     script.write_text(f"#!/bin/bash\nexport PYTHONPATH={ROOT}\n{shlex.join(words)}\n")
     asked = [f"--nodes={nodes}", f"--ntasks-per-node={tasks}", f"--cpus-per-task={ranks // tasks}"]

@@ -17,24 +17,15 @@ from tiryns.runner.run.recording import config_hash
 from tiryns.runner.sweeps.job_configs import JobConfigs
 
 JOBS = [
-    ["optimizer.lr=0.1", "seed=1"],
-    ["optimizer.lr=0.2", "seed=2"],
-    ["optimizer=sgd", "optimizer.lr=0.1"],
-    ["optimizer=muon", "optimizer.lr=0.3"],
-    ["+data.more={a: 1}", "seed=1"],
-    ["+data.more={b: 1}", "seed=2"],
-    ["trainer.validation_batches=null"],
-    ["data.validation_documents=0.1", "seed=${trainer.log_every}"],
-    ["seed=1", "seed=3"],
-    ["seed=3", "seed=${trainer.log_every}"],
+    ["optimizer.lr=0.1", "seed=1"], ["optimizer.lr=0.2", "seed=2"], ["optimizer=sgd", "optimizer.lr=0.1"],
+    ["optimizer=muon", "optimizer.lr=0.3"], ["+data.more={a: 1}", "seed=1"], ["+data.more={b: 1}", "seed=2"],
+    ["trainer.validation_batches=null"], ["data.validation_documents=0.1", "seed=${trainer.log_every}"],
+    ["seed=1", "seed=3"], ["seed=3", "seed=${trainer.log_every}"],
     ["data.validation_documents=3", "data.validation_documents={a: 1}"],
-    ["+model.config.a=2", "model.config={a: 1}"],
-    ["model.config={a: 1}", "++model.config.a=2"],
-    ["phases=[{name: a, steps: 3}]", "~seed"],
-    ["optimizer.lr=0.1", "optimizer=lion"],
-    ["experiment=diffusion", "seed=3"],
-    ["~logger", "seed=4"],
-]
+    ["+model.config.a=2", "model.config={a: 1}"], ["model.config={a: 1}", "++model.config.a=2"],
+    ["phases=[{name: a, steps: 3}]", "~seed"], ["optimizer.lr=0.1", "optimizer=lion"],
+    ["experiment=diffusion", "seed=3"], ["~logger", "seed=4"],
+]  # fmt: skip
 
 
 class Composed:

@@ -18,10 +18,6 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "ConversationTaskEncoder",
-    "EnergonDataloader",
-    "EnergonMultiModalDataModule",
-    "MultiModalSampleConfig",
-    "cyclic_iter",
-    "logger",
-]
+    "ConversationTaskEncoder", "EnergonDataloader", "EnergonMultiModalDataModule", "MultiModalSampleConfig",
+    "cyclic_iter", "logger",
+]  # fmt: skip

@@ -5,7 +5,7 @@ Letters in shapes: B rows, T tokens, D width, N heads, H size of a head.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -140,6 +140,7 @@ class PublishedEncoder(PreTrainedModel):
     """The base class of encoders, and of encoders with heads."""
 
     base_model: Any
+    body: ClassVar[type["Body"]]
     base_model_prefix = "model"
     _input_embed_layer = "tok_embeddings"
     supports_gradient_checkpointing = True

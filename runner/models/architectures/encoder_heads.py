@@ -15,13 +15,12 @@ from transformers.modeling_outputs import (
     TokenClassifierOutput,
 )
 
-from .encoder_base import Body, EncoderConfig, PublishedEncoder
+from .encoder_base import EncoderConfig, PublishedEncoder
 
 
 class Headed(PublishedEncoder):
     """An encoder of the class `body` with a head."""
 
-    body: ClassVar[type[Body]]
     add_head: Callable[[EncoderConfig], None]
 
     def __init__(self, config: EncoderConfig) -> None:

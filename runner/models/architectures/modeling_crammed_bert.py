@@ -116,25 +116,22 @@ class CrammedBertModel(Body, CrammedBertPreTrainedModel):
         self.post_init()
 
 
+CrammedBertPreTrainedModel.body = CrammedBertModel
+
+
 class CrammedBertForMaskedLM(ForMaskedLM, CrammedBertPreTrainedModel):
     """The encoder with its decoder alone."""
 
-    body, decoder_bias = CrammedBertModel, False
+    decoder_bias = False
 
 
 class CrammedBertForSequenceClassification(ForSequenceClassification, CrammedBertPreTrainedModel):
     """The encoder with a classifier of texts."""
 
-    body = CrammedBertModel
-
 
 class CrammedBertForTokenClassification(ForTokenClassification, CrammedBertPreTrainedModel):
     """The encoder with a classifier of tokens."""
 
-    body = CrammedBertModel
-
 
 class CrammedBertForQuestionAnswering(ForQuestionAnswering, CrammedBertPreTrainedModel):
     """The encoder that scores tokens as ends of an answer."""
-
-    body = CrammedBertModel

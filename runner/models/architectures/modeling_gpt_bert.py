@@ -195,6 +195,9 @@ class GptBertModel(Body, GptBertPreTrainedModel):
             yield hidden
 
 
+GptBertPreTrainedModel.body = GptBertModel
+
+
 class GptBertHead(nn.Module):
     """What stands before the decoder."""
 
@@ -211,22 +214,16 @@ class GptBertHead(nn.Module):
 class GptBertForMaskedLM(ForMaskedLM, GptBertPreTrainedModel):
     """The encoder with its decoder."""
 
-    body, transform = GptBertModel, GptBertHead
+    transform = GptBertHead
 
 
 class GptBertForSequenceClassification(ForSequenceClassification, GptBertPreTrainedModel):
     """The encoder with a classifier of texts."""
 
-    body = GptBertModel
-
 
 class GptBertForTokenClassification(ForTokenClassification, GptBertPreTrainedModel):
     """The encoder with a classifier of tokens."""
 
-    body = GptBertModel
-
 
 class GptBertForQuestionAnswering(ForQuestionAnswering, GptBertPreTrainedModel):
     """The encoder that scores tokens as ends of an answer."""
-
-    body = GptBertModel

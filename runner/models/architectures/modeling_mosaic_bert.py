@@ -124,6 +124,9 @@ class MosaicBertModel(Body, MosaicBertPreTrainedModel):
         return super().states(hidden, mask, position_scores=scores, **kwargs)
 
 
+MosaicBertPreTrainedModel.body = MosaicBertModel
+
+
 class MosaicBertHead(nn.Module):
     """What BERT has before its decoder."""
 
@@ -139,22 +142,16 @@ class MosaicBertHead(nn.Module):
 class MosaicBertForMaskedLM(ForMaskedLM, MosaicBertPreTrainedModel):
     """The encoder with BERT's head."""
 
-    body, transform = MosaicBertModel, MosaicBertHead
+    transform = MosaicBertHead
 
 
 class MosaicBertForSequenceClassification(ForSequenceClassification, MosaicBertPreTrainedModel):
     """The encoder with a classifier of texts."""
 
-    body = MosaicBertModel
-
 
 class MosaicBertForTokenClassification(ForTokenClassification, MosaicBertPreTrainedModel):
     """The encoder with a classifier of tokens."""
 
-    body = MosaicBertModel
-
 
 class MosaicBertForQuestionAnswering(ForQuestionAnswering, MosaicBertPreTrainedModel):
     """The encoder that scores tokens as ends of an answer."""
-
-    body = MosaicBertModel

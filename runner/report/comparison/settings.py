@@ -139,7 +139,9 @@ class Comparison:
         values = {key: [run.final(key) for run in self.runs] for key in found}
         ranked_by = values[self.goal.key]  # the best figure is often that of the last validation
         return [
-            key for key in found if any(values[key]) and (key == self.goal.key or values[key] != ranked_by)
+            key
+            for key in found
+            if {*values[key]} != {None} and (key == self.goal.key or values[key] != ranked_by)
         ]
 
     def run_rows(self, in_full: bool = False) -> Cells:

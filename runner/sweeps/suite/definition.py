@@ -101,7 +101,7 @@ def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
                 seeds = values or (override.get_value_element_as_str(),)
                 tasks[name] = replace(task, seeds=tuple(int(seed) for seed in seeds))
                 continue
-            grid = {setting: v for setting, v in task.grid.items() if setting != key.lstrip("+")}
+            grid = {setting: v for setting, v in task.grid.items() if setting.lstrip("+") != key.lstrip("+")}
             if several:
                 grid[key] = values
             words = task.overrides if several else (*task.overrides, str(override.input_line))

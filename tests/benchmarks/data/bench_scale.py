@@ -116,14 +116,9 @@ def batches_of(store: Any, sampler: Any, **cut: Any) -> GlobalBatches:
     }  # fmt: skip
     collator = MaskedLanguageModelingCollator(mlm_probability=0.3, **facts)
     return GlobalBatches(
-        sequences=store,
-        sampler=sampler,
-        collator=collator,
-        seed=1,
-        stream=MASK_STREAM,
-        micro_batch_size=None,
-        **cut,
-    )
+        sequences=store, sampler=sampler, collator=collator, seed=1, stream=MASK_STREAM,
+        micro_batch_size=None, **cut,
+    )  # fmt: skip
 
 
 def own_memory() -> float:

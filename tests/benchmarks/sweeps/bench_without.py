@@ -245,14 +245,8 @@ def show_sources() -> None:
     own = {"docs": ", validation: held_out.txt"}
     mixture = ", ".join(f"{name}: {{source: {name}.txt, weight: 1{own.get(name, '')}}}" for name in parts)
     words = [
-        "--change",
-        "data.without=by:source",
-        "--metric",
-        "val/docs/loss",
-        "--seeds",
-        str(PAIRS),
-        "--json",
-    ]
+        "--change", "data.without=by:source", "--metric", "val/docs/loss", "--seeds", str(PAIRS), "--json",
+    ]  # fmt: skip
     answer = json.loads(
         tiryns(".", "judge", *words, "callback=[]", "data=mixture", f"data.mixture={{{mixture}}}", *GOES_ON)
     )

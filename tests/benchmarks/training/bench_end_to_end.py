@@ -237,15 +237,10 @@ def prepared(
         return network
 
     case = Case(
-        config=config,
-        documents=[torch.from_numpy(np.asarray(store[int(i)])) for i in few],
-        tokenizer=data.tokenizer,
-        make_model=make_model,
-        batch=column.documents,
-        bf16=column.bf16,
-        steps=column.steps,
-        folder=folder,
-    )
+        config=config, documents=[torch.from_numpy(np.asarray(store[int(i)])) for i in few],
+        tokenizer=data.tokenizer, make_model=make_model, batch=column.documents, bf16=column.bf16,
+        steps=column.steps, folder=folder,
+    )  # fmt: skip
     held_out: Any = next(iter(data.validation.values()))
     return case, [np.asarray(held_out[i]) for i in range(min(256, len(held_out)))], objective
 

@@ -81,13 +81,9 @@ def start(name: str, quantized: bool, steps: int) -> Run:
     """A run at its first step; all begin with the same weights."""
     torch.manual_seed(0)
     sizes = {
-        "vocab_size": VOCABULARY,
-        "max_position_embeddings": LENGTH,
-        "hidden_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 256,
-    }
+        "vocab_size": VOCABULARY, "max_position_embeddings": LENGTH, "hidden_size": 64,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256,
+    }  # fmt: skip
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     model = BertForMaskedLM(BertConfig(**sizes, **dropout))  # type: ignore[arg-type]
     optimizer = get_optimizer(name, model, {}, quantized)

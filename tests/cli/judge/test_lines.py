@@ -34,14 +34,10 @@ def test_a_line_is_printed_for_each_run_and_the_rest_kept_beside_it(tmp_path: Pa
     done = warm_process("-c", PRINTING, "judge", *words, "--metric", "objective", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [re.sub(r", \d:\d\d, outputs/\S+", "", line) for line in done.stderr.splitlines()] == [
-        "judge: the config as it is, seed 1",
-        "[1/1] seed=1: objective 1",
-        "judge: optimizer=muon, seed 1",
-        "[2/2] optimizer=muon seed=1: objective 1",
-        "judge: the config as it is, seed 2",
-        "[3/3] seed=2: objective 2",
-        "judge: optimizer=muon, seed 2",
+        "judge: the config as it is, seed 1", "[1/1] seed=1: objective 1", "judge: optimizer=muon, seed 1",
+        "[2/2] optimizer=muon seed=1: objective 1", "judge: the config as it is, seed 2",
+        "[3/3] seed=2: objective 2", "judge: optimizer=muon, seed 2",
         "[4/4] optimizer=muon seed=2: objective 2",
-    ]
+    ]  # fmt: skip
     kept = [file.read_text() for file in tmp_path.glob("outputs/*/*/*/output.txt")]
     assert kept == ["a summary\n"] * 4

@@ -33,14 +33,9 @@ class Reads(pl.LightningModule):
 
 def main(folder: str, out: Path) -> None:
     data = EnergonMultiModalDataModule(
-        folder,
-        None,
-        None,
-        micro_batch_size=2,
-        num_workers=2,
-        task_encoder=NumberedRows(),
+        folder, None, None, micro_batch_size=2, num_workers=2, task_encoder=NumberedRows(),
         shuffle_buffer_size=5,
-    )
+    )  # fmt: skip
     module = Reads()
     trainer = pl.Trainer(
         accelerator="cpu", devices=4, max_steps=4, logger=False, enable_checkpointing=False,

@@ -20,14 +20,9 @@ def vision() -> TinyVision:
 
 def task(vision: TinyVision, packed: bool, **settings: Any) -> ConversationTaskEncoder:
     return ConversationTaskEncoder(
-        encoder=vision.data.make_encoder(),
-        reader=vision.data.read_row,
-        collate=vision.objective,
-        row_length=150,
-        errors=ErrorCollector(0),
-        packed=packed,
-        **settings,
-    )
+        encoder=vision.data.make_encoder(), reader=vision.data.read_row, collate=vision.objective,
+        row_length=150, errors=ErrorCollector(0), packed=packed, **settings,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -33,13 +33,9 @@ def test_each_choice_is_read_behind_its_text() -> None:
 
 
 SWAG = {
-    "sent1": "a heron",
-    "sent2": "It",
-    "ending0": "flies",
-    "ending1": "reads",
-    "ending2": "sings",
+    "sent1": "a heron", "sent2": "It", "ending0": "flies", "ending1": "reads", "ending2": "sings",
     "ending3": "votes",
-}
+}  # fmt: skip
 RACE = {"article": "The river froze.", "question": "Why is it cold?", "options": ["winter", "summer", "noon"]}
 COPA = {
     "premise": "The ice broke.",

@@ -59,15 +59,11 @@ def write_arrow(path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
-    "a.csv": write_csv,
-    "semicolon.csv": lambda p: write_csv(p, ";"),
-    "tab.csv": lambda p: write_csv(p, "\t"),
-    "bar.csv": lambda p: write_csv(p, "|"),
-    "all_quoted.csv": lambda p: write_csv(p, quoting=csv.QUOTE_ALL),
+    "a.csv": write_csv, "semicolon.csv": lambda p: write_csv(p, ";"), "tab.csv": lambda p: write_csv(p, "\t"),
+    "bar.csv": lambda p: write_csv(p, "|"), "all_quoted.csv": lambda p: write_csv(p, quoting=csv.QUOTE_ALL),
     "marked.csv": lambda p: write_csv(p, encoding="utf-8-sig"),
     "sixteen.csv": lambda p: write_csv(p, ";", "utf-16"),
-    "sixteen.tsv": lambda p: write_csv(p, "\t", "utf-16"),
-    "a.tsv": lambda p: write_csv(p, "\t"),
+    "sixteen.tsv": lambda p: write_csv(p, "\t", "utf-16"), "a.tsv": lambda p: write_csv(p, "\t"),
     "all_quoted.tsv": lambda p: write_csv(p, "\t", quoting=csv.QUOTE_ALL),
     "a.json": lambda p: p.write_text(json.dumps(TABLE)),
     "lines.json": lambda p: p.write_text("\n".join(map(json.dumps, TABLE))),
@@ -75,14 +71,13 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "a.jsonl": lambda p: p.write_text("\n".join(map(json.dumps, TABLE))),
     "a.ndjson": lambda p: p.write_text("\n".join(map(json.dumps, TABLE))),
     "a.parquet": lambda p: pq.write_table(pa.Table.from_pylist(TABLE), p, row_group_size=2),
-    "a.arrow": write_arrow,
-    "a.csv.gz": lambda p: write_packed(p, gzip.compress),
+    "a.arrow": write_arrow, "a.csv.gz": lambda p: write_packed(p, gzip.compress),
     "a.csv.bz2": lambda p: write_packed(p, bz2.compress),
     "a.jsonl.gz": lambda p: write_packed(p, gzip.compress),
     "a.jsonl.zst": lambda p: write_packed(p, packed("zstd")),
     "a.jsonl.LZ4": lambda p: write_packed(p, packed("lz4")),
     "saved": lambda p: datasets.Dataset.from_list(TABLE).save_to_disk(p),
-}
+}  # fmt: skip
 
 
 def documents(spec: Any, split: str = "train", reading: Reading = AS_FOUND) -> list[Any]:

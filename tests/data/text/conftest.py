@@ -15,15 +15,9 @@ WORDS = ["the", "a", "river", "runs", "under", "old", "bridge", "while", "seven"
 
 
 SETTINGS: dict[str, Any] = {
-    "validation_documents": 10,
-    "tokenizer": None,
-    "tokenizer_kind": "wordpiece",
-    "vocab_size": 120,
-    "lowercase": True,
-    "max_length": 16,
-    "long_documents": "sentences",
-    "seed": 0,
-}
+    "validation_documents": 10, "tokenizer": None, "tokenizer_kind": "wordpiece", "vocab_size": 120,
+    "lowercase": True, "max_length": 16, "long_documents": "sentences", "seed": 0,
+}  # fmt: skip
 
 
 def prepared_in(

@@ -136,12 +136,8 @@ def test_plan_says_what_a_tokenizer_does_not_know(tmp_path: Path, streamed: bool
     (tmp_path / "herons.txt").write_text("\n\n".join(paragraphs(60)))
     characters("dna").save_pretrained(tmp_path / "dna")
     words = [
-        "plan",
-        *TINY,
-        "data.source=herons.txt",
-        "data.validation_documents=9",
-        f"data.streaming={streamed}",
-    ]
+        "plan", *TINY, "data.source=herons.txt", "data.validation_documents=9", f"data.streaming={streamed}",
+    ]  # fmt: skip
     done = tiryns_here(tmp_path, *words, "data.tokenizer=dna")
     share = re.search(r"10 tokens; (\d+)% of the text is \[UNK\]", done.stdout)
     assert share is not None, done.stdout + done.stderr

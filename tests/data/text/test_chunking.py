@@ -64,16 +64,8 @@ def test_sentences_begin_after_a_stop_or_a_blank_line() -> None:
     starts = [0, *chunking.sentence_starts(text), len(text)]
     pieces = [text[a:b] for a, b in pairwise(starts)]
     assert pieces == [
-        "One. ",
-        '"Two!" ',
-        "Three? ",
-        "(Four.) ",
-        "Five\n\n",
-        "Six… ",
-        "七。",
-        "八 3.5 U.S. ",
-        "end",
-    ]
+        "One. ", '"Two!" ', "Three? ", "(Four.) ", "Five\n\n", "Six… ", "七。", "八 3.5 U.S. ", "end",
+    ]  # fmt: skip
 
 
 @pytest.mark.rows(2)

@@ -102,14 +102,9 @@ def test_validation_sources_are_kept_by_name(prepared: Callable[..., PreparedTex
 
 
 CHANGES: dict[str, Any] = {
-    "validation_documents": 11,
-    "tokenizer_kind": "bpe",
-    "vocab_size": 100,
-    "lowercase": False,
-    "max_length": 15,
-    "long_documents": "tokens",
-    "seed": 1,
-}
+    "validation_documents": 11, "tokenizer_kind": "bpe", "vocab_size": 100, "lowercase": False,
+    "max_length": 15, "long_documents": "tokens", "seed": 1,
+}  # fmt: skip
 
 
 @pytest.mark.rows(4)

@@ -151,12 +151,8 @@ def test_suite_of_babylm_reads_its_folders(tmp_path: Path, trained: Callable[[st
         (tmp_path / "given" / name).mkdir(parents=True)
         (tmp_path / "given" / name / "first.jsonl").write_text(rows(part))
     words = [
-        "suite=babylm",
-        f"model={trained('mlm')}",
-        "suite.data=given",
-        "trainer=cpu",
-        "hydra.sweep.dir=suite",
-    ]
+        "suite=babylm", f"model={trained('mlm')}", "suite.data=given", "trainer=cpu", "hydra.sweep.dir=suite",
+    ]  # fmt: skip
     succeeded(tmp_path, *words)
     told = json.loads((tmp_path / "suite" / "suite.json").read_text())
     assert told["complete"]
@@ -180,14 +176,9 @@ def test_what_cannot_be_measured_is_one_line(
 ) -> None:
     (tmp_path / "pairs.jsonl").write_text(rows(pairs))
     done = tiryns_here(
-        tmp_path,
-        "mode=probe",
-        "data=minimal_pairs",
-        "data.test=pairs.jsonl",
-        "trainer=cpu",
-        "model=bert_tiny",
-        *words,
-    )
+        tmp_path, "mode=probe", "data=minimal_pairs", "data.test=pairs.jsonl", "trainer=cpu",
+        "model=bert_tiny", *words,
+    )  # fmt: skip
     assert done.returncode == 1
     [line] = [line for line in done.stderr.splitlines() if "error" in line]
     assert problem in line

@@ -17,13 +17,9 @@ from tiryns.runner.models.packed.rows import set_up_packed_rows
 from tiryns.runner.models.pretraining.sparse_head import rows_at
 
 SIZES = {
-    "esm2_8m": (6, 320, 20),
-    "esm2_35m": (12, 480, 20),
-    "esm2_150m": (30, 640, 20),
-    "esm2_650m": (33, 1280, 20),
-    "esm2_3b": (36, 2560, 40),
-    "esm2_15b": (48, 5120, 40),
-}
+    "esm2_8m": (6, 320, 20), "esm2_35m": (12, 480, 20), "esm2_150m": (30, 640, 20),
+    "esm2_650m": (33, 1280, 20), "esm2_3b": (36, 2560, 40), "esm2_15b": (48, 5120, 40),
+}  # fmt: skip
 """Layers, width and heads of huggingface.co/facebook/esm2_t{layers}_{size}_UR50D."""
 
 SHARED: dict[str, Any] = {

@@ -14,31 +14,18 @@ from tiryns.runner.optim.roles import parts
 pytestmark = pytest.mark.fp32  # nothing is computed
 
 PUBLISHED = {
-    "modernbert_base": (50368, 149_655_232),
-    "modernbert_large": (50368, 395_881_664),
-    "ettin_17m": (50368, 16_913_600),
-    "ettin_32m": (50368, 32_081_344),
-    "ettin_68m": (50368, 68_457_664),
-    "ettin_150m": (50368, 149_655_232),
-    "ettin_400m": (50368, 395_881_664),
-    "ettin_1b": (50368, 1_031_314_112),
-    "mmbert_small": (256000, 140_897_536),
-    "mmbert_base": (256000, 307_786_240),
-    "eurobert_210m": (128256, 310_266_624),
-    "eurobert_610m": (128256, 755_625_600),
-    "eurobert_2b": (128256, 2_403_092_736),
-    "neobert": (30522, 245_106_432),
-    "crammed_bert": (32768, 119_589_889),
-    "mosaic_bert_base": (30528, 137_400_384),
-    "gpt_bert_small": (8192, 29_892_164),
-    "gpt_bert_base": (16384, 119_454_532),
-    "esm2_8m": (33, 7_512_474),
-    "esm2_35m": (33, 33_501_394),
-    "esm2_150m": (33, 148_140_154),
-    "esm2_650m": (33, 651_043_254),
-    "esm2_3b": (33, 2_839_005_634),
+    "modernbert_base": (50368, 149_655_232), "modernbert_large": (50368, 395_881_664),
+    "ettin_17m": (50368, 16_913_600), "ettin_32m": (50368, 32_081_344), "ettin_68m": (50368, 68_457_664),
+    "ettin_150m": (50368, 149_655_232), "ettin_400m": (50368, 395_881_664),
+    "ettin_1b": (50368, 1_031_314_112), "mmbert_small": (256000, 140_897_536),
+    "mmbert_base": (256000, 307_786_240), "eurobert_210m": (128256, 310_266_624),
+    "eurobert_610m": (128256, 755_625_600), "eurobert_2b": (128256, 2_403_092_736),
+    "neobert": (30522, 245_106_432), "crammed_bert": (32768, 119_589_889),
+    "mosaic_bert_base": (30528, 137_400_384), "gpt_bert_small": (8192, 29_892_164),
+    "gpt_bert_base": (16384, 119_454_532), "esm2_8m": (33, 7_512_474), "esm2_35m": (33, 33_501_394),
+    "esm2_150m": (33, 148_140_154), "esm2_650m": (33, 651_043_254), "esm2_3b": (33, 2_839_005_634),
     "esm2_15b": (33, 15_129_100_194),
-}
+}  # fmt: skip
 """Vocabulary and parameters; EuroBERT's names leave out its decoder, NeoBERT's decoder had 30,522 biases more."""
 
 

@@ -112,17 +112,13 @@ def _tower(folder: Path) -> Any:
 
 
 LOADED: dict[str, Callable[[Path], Any]] = {
-    "encoder": lambda folder: load_encoder(str(folder), {}, None, new_vocabulary=False),
-    "head": _classifier,
+    "encoder": lambda folder: load_encoder(str(folder), {}, None, new_vocabulary=False), "head": _classifier,
     "fresh head": _fresh_head,
     "teacher": lambda folder: load_teacher(str(folder), "AutoModelForMaskedLM", None),
     "embeddings": lambda folder: load_teacher(str(folder), "AutoModel", None),
-    "evaluated": lambda folder: load_trained(AutoModelForMaskedLM, str(folder)),
-    "adapter": with_adapter,
-    "merged adapter": _merged,
-    "tiled": _tiled,
-    "tower": _tower,
-}
+    "evaluated": lambda folder: load_trained(AutoModelForMaskedLM, str(folder)), "adapter": with_adapter,
+    "merged adapter": _merged, "tiled": _tiled, "tower": _tower,
+}  # fmt: skip
 
 
 @pytest.mark.rows(7)

@@ -26,15 +26,9 @@ WHOLE = [[0, 1, 2, 3, 4, 5, 6]]
 CUT = [[6, 2], [0, 5, 3], [4, 1]]
 SEED = 1234
 MODELS: dict[str, dict[str, Any]] = {
-    "bert": {},
-    "modernbert": {"local_attention": 16, "global_attn_every_n_layers": 2},
-    "distilbert": {},
-    "albert": {},
-    "deberta-v2": {},
-    "crammed_bert": {},
-    "mosaic_bert": {},
-    "gpt_bert": {},
-}
+    "bert": {}, "modernbert": {"local_attention": 16, "global_attn_every_n_layers": 2}, "distilbert": {},
+    "albert": {}, "deberta-v2": {}, "crammed_bert": {}, "mosaic_bert": {}, "gpt_bert": {},
+}  # fmt: skip
 """`albert` goes through one layer twice; `deberta-v2` has an attention of its own, so that its rows are padded."""
 
 Pass = tuple[float, dict[str, Tensor]]

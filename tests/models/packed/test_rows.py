@@ -190,17 +190,9 @@ def test_attention_and_its_gradient_are_those_of_a_mask(
     module: Any = torch.nn.Identity()
     module.is_causal = causal
     out, _ = packed_attention.packed_attention(
-        module,
-        q,
-        k,
-        v,
-        None,
-        scaling=0.3,
-        dropout=0.0 if way == "flash" else 1e-12,
-        sliding_window=window,
-        cu_seq_lens_q=ends,
-        max_length_q=40,
-    )
+        module, q, k, v, None, scaling=0.3, dropout=0.0 if way == "flash" else 1e-12, sliding_window=window,
+        cu_seq_lens_q=ends, max_length_q=40,
+    )  # fmt: skip
     expected = block_attention(q, k, v, ends, window, causal)
     assert_close(out, expected, atol=2e-6, rtol=0)
     gradient = torch.randn_like(out)

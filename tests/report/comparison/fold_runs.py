@@ -47,12 +47,8 @@ def make_fold(
     results = {f"test/fold/{name}": value for name, value in metrics.items()}
     results |= {"objective": 1.0, "val/validation/accuracy": 1.0}
     status = {
-        "state": "done",
-        "monitor": "val/validation/accuracy",
-        "mode": "max",
-        "step": 9,
-        "results": results,
-    }
+        "state": "done", "monitor": "val/validation/accuracy", "mode": "max", "step": 9, "results": results,
+    }  # fmt: skip
     (folder / "status.json").write_text(json.dumps(status))
     sets = {"validation": f"v{fold}{seed}", "fold": f"f{fold}"}
     manifest = {

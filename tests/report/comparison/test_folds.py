@@ -60,14 +60,8 @@ def test_page_has_the_figures_of_all_folds_joined(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "folds.json").read_text())
     assert list(content) == ["figure", "settings"]
     assert list(content["settings"][0]) == [
-        "setting",
-        "values",
-        "runs",
-        "mean",
-        "deviation",
-        "interval",
-        "seeds",
-    ]
+        "setting", "values", "runs", "mean", "deviation", "interval", "seeds",
+    ]  # fmt: skip
     (first, _) = content["settings"][0]["seeds"]
     assert list(first) == ["seed", "runs", "missing", "metrics", "joined"]
     assert (first["runs"], first["missing"]) == ({"1": "0", "2": "1", "3": "2"}, [])
@@ -80,16 +74,8 @@ def test_predictions_hold_every_example_once_for_each_setting_and_seed(tmp_path:
     write_comparison(tmp_path, make_folds(tmp_path))
     rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
     assert list(rows[0]) == [
-        "setting",
-        "seed",
-        "fold",
-        "set",
-        "id",
-        "text",
-        "gold",
-        "predicted",
-        "probability",
-    ]
+        "setting", "seed", "fold", "set", "id", "text", "gold", "predicted", "probability",
+    ]  # fmt: skip
     for setting in ("lr=0.1", "lr=0.2"):
         for seed in (1, 2):
             own = [row for row in rows if (row["setting"], row["seed"]) == (setting, seed)]

@@ -20,21 +20,11 @@ VARIABLE = "TIRYNS_TEST_NO_SKIPS"
 """Names the extras and further packages that are installed: `dev,mteb,spacy`; `.ci/run` and `make test-all` set it."""
 
 EXTRAS = {
-    "alembic": "mlflow",
-    "hydra_plugins.hydra_ray_launcher": "ray",
-    "lmms_eval": "lmms-eval",
-    "material": "docs",
-    "mlflow": "mlflow",
-    "model_signing": "signing",
-    "mteb": "mteb",
-    "onnx": "onnx",
-    "onnxruntime": "onnx",
-    "onnxscript": "onnx",
-    "ray": "ray",
-    "sqlalchemy": "mlflow",
-    "tidytcells": "sequences",
-    "trackio": "trackio",
-}
+    "alembic": "mlflow", "hydra_plugins.hydra_ray_launcher": "ray", "lmms_eval": "lmms-eval",
+    "material": "docs", "mlflow": "mlflow", "model_signing": "signing", "mteb": "mteb", "onnx": "onnx",
+    "onnxruntime": "onnx", "onnxscript": "onnx", "ray": "ray", "sqlalchemy": "mlflow",
+    "tidytcells": "sequences", "trackio": "trackio",
+}  # fmt: skip
 """The extra that installs a package, by the package's name in Python; `dev` installs all others."""
 
 FURTHER = ("spacy",)

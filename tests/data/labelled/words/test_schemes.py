@@ -24,14 +24,9 @@ from tiryns.runner.evaluation.metrics import EntityScore
 
 SIDES = {"prefix": "{0}-{1}", "suffix": "{1}-{0}"}
 STRICT = {
-    "IOB1": "IOB1",
-    "IOB2": "IOB2",
-    "IOE2": "IOE2",
-    "IOBES": "IOBES",
-    "BILOU": "BILOU",
-    "BMES": "IOBES",
+    "IOB1": "IOB1", "IOB2": "IOB2", "IOE2": "IOE2", "IOBES": "IOBES", "BILOU": "BILOU", "BMES": "IOBES",
     "BMEWO": "IOBES",
-}
+}  # fmt: skip
 """The class of seqeval by which a scheme is strictly read; its IOE1 is unfinished, as it says."""
 
 SEQEVAL = {"BILOU": {"L": "E", "U": "S"}, "BMES": {"M": "I"}, "BMEWO": {"M": "I", "W": "S"}}
@@ -163,13 +158,8 @@ def test_the_side_of_the_letter_is_told_by_all_labels() -> None:
     assert known(["O", "E-B", "E-I"]).iob(["E-B", "E-I", "O", "E-I"]) == ["B-E", "I-E", "O", "B-E"]
     assert known(["O", "B-E", "I-E"]).iob(["B-E", "I-E", "O", "I-E"]) == ["B-E", "I-E", "O", "B-E"]
     assert known(["B", "M", "E", "S"]).iob(["B", "M", "E", "S", "B", "E"]) == [
-        "B-_",
-        "I-_",
-        "I-_",
-        "B-_",
-        "B-_",
-        "I-_",
-    ]
+        "B-_", "I-_", "I-_", "B-_", "B-_", "I-_",
+    ]  # fmt: skip
 
 
 def test_sentences_tell_schemes_of_the_same_labels_apart(caplog: pytest.LogCaptureFixture) -> None:
