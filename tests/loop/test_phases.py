@@ -143,7 +143,7 @@ MIXED = "name: b, steps: 5, data: {mixture: "
             [phases("name: a, steps: 5, data: {max_length: 1024}"), "model.max_position_embeddings=512"],
             "phases[0] (a).data.max_length=1024 is more than the model can take: model.max_position_embeddings=512",
         ),
-        ([phases("name: a, steps: 5, sampler: {warmup_steps: 3}")], "(a).sampler.warmup_steps: give warmup_from"),
+        ([phases("name: a, steps: 5, sampler: {warmup_steps: 3}")], "(a).sampler.warmup_steps needs warmup_from too"),
         ([phases("name: a, steps: 5, sampler: {global_batch_size: 0}")], "phases[0] (a).sampler.global_batch_size=0: "),
         ([phases("name: a, steps: 5, objective: {mlm: 0.3}")], "phases[0] (a).objective.mlm: the objective of a run has"),
         (

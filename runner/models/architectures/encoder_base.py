@@ -140,7 +140,7 @@ class PublishedEncoder(PreTrainedModel):
     """The base class of encoders, and of encoders with heads."""
 
     base_model: Any
-    body: ClassVar[type["Body"]]
+    body: ClassVar[type[PreTrainedModel]]
     base_model_prefix = "model"
     _input_embed_layer = "tok_embeddings"
     supports_gradient_checkpointing = True
