@@ -186,16 +186,9 @@ class Prediction:
 
 
 register_parts(
-    "callback",
-    together="default",
-    throughput=Throughput,
-    progress=Progress,
-    audit=OrderAudit,
-    manifest=Manifest,
-    groups=ParameterGroups,
-    divergence=Divergence,
-    plateau=Plateau,
-)
+    "callback", together="default", throughput=Throughput, progress=Progress, audit=OrderAudit,
+    manifest=Manifest, groups=ParameterGroups, divergence=Divergence, plateau=Plateau,
+)  # fmt: skip
 register_parts("callback", early_stopping=EarlyStopping, stop_after=StopAfter, suite=Suite, cpu_time=CpuTime)
 register_parts("callback", coordinates=Coordinates, prediction=Prediction)
 register("checkpoint", default=Checkpoint)

@@ -11,23 +11,11 @@ from tiryns.conf.trainer import BUDGETS
 from tiryns.conf.values import PAIRS, Choice, Named, setting
 
 DEFAULTS: list[Any] = [
-    {"data": "stdlib_text"},
-    {"objective": "mlm"},
-    {"sampler": "shuffled"},
-    {"model": "modernbert_tiny"},
-    {"module": "pretraining"},
-    {"optimizer": "adamw"},
-    {"scheduler": "wsd"},
-    {"trainer": "auto"},
-    {"checkpoint": "default"},
-    {"callback": "default"},
-    {"logger": "csv"},
-    "_self_",
-    {"experiment": None},
-    {"scale": None},
-    "${scaled:}",
-    {"override hydra/sweeper": "grid"},
-]
+    {"data": "stdlib_text"}, {"objective": "mlm"}, {"sampler": "shuffled"}, {"model": "modernbert_tiny"},
+    {"module": "pretraining"}, {"optimizer": "adamw"}, {"scheduler": "wsd"}, {"trainer": "auto"},
+    {"checkpoint": "default"}, {"callback": "default"}, {"logger": "csv"}, "_self_", {"experiment": None},
+    {"scale": None}, "${scaled:}", {"override hydra/sweeper": "grid"},
+]  # fmt: skip
 
 UNSCALED = "unscaled"
 """Name of an empty config, which `scaled` returns if no `scale` is chosen."""

@@ -33,22 +33,15 @@ LIBRARIES = (
 _NOT_THE_USERS = {*LIBRARIES, *sys.stdlib_module_names}
 
 KINDS = {
-    "data": "lightning.pytorch.LightningDataModule",
-    "objective": "runner.objectives.Collator",
-    "sampler": "runner.samplers.GlobalBatchSampler",
-    "model": "transformers.PreTrainedModel",
-    "model.config": "transformers.PretrainedConfig",
-    "module": "lightning.pytorch.LightningModule",
-    "optimizer": "torch.optim.Optimizer",
-    "scheduler": "torch.optim.lr_scheduler.LRScheduler",
-    "trainer": "lightning.pytorch.Trainer",
-    "checkpoint": "lightning.pytorch.Callback",
-    "callback": "lightning.pytorch.Callback",
-    "logger": "lightning.pytorch.loggers.Logger",
+    "data": "lightning.pytorch.LightningDataModule", "objective": "runner.objectives.Collator",
+    "sampler": "runner.samplers.GlobalBatchSampler", "model": "transformers.PreTrainedModel",
+    "model.config": "transformers.PretrainedConfig", "module": "lightning.pytorch.LightningModule",
+    "optimizer": "torch.optim.Optimizer", "scheduler": "torch.optim.lr_scheduler.LRScheduler",
+    "trainer": "lightning.pytorch.Trainer", "checkpoint": "lightning.pytorch.Callback",
+    "callback": "lightning.pytorch.Callback", "logger": "lightning.pytorch.loggers.Logger",
     "hydra/callbacks": "hydra.experimental.callback.Callback",
-    "hydra/launcher": "hydra.plugins.launcher.Launcher",
-    "hydra/sweeper": "hydra.plugins.sweeper.Sweeper",
-}
+    "hydra/launcher": "hydra.plugins.launcher.Launcher", "hydra/sweeper": "hydra.plugins.sweeper.Sweeper",
+}  # fmt: skip
 """The base class of the components of each group; `model.config` is the config that a plain model is built from."""
 
 SCHEDULES = frozenset(

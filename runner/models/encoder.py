@@ -30,16 +30,9 @@ SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediat
 """Sizes of layers, as config classes name them."""
 
 DROPOUT_FIELDS = (
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "attention_dropout",
-    "embedding_dropout",
-    "mlp_dropout",
-    "dropout",
-    "resid_pdrop",
-    "embd_pdrop",
-    "attn_pdrop",
-)
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "embedding_dropout",
+    "mlp_dropout", "dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop",
+)  # fmt: skip
 """Fields of config classes that set a dropout rate."""
 
 

@@ -24,13 +24,8 @@ BACKEND = "inductor"
 """The backend of `torch.compile`."""
 
 COMPILERS = (
-    "torch._dynamo",
-    "torch._functorch",
-    "torch._inductor",
-    "torch._subclasses",
-    "torch.fx",
-    "triton",
-)
+    "torch._dynamo", "torch._functorch", "torch._inductor", "torch._subclasses", "torch.fx", "triton",
+)  # fmt: skip
 """Packages whose errors mean that a function cannot be compiled."""
 
 COMPILABLE = (Adam, AdamW, Adagrad, RMSprop, SGD)

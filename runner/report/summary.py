@@ -17,14 +17,9 @@ from tiryns.runner.run.files import typed_path
 from tiryns.runner.run.folder import Run
 
 FILES = {
-    "model": "model",
-    "report": "report.html",
-    "metrics": "metrics.csv",
-    "checkpoints": "checkpoints",
-    "config": "config.yaml",
-    "profile": "profile.txt",
-    "trace": "profile.json",
-}
+    "model": "model", "report": "report.html", "metrics": "metrics.csv", "checkpoints": "checkpoints",
+    "config": "config.yaml", "profile": "profile.txt", "trace": "profile.json",
+}  # fmt: skip
 """Files of a run folder by what they hold."""
 
 WIDTH = 100

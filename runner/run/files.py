@@ -20,14 +20,9 @@ from tiryns.runner.run.redaction import redacted
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
 OF_STATUS = {
-    "state": str,
-    "step": int,
-    "max_steps": int,
-    "results": dict,
-    "resolved": dict,
-    "identities": list,
+    "state": str, "step": int, "max_steps": int, "results": dict, "resolved": dict, "identities": list,
     "moved_in": list,
-}
+}  # fmt: skip
 """The types of fields of `status.json`; a value of another type is ignored."""
 
 JUDGE = "judge.json"

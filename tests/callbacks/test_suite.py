@@ -49,11 +49,8 @@ content = {"suite": words["suite"], "complete": True, "runs": [], "models": [row
 """Writes figures that tell the step."""
 
 WORDS = [
-    "callback=[default,suite]",
-    "callback.suite.every=4",
-    "trainer.max_steps=10",
-    "callback.manifest.every=1",
-]
+    "callback=[default,suite]", "callback.suite.every=4", "trainer.max_steps=10", "callback.manifest.every=1",
+]  # fmt: skip
 FILES = ("order.txt", "digests.txt")
 
 Train = Callable[..., Run]

@@ -62,12 +62,9 @@ def test_run_loads_only_what_it_uses_and_leaves_modules_out_of_collections(
     needs.version("transformers", "5.24", "its models import generation, and that pandas and sklearn")
     small = [word for word in TINY if word != "model=bert_tiny"]  # of the default architecture
     words = [
-        *small,
-        "model.num_hidden_layers=2",
-        f"data.source={text_file}",
-        "trainer.max_steps=1",
+        *small, "model.num_hidden_layers=2", f"data.source={text_file}", "trainer.max_steps=1",
         "trainer.validate_every=0",
-    ]
+    ]  # fmt: skip
     done = start("-c", RUN, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == [f"imported: {loaded}", "collected: True True"]

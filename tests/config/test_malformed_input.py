@@ -236,12 +236,9 @@ def test_a_line_of_a_gigabyte_is_refused_within_bounded_memory(tmp_path: Path, s
         file.truncate(1 << 30)  # takes no room on the disk
     command = [sys.executable, "-c", READING, str(tmp_path / name)]
     done = subprocess.run(
-        command,
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
+        command, env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     message, kilobytes = done.stdout.splitlines()
     assert name in message

@@ -42,11 +42,8 @@ def test_all_problems_of_a_table_are_told_with_all_settings(
         assert said in message
     settings = settings_in(message)
     assert settings == {
-        "encoding": "cp1252",
-        "text_column": "Frage",
-        "label_column": "Absicht",
-        "on_bad_row": "skip",
-    }
+        "encoding": "cp1252", "text_column": "Frage", "label_column": "Absicht", "on_bad_row": "skip",
+    }  # fmt: skip
     data = data_module("classification", train=str(file), validation_documents=0, **settings)
     data.prepare_data()
     assert data.reader.state_dict()["labels"] == ["Gebühren", "Karte"]

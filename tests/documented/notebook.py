@@ -9,12 +9,9 @@ import torch
 WORDS = "the a river runs under old bridge while seven herons watch and nobody speaks of winter again what stands here"
 VOCABULARY = 160
 SIZES: dict[str, Any] = {
-    "hidden_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
+    "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
     "max_position_embeddings": 64,
-}
+}  # fmt: skip
 
 
 def texts(count: int, seed: int = 0) -> list[str]:

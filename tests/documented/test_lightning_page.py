@@ -30,12 +30,9 @@ def test_example(
     documented: Any, text_lines: str, tokenizer_folder: str, encoder_folder: str, here: Path
 ) -> None:
     given = {
-        documented.__name__: documented,
-        "torch": torch,
-        "text_file": text_lines,
-        "tokenizer_folder": tokenizer_folder,
-        "model_folder": encoder_folder,
-    }
+        documented.__name__: documented, "torch": torch, "text_file": text_lines,
+        "tokenizer_folder": tokenizer_folder, "model_folder": encoder_folder,
+    }  # fmt: skip
     [example] = doctest.DocTestFinder(recurse=False).find(documented, documented.__name__, globs=given)
     assert example.examples
     assert doctest.DocTestRunner().run(example).failed == 0

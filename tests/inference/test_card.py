@@ -15,12 +15,9 @@ from tiryns.runner.inference.card import model_card
 from tiryns.runner.run.folder import Run
 
 FIGURES = {
-    "test/test/accuracy": 0.912345678,
-    "test/test/loss": 0.3,
-    "val/validation/f1": 0.5,
-    "objective": 0.5,
+    "test/test/accuracy": 0.912345678, "test/test/loss": 0.3, "val/validation/f1": 0.5, "objective": 0.5,
     "best_step": 3.0,
-}
+}  # fmt: skip
 
 
 def card_of(folder: Path, head: str, config: dict[str, Any], figures: dict[str, float], **files: str) -> str:
@@ -141,12 +138,9 @@ def test_license_and_language_are_those_of_the_model_it_began_with(tmp_path: Pat
 
 def test_example_is_a_prediction_of_the_run(tmp_path: Path) -> None:
     row = {
-        "set": "test/test",
-        "id": "7",
-        "text": "a | b\n<b>c</b> " + "x" * 400,
-        "gold": "no",
+        "set": "test/test", "id": "7", "text": "a | b\n<b>c</b> " + "x" * 400, "gold": "no",
         "predicted": "yes",
-    }
+    }  # fmt: skip
     lines = json.dumps(row) + "\n" + json.dumps({**row, "text": "second"}) + "\n"
     public = {"data": {"train": "nyu-mll/glue:cola@train"}}
     card = card_of(tmp_path, "classification", public, {}, predictions__jsonl=lines)

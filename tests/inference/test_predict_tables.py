@@ -26,12 +26,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = "".join(f"\xab{text}\xbb;{'birds' if i % 2 else 'stones'}\n" for i, text in enumerate(TEXTS))
     (folder / "train.csv").write_bytes(f"Question;Kind\n{rows};birds\nno label;\n".encode("cp1252"))
     words = [
-        "data.text_column=Question",
-        "data.label_column=Kind",
-        "data.encoding=cp1252",
-        "data.on_bad_row=skip",
+        "data.text_column=Question", "data.label_column=Kind", "data.encoding=cp1252", "data.on_bad_row=skip",
         "trainer.max_steps=1",
-    ]
+    ]  # fmt: skip
     words += [f"data.train={folder / 'train.csv'}", "trainer.validate_every=0", "sampler.global_batch_size=6"]
     return finetuned(folder / "run", *TASKS["classification"], *words)
 

@@ -13,11 +13,8 @@ from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
 
 SETTINGS = [
-    "checkpoint.every_steps=3",
-    "checkpoint.keep_last=9",
-    "trainer.max_steps=6",
-    "trainer.validate_every=3",
-]
+    "checkpoint.every_steps=3", "checkpoint.keep_last=9", "trainer.max_steps=6", "trainer.validate_every=3",
+]  # fmt: skip
 EMA = ["module.ema=0.5", "optimizer.lr=0.01", *SETTINGS]
 
 

@@ -176,11 +176,8 @@ def test_finetuning_starts_from_a_detector_of_replaced_tokens(
     run_here: Callable[..., Run], finetune: Finetune
 ) -> None:
     words = [
-        "objective=rtd",
-        "objective.generator_size=0.5",
-        "trainer.max_steps=2",
-        "trainer.validate_every=0",
-    ]
+        "objective=rtd", "objective.generator_size=0.5", "trainer.max_steps=2", "trainer.validate_every=0",
+    ]  # fmt: skip
     first = run_here(*words, folder="first")
     assert finetune("classification", "trainer.max_steps=1", start=first).status["state"] == "done"
 

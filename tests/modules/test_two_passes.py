@@ -192,15 +192,12 @@ def test_dropout_is_that_of_one_large_batch(cut: str, packed: bool, monkeypatch:
 
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "symmetric": {"symmetric": True},
-    "learnt": {"learn_temperature": True, "temperature": 0.2},
+    "symmetric": {"symmetric": True}, "learnt": {"learn_temperature": True, "temperature": 0.2},
     "margin": {"false_negative_margin": 0.05},
-    "dimensions": {"dimensions": [32, 8], "dimension_weights": [1.0, 0.5]},
-    "cls": {"pooling": "cls"},
-    "max": {"pooling": "max"},
-    "cosent": {"loss": "cosent", "label_column": "score"},
+    "dimensions": {"dimensions": [32, 8], "dimension_weights": [1.0, 0.5]}, "cls": {"pooling": "cls"},
+    "max": {"pooling": "max"}, "cosent": {"loss": "cosent", "label_column": "score"},
     "cosine": {"loss": "cosine", "label_column": "score"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.rows(1)

@@ -16,11 +16,8 @@ OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.BitXor: ast.BitAnd,
 }  # fmt: skip
 SWAPPED = (
-    ("MASK_STREAM", "VALIDATION_STREAM"),
-    ("min", "max"),
-    ("minimum", "maximum"),
-    ("training", "validation"),
-)
+    ("MASK_STREAM", "VALIDATION_STREAM"), ("min", "max"), ("minimum", "maximum"), ("training", "validation"),
+)  # fmt: skip
 """Names and words that are easily taken for each other."""
 OTHERS = {a: b for pair in SWAPPED for a, b in (pair, pair[::-1])}
 DROPPED = ("seed", "step", "rank", "epoch", "stream", "global_step", "global_rank")

@@ -118,11 +118,8 @@ def test_no_target_weighs_nothing_and_loses_nothing() -> None:
     batch = make(flat(texts))
     assert batch["weight"] == 0
     sizes: Any = {
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-        "intermediate_size": 16,
-    }
+        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 16,
+    }  # fmt: skip
     model = make.task_model(BertForMaskedLM(BertConfig(vocab_size=VOCABULARY, **sizes)))
     out = model(batch)
     out["loss"].backward()

@@ -120,11 +120,8 @@ def test_omegaconf_reads_yaml_in_python_and_the_quick_loader_reads_alike(tmp_pat
 
 def test_omegaconf_loses_signs_in_yaml_and_what_libyaml_writes_comes_back(tmp_path: Path) -> None:
     values = {
-        "of": "one\u0085",
-        "wide": "\U0001f600 é",
-        "numbers": ["1e-3", "yes", 0.001, True, None],
-        "empty": {},
-    }
+        "of": "one\u0085", "wide": "\U0001f600 é", "numbers": ["1e-3", "yes", 0.001, True, None], "empty": {},
+    }  # fmt: skip
     ways = {"default_flow_style": False, "allow_unicode": True, "sort_keys": False}
     by_python = yaml.dump(values, Dumper=omegaconf._python_dumper(), **ways)
     assert yaml.load(by_python, Loader=omegaconf._python_loader()) != values, "omegaconf.py"

@@ -138,12 +138,9 @@ def gptbert(step: float) -> Figures:
     done = step / steps
     longer = 1 if done < 0.7 else 2 if done < 0.9 else 4
     return {
-        "lr": 1.41e-2 * factor,
-        "weight_decay": 0.1,
-        "batch": 32768 / longer * (0.25 + 0.75 * done),
-        "length": 128 * longer,
-        "masking_rate": 0.3 - 0.15 * done,
-    }
+        "lr": 1.41e-2 * factor, "weight_decay": 0.1, "batch": 32768 / longer * (0.25 + 0.75 * done),
+        "length": 128 * longer, "masking_rate": 0.3 - 0.15 * done,
+    }  # fmt: skip
 
 
 def esm2(step: float) -> Figures:
@@ -163,12 +160,9 @@ def cramming(share: float) -> Figures:
     rising, falling = 0.25 + 0.75 * share / 0.84375, (1 - share) / 0.15625
     batch = min(8192, 128 * (int(share / 0.75 * 63) + 1))
     return {
-        "lr": 1e-3 * min(rising, falling),
-        "weight_decay": 0.01,
-        "batch": batch,
-        "length": 128,
+        "lr": 1e-3 * min(rising, falling), "weight_decay": 0.01, "batch": batch, "length": 128,
         "masking_rate": 0.25,
-    }
+    }  # fmt: skip
 
 
 # ranges of points: of warm-ups, of what follows them, and of further phases

@@ -142,12 +142,9 @@ def make_run(folder: Path, steps: int = 40, seed: int = 0, loss: float = 4.0, **
     results = {"val/books/loss": value, "val/books/unigram_entropy": 6.25, "uniform_entropy": 9.01}
     results |= {"objective": value - 0.01, "best_step": float(steps)}
     noted = {
-        "state": "done",
-        "step": steps,
-        "max_steps": steps,
-        "started": "2026-11-03T12:30:11",
+        "state": "done", "step": steps, "max_steps": steps, "started": "2026-11-03T12:30:11",
         "seconds": 309.0,
-    }
+    }  # fmt: skip
     (folder / "status.json").write_text(json.dumps({**noted, "results": results, **status}))
     return folder
 

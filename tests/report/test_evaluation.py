@@ -69,14 +69,11 @@ def test_of_many_classes_the_most_frequent_confusions_are_listed(tmp_path: Path)
 def test_mistakes_of_every_task_are_told_apart(tmp_path: Path) -> None:
     words = {"words": ["Ada", "met", "Bo"], "text": "Ada met Bo"}
     rows = [
-        example(1, ["The cat"], "cat", 0.5),
-        example(2, [], "dog", 0.4),
-        example(4, ["x", "y"], ["y", "x"], [0.9, 0.8]),
-        example(5, ["x"], [], []),
+        example(1, ["The cat"], "cat", 0.5), example(2, [], "dog", 0.4),
+        example(4, ["x", "y"], ["y", "x"], [0.9, 0.8]), example(5, ["x"], [], []),
         {**example(6, ["B-PER", "O", "B-PER"], ["B-PER", "O", "O"], [0.9, 0.9, 0.7]), **words},
-        {**example(7, ["O"], ["O"], [0.9]), "words": ["fine"]},
-        example(8, None, "unlabelled"),
-    ]
+        {**example(7, ["O"], ["O"], [0.9]), "words": ["fine"]}, example(8, None, "unlabelled"),
+    ]  # fmt: skip
     predictions = evaluated(tmp_path, {}, rows).table("probability")
     assert predictions.part["fold"] == "Predictions: 3 wrong, 3 right"
     assert "Bo: B-PER" in predictions.column("true")

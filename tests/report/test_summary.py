@@ -27,12 +27,9 @@ class Terminal(StringIO):
 def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     show("tiryns", FACTS)
     assert capsys.readouterr().out.splitlines() == [
-        "data",
-        "  documents   12,000",
-        "  vocabulary  8,192 [tokens]",
-        "run",
+        "data", "  documents   12,000", "  vocabulary  8,192 [tokens]", "run",
         "  folder      outputs/2026-11-03/12-30-11-ab12",
-    ]
+    ]  # fmt: skip
 
 
 def test_facts_are_a_panel_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,13 +20,10 @@ def run_script(script: str, folder: Path) -> None:
 
 
 USES = [
-    "from torchmetrics import Accuracy",
-    "import torchmetrics; torchmetrics.Accuracy",
-    "from torchmetrics import functional",
-    "from torchmetrics.regression import PearsonCorrCoef as Accuracy",
-    "from torchmetrics.functional.text import edit_distance as Accuracy",
-    "from torchmetrics import *",
-]
+    "from torchmetrics import Accuracy", "import torchmetrics; torchmetrics.Accuracy",
+    "from torchmetrics import functional", "from torchmetrics.regression import PearsonCorrCoef as Accuracy",
+    "from torchmetrics.functional.text import edit_distance as Accuracy", "from torchmetrics import *",
+]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -186,11 +186,8 @@ def test_cuts_of_a_global_batch_never_change(packed: bool, expected: list[list[l
 
 def test_seeds_of_dropout_never_change() -> None:
     assert [step_seed(42, step, rank) for step, rank in ((0, 0), (1, 0), (0, 1), (10**6, 7))] == [
-        4724518948847375502,
-        9143889921795064059,
-        3420961620015455101,
-        8234502724331592564,
-    ]
+        4724518948847375502, 9143889921795064059, 3420961620015455101, 8234502724331592564,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("packed", [False, True])

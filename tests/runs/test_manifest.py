@@ -21,11 +21,8 @@ from tiryns.runner.run.folder import Run
 Train = Callable[..., Run]
 
 SAVING = (
-    "callback.manifest.every=2",
-    "checkpoint.every_steps=5",
-    "checkpoint.keep_last=9",
-    "model.dropout=0.1",
-)
+    "callback.manifest.every=2", "checkpoint.every_steps=5", "checkpoint.keep_last=9", "model.dropout=0.1",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

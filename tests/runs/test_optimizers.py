@@ -22,12 +22,9 @@ OFTEN = [
 @pytest.mark.parametrize("name", few_of(sorted(OPTIMIZERS), FEW))
 def test_resumed_run_is_bitwise_and_follows_the_schedule(run_here: Train, name: str) -> None:
     own = [
-        *OFTEN,
-        f"optimizer={name}",
-        "optimizer.lr=0.002",
-        "scheduler.warmup_steps=2",
+        *OFTEN, f"optimizer={name}", "optimizer.lr=0.002", "scheduler.warmup_steps=2",
         "scheduler.cooldown_steps=3",
-    ]
+    ]  # fmt: skip
     whole = run_here(*own)
     continued(whole, 4, "copy")
     resumed = run_here(*own, folder="copy")

@@ -165,11 +165,8 @@ def test_run_without_a_checkpoint_before_the_batches_begins_again(run_here: Trai
 @pytest.mark.slow
 def test_length_in_epochs_and_two_rewinds_give_the_run_of_the_config(run_here: Train) -> None:
     epochs = [
-        "trainer.max_steps=-1",
-        "trainer.max_epochs=1",
-        "trainer.validate_every=0",
-        "checkpoint.keep_last=9",
-    ]
+        "trainer.max_steps=-1", "trainer.max_epochs=1", "trainer.validate_every=0", "checkpoint.keep_last=9",
+    ]  # fmt: skip
     run = run_here(*REWINDING, *epochs, poison(9, 17))
     assert [note["batches"] for note in run.status["skipped"]] == [[9, 11], [17, 19]]
     pairs = str(skipped_batches(run.path)).replace(" ", "")

@@ -11,12 +11,9 @@ from tiryns.runner.run.folder import Run
 
 STEPS = 40
 RUN = [
-    *TINY,
-    f"trainer.max_steps={STEPS}",
-    "trainer.validate_every=9",
-    "checkpoint.every_steps=6",
+    *TINY, f"trainer.max_steps={STEPS}", "trainer.validate_every=9", "checkpoint.every_steps=6",
     "data.num_workers=1",
-]
+]  # fmt: skip
 SLURM = ["hydra/launcher=slurm", "hydra.launcher.cpus_per_task=1", "hydra.launcher.timeout_min=30"]
 SLOWLY = ["allowed_targets=[tests]", "+callback.nap={_target_: tests.slurm.nap.Nap, seconds: 0.4}"]
 LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]

@@ -13,11 +13,8 @@ from typing import NamedTuple
 from tests.conftest import ROOT
 
 PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "AGENTS.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+    ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md")),
+]  # fmt: skip
 
 RECIPES = sorted((ROOT / "conf" / "experiment").glob("*.yaml"))
 

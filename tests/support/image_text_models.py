@@ -159,11 +159,8 @@ def _internvl() -> Any:
         "video_token": "<video>",
     }  # fmt: skip
     images = {
-        "size": {"height": 32, "width": 32},
-        "crop_to_patches": True,
-        "min_patches": 1,
-        "max_patches": 4,
-    }
+        "size": {"height": 32, "width": 32}, "crop_to_patches": True, "min_patches": 1, "max_patches": 4,
+    }  # fmt: skip
     vision = {**VISION, "image_size": [32, 32], "patch_size": [8, 8]}
     return (
         "InternVLProcessor", tokens, ("got_ocr2", "GotOcr2ImageProcessorPil"),

@@ -85,12 +85,9 @@ def install_project(source: Path, site: Path) -> str:
 def build(what: str, source: Path, target: Path) -> Path:
     """The sdist or the wheel of a source tree."""
     done = subprocess.run(
-        [sys.executable, "-c", BUILD, what, str(target)],
-        cwd=source,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", BUILD, what, str(target)], cwd=source, capture_output=True, text=True,
         check=False,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (built,) = target.glob("*.tar.gz" if what == "sdist" else "*.whl")
     return built

@@ -23,22 +23,13 @@ CGROUPS = Path("/sys/fs/cgroup")
 COMPILERS = ("g++", "clang++", "c++")
 
 EXTRAS = {
-    "quantized": "optimizer.quantized=true",
-    "tensorboard": "logger=tensorboard",
-    "mlflow": "logger=mlflow",
-    "trackio": "logger=trackio",
-    "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
-    "corpus": "tiryns prepare corpus",
-    "onnx": "tiryns push --format onnx",
-    "signing": "tiryns verify --sign",
-    "ray": "hydra/launcher=ray",
-    "mteb": "data=mteb",
-    "sequences": "data=proteins",
-    "peft": "model.adapter=lora",
-    "sentence-transformers": "SentenceTransformer('<run>/model')",
-    "mcp": "tiryns mcp",
-    "lmms-eval": "tiryns-lmms-eval RUN --tasks (docs/examples/lmms-eval)",
-}
+    "quantized": "optimizer.quantized=true", "tensorboard": "logger=tensorboard", "mlflow": "logger=mlflow",
+    "trackio": "logger=trackio", "search": "hydra/sweeper=optuna, hydra/launcher=joblib",
+    "corpus": "tiryns prepare corpus", "onnx": "tiryns push --format onnx", "signing": "tiryns verify --sign",
+    "ray": "hydra/launcher=ray", "mteb": "data=mteb", "sequences": "data=proteins",
+    "peft": "model.adapter=lora", "sentence-transformers": "SentenceTransformer('<run>/model')",
+    "mcp": "tiryns mcp", "lmms-eval": "tiryns-lmms-eval RUN --tasks (docs/examples/lmms-eval)",
+}  # fmt: skip
 
 
 def processor() -> Facts:

@@ -16,14 +16,8 @@ from tiryns.runner.run.files import json_object
 _HEADER = re.compile(r"---\s*\n(.*?)\n---\s*(?:\n|$)", re.DOTALL)
 
 _OF_SOMETHING_ELSE = (
-    KeyError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    OSError,
-    RecursionError,
-    yaml.YAMLError,
-)
+    KeyError, TypeError, AttributeError, ValueError, OSError, RecursionError, yaml.YAMLError,
+)  # fmt: skip
 """Errors that reading features may raise if another program than `datasets` wrote them."""
 
 

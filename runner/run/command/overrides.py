@@ -11,21 +11,13 @@ Found = re.Match[str]
 Errors = Sequence[BaseException]
 
 OTHER_WORDS = {
-    "accumulate_grad_batches": "data.micro_batch_tokens",
-    "batch_size": "sampler.global_batch_size",
-    "bf16": "trainer.precision",
-    "epochs": "trainer.max_epochs",
-    "fp16": "trainer.precision",
-    "gpus": "trainer.devices",
-    "gradient_clip_val": "module.max_grad_norm",
-    "learning_rate": "optimizer.lr",
-    "max_seq_length": "data.max_length",
-    "num_gpus": "trainer.devices",
-    "num_train_epochs": "trainer.max_epochs",
-    "steps": "trainer.max_steps",
-    "train_batch_size": "sampler.global_batch_size",
-    "warmup": "scheduler.warmup_steps",
-}
+    "accumulate_grad_batches": "data.micro_batch_tokens", "batch_size": "sampler.global_batch_size",
+    "bf16": "trainer.precision", "epochs": "trainer.max_epochs", "fp16": "trainer.precision",
+    "gpus": "trainer.devices", "gradient_clip_val": "module.max_grad_norm", "learning_rate": "optimizer.lr",
+    "max_seq_length": "data.max_length", "num_gpus": "trainer.devices",
+    "num_train_epochs": "trainer.max_epochs", "steps": "trainer.max_steps",
+    "train_batch_size": "sampler.global_batch_size", "warmup": "scheduler.warmup_steps",
+}  # fmt: skip
 """Names of settings in other programs, with the names of our settings."""
 
 _MISSPELT = "no viable alternative|missing EQUAL|mismatched input|token recognition|extraneous"

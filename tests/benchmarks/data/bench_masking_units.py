@@ -16,14 +16,11 @@ INSIDE = 0.3
 """Share of the vocabulary, and so of the tokens, that continues a word."""
 
 CHOICES: dict[str, dict[str, Any]] = {
-    "tokens": {},
-    "words": {"masking": "words"},
-    "spans": {"masking": "spans"},
-    "fixed_count": {"fixed_count": True},
-    "favour=unseen": {"favour": "unseen"},
+    "tokens": {}, "words": {"masking": "words"}, "spans": {"masking": "spans"},
+    "fixed_count": {"fixed_count": True}, "favour=unseen": {"favour": "unseen"},
     "favour=rare": {"favour": "rare", "token_counts": np.arange(VOCABULARY)},
     "words, favour=rare": {"masking": "words", "favour": "rare", "token_counts": np.arange(VOCABULARY)},
-}
+}  # fmt: skip
 
 
 def main() -> None:

@@ -48,12 +48,9 @@ from tiryns.runner.run.environment import environment
 
 OURS, TUNED, TRAINER = "Tiryns, packed", "Trainer, by length, sparse head", "Trainer"
 CONTENDERS: dict[str, tuple[Contender, int]] = {
-    OURS: (ours, 15),
-    TUNED: (tuned, 15),
-    TRAINER: (hugging_face, 1),
-    "Lightning, plain DataLoader": (lightning, 1),
-    "bare PyTorch loop": (bare, 1),
-}
+    OURS: (ours, 15), TUNED: (tuned, 15), TRAINER: (hugging_face, 1),
+    "Lightning, plain DataLoader": (lightning, 1), "bare PyTorch loop": (bare, 1),
+}  # fmt: skip
 """Who trains, and for how many times the steps of a setting; those without a dense head are soon done.
 
 A step's documents are drawn at random and differ in length, so few steps say little of a speed; and in bf16 oneDNN

@@ -23,13 +23,10 @@ KINDS = {
     "bf16, dropout .1": ["trainer.precision=bf16-mixed", "model.dropout=0.1"],
 }
 WAYS = {
-    "again, with two loader workers": ["data.num_workers=2"],
-    "on two threads": [],
-    "micro-batches of 100 tokens": ["data.micro_batch_tokens=100"],
-    "padded rows": ["data.layout=padded"],
-    "two processes": ["trainer.devices=2"],
-    "another seed": ["seed=43"],
-}
+    "again, with two loader workers": ["data.num_workers=2"], "on two threads": [],
+    "micro-batches of 100 tokens": ["data.micro_batch_tokens=100"], "padded rows": ["data.layout=padded"],
+    "two processes": ["trainer.devices=2"], "another seed": ["seed=43"],
+}  # fmt: skip
 MODEL = ["model.hidden_size=64", "model.intermediate_size=256", "trainer.validate_every=0"]
 
 Train = tuple[dict[int, float], dict[str, Tensor]]

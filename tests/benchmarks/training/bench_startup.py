@@ -170,18 +170,15 @@ def main(repeats: int = 5) -> None:
         stages = medians(trained, folder, repeats)
         run = next(str(path.parent) for path in Path(folder).glob("outputs/*/*/model"))
         commands = {
-            "python -c pass": [sys.executable, "-c", "pass"],
-            "tiryns --help": program("--help"),
-            "tiryns info": program("info"),
-            "tiryns runs": program("runs"),
-            "tiryns runs show RUN": program("runs", "show", run),
-            "tiryns --cfg job": program("--cfg", "job"),
+            "python -c pass": [sys.executable, "-c", "pass"], "tiryns --help": program("--help"),
+            "tiryns info": program("info"), "tiryns runs": program("runs"),
+            "tiryns runs show RUN": program("runs", "show", run), "tiryns --cfg job": program("--cfg", "job"),
             "tiryns --info optimizer=lion": program("--info", "optimizer=lion"),
             "the libraries' imports alone": [sys.executable, "-c", IMPORTS],
             "tiryns plan": program("plan", *FIRST_STEP[:1]),
             "tiryns predict RUN TEXT": program("predict", run, "the [MASK] of a list"),
             "tiryns trainer=ddp trainer.devices=2, one step": program(*TWO_RANKS),
-        }
+        }  # fmt: skip
         whole = medians(commands, folder, repeats)
     print(f"| CPU seconds until | {' | '.join(STAGES)} |\n|---{'|---' * len(STAGES)}|")
     for name, figures in stages.items():

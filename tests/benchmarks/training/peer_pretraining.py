@@ -111,12 +111,9 @@ def hugging_face(case: Case, **arguments: Any) -> tuple[Clock, nn.Module]:
     )  # fmt: skip
     model = case.make_model()
     trainer = Counting(
-        model=model,
-        args=settings,
-        train_dataset=dataset(case),
-        data_collator=Masking(case),
+        model=model, args=settings, train_dataset=dataset(case), data_collator=Masking(case),
         callbacks=[watch],
-    )
+    )  # fmt: skip
     trainer.train()
     return clock, model
 

@@ -200,12 +200,9 @@ def test_broken_torch_leaves_the_rest(doctor: Any, bare: Path, monkeypatch: pyte
 
 
 REQUIREMENTS = [
-    "nowhere>=3",
-    "numpy<1",
-    "hydra-core>=1",
-    'optuna-nowhere>=5; extra == "search"',
+    "nowhere>=3", "numpy<1", "hydra-core>=1", 'optuna-nowhere>=5; extra == "search"',
     'pytest; extra == "dev"',
-]
+]  # fmt: skip
 
 
 def test_packages_that_are_missing_or_of_another_version(

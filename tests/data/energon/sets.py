@@ -89,12 +89,9 @@ def stream(
     dataset = get_train_dataset(
         str(folder),
         worker_config=WorkerConfig(rank=rank, world_size=ranks, num_workers=workers, seed_offset=3),
-        batch_size=2,
-        shuffle_buffer_size=buffer,
-        max_samples_per_sequence=None,
-        packing_buffer_size=packing,
+        batch_size=2, shuffle_buffer_size=buffer, max_samples_per_sequence=None, packing_buffer_size=packing,
         task_encoder=NumberedPacks(),
-    )
+    )  # fmt: skip
     return EnergonDataloader(savable_loader(dataset, pin_memory=False))
 
 

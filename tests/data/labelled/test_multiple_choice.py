@@ -38,11 +38,8 @@ SWAG = {
 }  # fmt: skip
 RACE = {"article": "The river froze.", "question": "Why is it cold?", "options": ["winter", "summer", "noon"]}
 COPA = {
-    "premise": "The ice broke.",
-    "question": "cause",
-    "choice1": "It was warm.",
-    "choice2": "It was night.",
-}
+    "premise": "The ice broke.", "question": "cause", "choice1": "It was warm.", "choice2": "It was night.",
+}  # fmt: skip
 ARC = {"question": "Which flies?", "choices": {"text": ["stone", "heron"], "label": ["1", "2"]}}
 
 

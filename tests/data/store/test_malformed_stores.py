@@ -10,12 +10,9 @@ from tests.support.malformed_stores import stores
 
 DECIDED = ("data.vocab_size", "data.max_length", "trainer.max_steps", "trainer.validate_every")
 RECIPE = [
-    *(word for word in TINY if not word.startswith(DECIDED)),
-    "trainer.max_steps=1",
-    "trainer.validate_every=1",
-    "data.max_length=16",
-    "data.source=x",
-]
+    *(word for word in TINY if not word.startswith(DECIDED)), "trainer.max_steps=1",
+    "trainer.validate_every=1", "data.max_length=16", "data.source=x",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -68,12 +68,9 @@ def test_text_that_is_cut_off_has_no_bytes(
     text = "Grüne Brücken und sieben Reiher am Fluß, und noch viel mehr"
     validation = {"one": text_source(tmp_path / "one.txt", [text])}
     found = prepared(
-        validation_sources=validation,
-        max_length=12,
-        long_documents="truncate",
-        tokenizer_kind=kind,
+        validation_sources=validation, max_length=12, long_documents="truncate", tokenizer_kind=kind,
         vocab_size=300,
-    )
+    )  # fmt: skip
     store, tokenizer = TokenStore(found.validation["one"]), AutoTokenizer.from_pretrained(found.tokenizer)
     offsets = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
     kept = len(store[0]) - tokenizer.num_special_tokens_to_add()

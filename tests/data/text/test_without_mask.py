@@ -36,12 +36,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def test_a_causal_run_needs_no_mask(places: tuple[Path, Path], tmp_path: Path) -> None:
     words = [
-        *TINY,
-        "objective=clm",
-        f"data.source={places[0]}",
-        f"data.tokenizer={places[1]}",
+        *TINY, "objective=clm", f"data.source={places[0]}", f"data.tokenizer={places[1]}",
         "trainer.max_steps=2",
-    ]
+    ]  # fmt: skip
     run = train_as(tmp_path / "run", words)
     assert run.status["state"] == "done"
     assert (run.path / "model" / "config.json").is_file()

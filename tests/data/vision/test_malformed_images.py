@@ -60,11 +60,8 @@ def test_bombs_are_refused_within_bounded_memory(folder: Path) -> None:
     assert all((where / name).stat().st_size < images.BOMB // 500 for name in images.TOO_LARGE)
     done = subprocess.run(
         [sys.executable, "-c", DECODING, str(where), *images.TOO_LARGE],
-        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     *messages, kilobytes = done.stdout.splitlines()
     assert len(messages) == 2 * len(images.TOO_LARGE)

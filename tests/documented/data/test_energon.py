@@ -43,11 +43,8 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def module(path: str, **settings: Any) -> EnergonMultiModalDataModule:
     given: dict[str, Any] = {
-        "micro_batch_size": 2,
-        "num_workers": 0,
-        "task_encoder": NumberedPacks(),
-        **settings,
-    }
+        "micro_batch_size": 2, "num_workers": 0, "task_encoder": NumberedPacks(), **settings,
+    }  # fmt: skip
     return EnergonMultiModalDataModule(path, tokenizer="tokenizer", image_processor="processor", **given)
 
 

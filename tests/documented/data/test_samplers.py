@@ -34,11 +34,8 @@ def test_sampler_is_torchs_and_has_the_documented_parameters() -> None:
     given = {name: parameter.default for name, parameter in parameters.items()}
     assert list(given)[:3] == ["dataset", "modality_lengths", "global_batch_size"]
     assert list(given.items())[3:7] == [
-        ("num_replicas", None),
-        ("rank", None),
-        ("seed", 0),
-        ("drop_last", False),
-    ]
+        ("num_replicas", None), ("rank", None), ("seed", 0), ("drop_last", False),
+    ]  # fmt: skip
     assert isinstance(make(), Sampler)
 
 

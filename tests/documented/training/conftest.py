@@ -16,23 +16,17 @@ from tiryns.runner.objectives import get_collator_cls
 def new(tokenizer_folder: str | None, **options: Any) -> PretrainingModule:
     torch.manual_seed(0)
     made: dict[str, Any] = {
-        "pretrained_tokenizer_name_or_path": tokenizer_folder,
-        "model_config_kwargs": SIZES,
-        "compile_model": False,
-        "scheduler_warmup_steps": 0,
-        **options,
-    }
+        "pretrained_tokenizer_name_or_path": tokenizer_folder, "model_config_kwargs": SIZES,
+        "compile_model": False, "scheduler_warmup_steps": 0, **options,
+    }  # fmt: skip
     return PretrainingModule(**made)
 
 
 def data(text_lines: str, tokenizer_folder: str, tmp_path: Path, **options: Any) -> PretrainingDataModule:
     made: dict[str, Any] = {
-        "max_sequence_length": 32,
-        "train_batch_size": 8,
-        "val_batch_size": 8,
-        "cache_dir": str(tmp_path / "cache"),
-        **options,
-    }
+        "max_sequence_length": 32, "train_batch_size": 8, "val_batch_size": 8,
+        "cache_dir": str(tmp_path / "cache"), **options,
+    }  # fmt: skip
     return PretrainingDataModule(text_lines, tokenizer_folder, **made)
 
 

@@ -54,12 +54,9 @@ def test_none_where_allowed(tokenizer_folder: str) -> None:
 )
 def test_small_vocabulary_without_tokenizer_leaves_out_special_ids_beyond_it(architecture: str) -> None:
     sizes = {
-        **SIZES,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "architecture": architecture,
+        **SIZES, "num_hidden_layers": 2, "num_attention_heads": 2, "architecture": architecture,
         "vocab_size": 30,
-    }
+    }  # fmt: skip
     module = new(None, model_config_kwargs=sizes)
     config = module.model.pretrained.config
     for role in ("pad", "bos", "eos", "cls", "sep"):

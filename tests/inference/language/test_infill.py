@@ -181,11 +181,8 @@ def test_a_trained_run_fills_in_what_it_has_learnt(run_here: Any, tmp_path: Path
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join(["seven herons watch the winter of old rivers"] * 60 + ["an old bridge"] * 2))
     settings = [
-        "objective=diffusion",
-        "trainer.max_steps=60",
-        "optimizer.lr=0.01",
-        "data.validation_documents=1",
-    ]
+        "objective=diffusion", "trainer.max_steps=60", "optimizer.lr=0.01", "data.validation_documents=1",
+    ]  # fmt: skip
     folder = run_here(f"data.source={text}", *settings)
     options = PredictOptions(steps=10, temperature=0.0, order="confidence")
     (found,) = Predictor(folder.path).predict(["seven [MASK] watch the [MASK] of old rivers"], options)

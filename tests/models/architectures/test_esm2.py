@@ -31,11 +31,8 @@ SHARED: dict[str, Any] = {
 """What the config.json of each has, and the defaults that it leaves out."""
 
 TINY: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 128,
-}
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
+}  # fmt: skip
 
 
 def built(option: str, **changes: Any) -> tuple[Any, Any]:

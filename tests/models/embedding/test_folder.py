@@ -97,11 +97,8 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
 def test_prompts_have_the_names_that_either_side_asks_for() -> None:
     embedding = Embedding("mean", prompts=prompts_of("q: ", "p: "))
     assert [embedding.prompt(name) for name in ("query", "passage", "document", None)] == [
-        "q: ",
-        "p: ",
-        "p: ",
-        "",
-    ]
+        "q: ", "p: ", "p: ", "",
+    ]  # fmt: skip
     theirs = Embedding("mean", prompts={"document": "", "passage": "p: "})
     assert theirs.prompt("passage") == "p: "
     assert theirs.prompt("query") == ""

@@ -17,11 +17,8 @@ from tiryns.runner.models.initial.tiling import tile
 from tiryns.runner.models.initial.vocabulary import fit_vocabulary, sources_of
 
 SHAPE = {
-    "vocab_size": 50,
-    "pad_token_id": 0,
-    "max_position_embeddings": 40,
-    "attention_probs_dropout_prob": 0.0,
-}
+    "vocab_size": 50, "pad_token_id": 0, "max_position_embeddings": 40, "attention_probs_dropout_prob": 0.0,
+}  # fmt: skip
 
 
 def made(architecture: str, layers: int, heads: int, seed: int = 0, **fields: Any) -> Any:

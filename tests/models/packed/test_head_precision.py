@@ -12,12 +12,9 @@ from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.tasks.multiple_choice.model import MultipleChoiceModel
 
 SIZES: dict[str, Any] = {
-    "vocab_size": 100,
-    "hidden_size": 32,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
+    "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
     "intermediate_size": 32,
-}
+}  # fmt: skip
 
 
 def classifier(architecture: str) -> HeadedModel:

@@ -43,11 +43,8 @@ def test_scores_of_positions_hold_beside_what_is_unseen(
     module: Any = torch.nn.Identity()
     module.is_causal = causal
     rows: dict[str, Any] = {
-        "cu_seq_lens_q": ends,
-        "max_length_q": 40,
-        "sliding_window": window,
-        "scaling": 0.3,
-    }
+        "cu_seq_lens_q": ends, "max_length_q": 40, "sliding_window": window, "scaling": 0.3,
+    }  # fmt: skip
     out, _ = packed_attention.packed_attention(module, q, k, v, None, position_scores=distances, **rows)
     seen = block_attention(q, k, torch.eye(80)[None, None].expand(1, 4, 80, 80), ends, window, causal) > 0
     mask = distances(q, k).masked_fill(~seen.transpose(1, 2), -torch.inf)

@@ -183,12 +183,9 @@ CUTS = [[[0, 1, 2, 3, 4, 5, 6, 7]], [[5, 0, 6], [2], [7, 1, 3, 4]], [[i] for i i
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "gpt_bert"])
 def test_gradients_do_not_depend_on_the_cut_with_dropout(objective: str, architecture: str) -> None:
     names = (
-        "hidden_dropout_prob",
-        "attention_probs_dropout_prob",
-        "attention_dropout",
-        "embedding_dropout",
+        "hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout", "embedding_dropout",
         "mlp_dropout",
-    )
+    )  # fmt: skip
     settings = {"causal_share": 0.375} if objective == "hybrid" else {}
     found = []
     for packed in (False, True):

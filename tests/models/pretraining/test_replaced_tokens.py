@@ -238,11 +238,8 @@ def test_operations_are_those_of_both_networks() -> None:
     head = 6.0 * sum(parameter.numel() for parameter in model.head.parameters() if parameter.dim() > 1)
     large, small = count_flops(model.pretrained), count_flops(model.generator.pretrained)
     expected = (
-        large.per_token + small.per_token + head,
-        large.per_pair + small.per_pair,
-        small.per_target,
-        0.0,
-    )
+        large.per_token + small.per_token + head, large.per_pair + small.per_pair, small.per_target, 0.0,
+    )  # fmt: skip
     assert model.flop_counts() == pytest.approx(expected)
     _, electra = detector("electra")
     assert electra.head is None

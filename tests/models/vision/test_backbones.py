@@ -18,11 +18,8 @@ from tiryns.runner.models.head import Head
 from tiryns.runner.models.vision.image_text import build_image_text
 
 TEXT: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-}
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48,
+}  # fmt: skip
 VISION: dict[str, Any] = {f"vision_{name}": value for name, value in (TEXT | {"hidden_size": 16}).items()}
 
 

@@ -64,12 +64,9 @@ def model(collator: Collator, **config: Any) -> torch.nn.Module:
 
 
 ROWS: dict[str, Any] = {
-    "classification": texts(12),
-    "token_classification": sentences(12),
-    "question_answering": questions(12),
-    "multiple_choice": choices(12),
-    "ranking": rankings(12),
-}
+    "classification": texts(12), "token_classification": sentences(12), "question_answering": questions(12),
+    "multiple_choice": choices(12), "ranking": rankings(12),
+}  # fmt: skip
 LABELS: dict[str, Any] = {
     "regression": lambda i: i / 4,
     "multi_label": lambda i: [["a"], [], ["a", "b"], ["c"]][i % 4],

@@ -105,11 +105,8 @@ def test_list_of_samples_is_a_batch_for_transformers() -> None:
     assert batch["labels"].tolist() == [1, 0]
     assert batch["token_type_ids"][0, 1].tolist() == [0, 0, 0, 1, 1, 1]
     sizes: dict[str, Any] = {
-        "hidden_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "intermediate_size": 16,
-    }
+        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16,
+    }  # fmt: skip
     theirs = AutoModelForMultipleChoice.from_config(BertConfig(vocab_size=50, **sizes))
     assert theirs(**batch).logits.shape == (2, 2)
     samples[1]["input_ids"].append([2, 3])

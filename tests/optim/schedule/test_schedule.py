@@ -56,12 +56,9 @@ def test_cosine_ends_at_a_factor_not_at_a_rate() -> None:
 
 def test_the_cool_down_starts_where_training_ended() -> None:
     schedule = ThreePhaseSchedule(
-        training_kind="cosine",
-        training_decay=0.3,
-        training_steps=10,
-        cooldown_kind="linear",
+        training_kind="cosine", training_decay=0.3, training_steps=10, cooldown_kind="linear",
         cooldown_steps=10,
-    )
+    )  # fmt: skip
     assert schedule.factor(10) == pytest.approx(0.3)
     assert schedule.factor(15) == pytest.approx(0.15)
 
@@ -188,11 +185,8 @@ def test_every_group_is_scaled_from_its_own_rate() -> None:
 @pytest.mark.parametrize("at", [0, 3, 7, 11])
 def test_a_resumed_schedule_goes_on_exactly(at: int) -> None:
     settings: dict[str, Any] = {
-        "warmup_steps": 4,
-        "cooldown_kind": "inverse_sqrt",
-        "cooldown_steps": 4,
-        "max_steps": 12,
-    }
+        "warmup_steps": 4, "cooldown_kind": "inverse_sqrt", "cooldown_steps": 4, "max_steps": 12,
+    }  # fmt: skip
     undisturbed = run(get_scheduler(optimizer(0.3), **settings), 12)
     first = get_scheduler(optimizer(0.3), **settings)
     run(first, at)

@@ -193,13 +193,10 @@ def test_every_point_is_drawn_inside_its_frame(browser: Any, pages: dict[str, Pa
 
 def test_axes_are_those_that_the_values_ask_for(browser: Any, pages: dict[str, Path]) -> None:
     charts = [
-        chart_of([6e4, 900.0, 50.0, 40.0]),
-        chart_of([9.0, 5.0, 4.0, 3.0]),
-        chart_of([900.0, 1.0, 0.0, 3.0]),
-        chart_of([0.9, 1.0], highest=1.0),
-        chart_of([1.0, 1.0], from_zero=True),
+        chart_of([6e4, 900.0, 50.0, 40.0]), chart_of([9.0, 5.0, 4.0, 3.0]), chart_of([900.0, 1.0, 0.0, 3.0]),
+        chart_of([0.9, 1.0], highest=1.0), chart_of([1.0, 1.0], from_zero=True),
         chart_of([1.0, 2.0], ticks={"1": 0.001, "2": 0.01}, across="lr"),
-    ]
+    ]  # fmt: skip
     values = [0, 12000, 0.25, 1e-3, 2.5e-4, 1.5e6, 3e12]
     with opened(browser, pages["run"]) as tab:
         wide, narrow, zero, share, rate, named = tab.evaluate(FRAME, charts)

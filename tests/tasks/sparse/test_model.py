@@ -19,11 +19,8 @@ from tiryns.runner.tasks import sparse
 from tiryns.runner.tasks.sparse import SparseModel
 
 HEAVY: dict[str, Any] = {
-    "objective": "sparse",
-    "query_flops_weight": 0.3,
-    "passage_flops_weight": 0.1,
-    "flops_warmup": 0.5,
-}
+    "objective": "sparse", "query_flops_weight": 0.3, "passage_flops_weight": 0.1, "flops_warmup": 0.5,
+}  # fmt: skip
 """Settings in whose step 1 of 4, in the middle of the warm-up, the regulariser counts."""
 
 

@@ -53,15 +53,10 @@ def _until(letter: str, before: Tag, tag: Tag) -> bool:
 
 
 SCHEMES: dict[str, tuple[str, Rule]] = {
-    "IOB2": ("BI", partial(_after, "I")),
-    "IOB1": ("BI", partial(_after, "B")),
-    "IOE2": ("IE", partial(_until, "I")),
-    "IOE1": ("IE", partial(_until, "E")),
-    "IOBES": ("BIES", _closes),
-    "BILOU": ("BILU", _closes),
-    "BMES": ("BMES", _closes),
-    "BMEWO": ("BMEW", _closes),
-}
+    "IOB2": ("BI", partial(_after, "I")), "IOB1": ("BI", partial(_after, "B")),
+    "IOE2": ("IE", partial(_until, "I")), "IOE1": ("IE", partial(_until, "E")), "IOBES": ("BIES", _closes),
+    "BILOU": ("BILU", _closes), "BMES": ("BMES", _closes), "BMEWO": ("BMEW", _closes),
+}  # fmt: skip
 """The letters of each scheme, and its rule. If several schemes fit, the first one that all sentences obey is used."""
 
 _MEANING = dict(zip("BIMELSUW", "BIIEESSS", strict=True))
