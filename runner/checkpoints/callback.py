@@ -111,7 +111,8 @@ class Checkpoint(Callback):
         """Saves if due or if the monitored metric is the best so far; before that, restores the trained weights."""
         module.end_evaluation()
         step = trainer.global_step
-        improved = self._is_better(trainer, step)
+        # the best weights, measured again at the end, are not those of this step
+        improved = module.best_step is None and self._is_better(trainer, step)
         if improved or self._is_due(step):
             self.save(trainer)
         if improved and trainer.is_global_zero:

@@ -117,6 +117,16 @@ def test_without_a_loss_no_validation_is_the_best(tmp_path: Path) -> None:
         checkpoint(tmp_path, monitor="val/y").on_validation_end(trainer, given)
 
 
+def test_best_weights_that_are_measured_again_are_not_the_last_step(tmp_path: Path) -> None:
+    callback, module = checkpoint(tmp_path, monitor="val/x/loss"), RunModule()
+    callback.best_value, callback.best_step, callback._saved_step = 0.5, 2, 8
+    metrics = {"val/x/loss": 0.5 - 1e-7}  # by rounding
+    trainer: Any = SimpleNamespace(global_step=8, callback_metrics=metrics, is_global_zero=False)
+    module.best_step = 2
+    callback.on_validation_end(trainer, module)
+    assert callback.results() == {"objective": 0.5, "best_step": 2.0}
+
+
 def best_of(callback: Checkpoint, figures: list[dict[str, float]], first: int = 1) -> int:
     """The best step after validations with these metrics, one a step."""
     for step, metrics in enumerate(figures, first):
