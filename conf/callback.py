@@ -82,7 +82,7 @@ class EarlyStopping:
 
     Example:
         >>> EarlyStopping(monitor="val/books/loss", mode="min", patience=3, min_delta=0.0).state_dict()
-        {'best': None, 'waited': 0}
+        {'best': None, 'waited': 0, 'monitor': 'val/books/loss'}
     """
 
     _target_: str = "runner.callbacks.EarlyStopping"

@@ -9,7 +9,7 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from tiryns.runner import log
-from tiryns.runner.checkpoints.callback import Checkpoint
+from tiryns.runner.checkpoints.callback import Checkpoint, branches
 from tiryns.runner.evaluation.monitor import monitored_metric
 from tiryns.runner.protocols import State
 from tiryns.runner.run import signals
@@ -96,13 +96,18 @@ class EarlyStopping(Callback):
 
     Example:
         >>> EarlyStopping(monitor="val/books/loss", mode="min", patience=3, min_delta=0.0).state_dict()
-        {'best': None, 'waited': 0}
+        {'best': None, 'waited': 0, 'monitor': 'val/books/loss'}
     """
 
     def __init__(self, monitor: str | None, mode: str, patience: int, min_delta: float) -> None:
         self.monitor, self.mode, self.patience, self.min_delta = monitor, mode, patience, min_delta
         self.best: float | None = None
         self.waited = 0
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Starts anew in a branch, whose settings differ."""
+        if branches(trainer):
+            self.best, self.waited = None, 0
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Compares the metric with its best value; raises ValueError, listing the logged metrics, if it is not logged."""
@@ -124,11 +129,13 @@ class EarlyStopping(Callback):
             trainer.should_stop = True
 
     def state_dict(self) -> State:
-        """Returns the best value, and the number of validations since then."""
-        return {"best": self.best, "waited": self.waited}
+        """Returns the best value, the number of validations since then, and the metric."""
+        return {"best": self.best, "waited": self.waited, "monitor": self.monitor}
 
     def load_state_dict(self, state_dict: State) -> None:
-        self.best, self.waited = state_dict["best"], state_dict["waited"]
+        """Restores the state, unless it is of another metric."""
+        if state_dict.get("monitor", self.monitor) == self.monitor:
+            self.best, self.waited = state_dict["best"], state_dict["waited"]
 
 
 class StopAfter(Callback):

@@ -57,6 +57,7 @@ class Checkpoint(Callback):
         self._first_left_out: Callable[[int], int] = lambda step: 0
         self._bests: dict[int, int] = {}
         self._ends: dict[int, str] = {}
+        self._branches = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Finds the callback that may rewind the run and so needs older checkpoints, and the ends of phases."""
@@ -70,12 +71,18 @@ class Checkpoint(Callback):
         """Returns the best value so far, the best step at each saved checkpoint, and whether a validation is due."""
         due, bests = self._validation_due, [list(pair) for pair in self._bests.items()]
         state = {"best_value": self.best_value, "best_step": self.best_step, "best_loss": self._best_loss}
-        return {**state, "validation_due": due, "bests": bests}
+        return {**state, "monitor": self.monitor, "mode": self.mode, "validation_due": due, "bests": bests}
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
+        """Notes whether the checkpoint is of another run, before the state is restored."""
+        self._branches = branches(trainer)
 
     def load_state_dict(self, state: State) -> None:
-        """Restores the best value of a resumed run."""
-        self.best_value, self.best_step = state["best_value"], state["best_step"]
-        self._best_loss = state.get("best_loss", -math.inf)
+        """Restores the best value of a resumed run, but not of another metric, nor of the run that a branch left."""
+        ours = {"monitor": self.monitor, "mode": self.mode}
+        if not self._branches and all(state.get(name, value) == value for name, value in ours.items()):
+            self.best_value, self.best_step = state["best_value"], state["best_step"]
+            self._best_loss = state.get("best_loss", -math.inf)
         self._validation_due = state.get("validation_due", False)
         self._bests = dict(state.get("bests", []))
 
@@ -188,6 +195,12 @@ class Checkpoint(Callback):
         if better:
             self.best_value, self.best_step, self._best_loss = value, step, loss
         return better
+
+
+def branches(trainer: Trainer) -> bool:
+    """Whether a run starts from a checkpoint of another run."""
+    folder = Run(Path(trainer.default_root_dir))
+    return trainer.ckpt_path is not None and not folder.is_same(Path(trainer.ckpt_path))
 
 
 def file_name(step: int) -> str:

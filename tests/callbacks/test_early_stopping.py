@@ -1,5 +1,6 @@
 """Early stopping: what counts as better, how long is waited, and that a resumed run goes on waiting."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,18 @@ def test_resumed_run_goes_on_waiting() -> None:
     second = EarlyStopping("val/a/loss", "min", 3, 0.0)
     second.load_state_dict(first.state_dict())
     assert stops_after([2.5], second) == 1
+
+
+def test_other_metric_and_a_branch_begin_anew(tmp_path: Path) -> None:
+    first, other = (EarlyStopping(f"val/a/{name}", "min", 3, 0.0) for name in ("loss", "accuracy"))
+    assert stops_after([2.0, 2.5, 2.5], first) is None
+    other.load_state_dict(first.state_dict())
+    assert (other.best, other.waited) == (None, 0)
+    trainer: Any = SimpleNamespace(default_root_dir=str(tmp_path / "run"), ckpt_path=None, should_stop=False)
+    for path, waited in ((tmp_path / "run/checkpoints/last.ckpt", 2), (tmp_path / "parent/last.ckpt", 0)):
+        trainer.ckpt_path = str(path)
+        first.on_train_start(trainer, trainer)
+        assert first.waited == waited
 
 
 def test_unknown_metric_is_named() -> None:

@@ -161,6 +161,22 @@ def test_equal_values_are_decided_by_the_loss_of_their_set_then_by_the_step(
         assert best_of(after, figures[cut:], cut + 1) == best, f"resumed at {cut}"
 
 
+def test_best_value_of_another_metric_is_left_behind(tmp_path: Path) -> None:
+    before, after = (checkpoint(tmp_path, monitor=f"val/x/{name}", mode="max") for name in ("loss", "match"))
+    before.best_value, before.best_step = 3.0, 4
+    after.load_state_dict(before.state_dict())
+    assert best_of(after, ties((0.5, 0.6)), 5) == 5
+
+
+def test_branch_has_a_best_of_its_own(run_here: Train) -> None:
+    parent = run_here("trainer.max_steps=2", "trainer.validate_every=2", folder="parent")
+    start = parent.checkpoint_dir / "step-00000002.ckpt"
+    worse = ["trainer.max_steps=4", "trainer.validate_every=1", "optimizer.lr=3", "callback.divergence=null"]
+    branch = run_here(f"resume={start}", *worse, folder="branch")
+    assert branch.status["results"]["best_step"] > 2
+    assert (branch.checkpoint_dir / "best.ckpt").exists()
+
+
 def test_state_of_an_older_version_keeps_its_best_against_equal_ones(tmp_path: Path) -> None:
     old = checkpoint(tmp_path, monitor="val/x/match", mode="max")
     old.load_state_dict({"best_value": 0.5, "best_step": 2})
