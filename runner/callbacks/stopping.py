@@ -105,9 +105,10 @@ class EarlyStopping(Callback):
         self.waited = 0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Starts anew in a branch, whose settings differ."""
+        """Starts anew in a branch, whose settings differ; stops a run that was stopped before, but did not end."""
         if branches(trainer):
             self.best, self.waited = None, 0
+        trainer.should_stop |= self.waited >= self.patience
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Compares the metric with its best value; raises ValueError, listing the logged metrics, if it is not logged."""
@@ -151,3 +152,5 @@ class StopAfter(Callback):
         """Stops at the step, on every rank."""
         if trainer.global_step >= self.steps:
             trainer.should_stop = True
+
+    on_train_start = on_train_batch_end

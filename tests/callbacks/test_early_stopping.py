@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tiryns.runner.callbacks import EarlyStopping
+from tiryns.runner.callbacks import EarlyStopping, StopAfter
 
 
 def stops_after(values: list[float], stopping: EarlyStopping | None = None, **settings: Any) -> int | None:
@@ -56,6 +56,14 @@ def test_resumed_run_goes_on_waiting() -> None:
     second = EarlyStopping("val/a/loss", "min", 3, 0.0)
     second.load_state_dict(first.state_dict())
     assert stops_after([2.5], second) == 1
+
+
+@pytest.mark.parametrize("stopping", [EarlyStopping("val/a/loss", "min", 2, 0.0), StopAfter(3)])
+def test_resumed_run_that_had_stopped_takes_no_step(stopping: Any) -> None:
+    stopping.waited = 2
+    trainer: Any = SimpleNamespace(global_step=3, ckpt_path=None, default_root_dir=".", should_stop=False)
+    stopping.on_train_start(trainer, trainer)
+    assert trainer.should_stop
 
 
 def test_other_metric_and_a_branch_begin_anew(tmp_path: Path) -> None:
