@@ -232,8 +232,11 @@ def _global_batch_parts(
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     max_steps = connect_data(config, data, objective, task_model)
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
-    if (chosen := objective.needs_validation) and not data.validation:
+    chosen = objective.needs_validation
+    if chosen and not data.validation:
         raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
+    if chosen and not config.trainer.get("validate_every", 1):
+        raise ValueError(f"{chosen} is chosen by a validation: set trainer.validate_every above 0")
     if (name := data.task_name) is not None:
         from tiryns.runner.tasks import get_task
 

@@ -78,6 +78,8 @@ def test_thresholds_need_a_validation_set(finetune: Finetune, several: list[str]
         ValueError, match=r"objective\.thresholds is chosen on a validation set, and there is none"
     ):
         finetune("classification", *words)
+    with pytest.raises(ValueError, match=r"objective\.thresholds is chosen by a validation: set trainer"):
+        finetune("classification", *several, "objective.thresholds=global", "trainer.validate_every=0")
 
 
 def test_frozen_layers_have_no_gradient_no_state_and_keep_their_weights(finetune: Finetune) -> None:
