@@ -90,7 +90,7 @@ class Head(NamedTuple):
                 f"the model {path!r} has a head for {len(theirs)} labels ({few(theirs, 5)}), the data has {len(ours)} "
                 f"({few(ours, 5)}): set data.labels to the model's labels, or objective.new_head=true to train a new head"
             )
-        return order
+        return order if order != sorted(order) else None
 
 
 def labels_of(config: PretrainedConfig) -> list[str]:
@@ -105,6 +105,8 @@ def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
         >>> order_of(["neg", "pos"], ["pos", "neg"])
         [1, 0]
     """
+    if [*ours] == ["value"] and len(theirs) == 1:  # a number, whose name does not matter
+        return [0]
     numbers = {name: number for number, name in enumerate(theirs)}
     same = len(numbers) == len(theirs) == len(ours) and numbers.keys() == {*ours}
     return [numbers[name] for name in ours] if same else None

@@ -69,6 +69,15 @@ def test_other_labels_are_refused(tmp_path: Path, ours: list[str]) -> None:
     assert order_of(LABELS, ours) is None
 
 
+def test_a_number_has_any_name(tmp_path: Path) -> None:
+    before = saved(tmp_path, "bert", "classification", ["LABEL_0"])
+    head = Head(AutoModelForSequenceClassification, label_config(["value"]))
+    loaded = head.load(str(tmp_path), AutoConfig.from_pretrained(tmp_path), {})
+    assert torch.equal(logits(loaded), logits(before))
+    assert loaded.config.id2label == {0: "value"}
+    assert order_of(LABELS, ["value"]) is None
+
+
 def test_a_head_that_is_no_linear_layer_is_refused() -> None:
     model: Any = tiny_model("bert", "classification", num_labels=3)
 
