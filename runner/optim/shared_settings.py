@@ -160,7 +160,10 @@ def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
         {**theirs, **{key: value for key, value in mine.items() if key not in STATE}}
         for mine, theirs in zip(optimizer.param_groups, saved["param_groups"], strict=True)
     ]
-    return {**saved, "param_groups": groups}
+    state = saved["state"]
+    if not hasattr(optimizer, "average"):  # it would be saved again, ever older
+        state = {n: {k: v for k, v in entries.items() if k != "average"} for n, entries in state.items()}
+    return {**saved, "param_groups": groups, "state": state}
 
 
 def check_same(optimizer: Optimizer, saved: Groups) -> None:

@@ -71,6 +71,14 @@ def test_the_average_of_weights_in_16_bits_stays_in_32(tmp_path: Any) -> None:
     assert torch.equal(optimizer.state[weight]["average"], average)
 
 
+def test_a_run_without_an_average_leaves_that_of_its_checkpoint_behind() -> None:
+    model = tiny_bert()
+    first, plain = averaged("adamw", False, model), get_optimizer("adamw", model)
+    train(model, first, range(2))
+    plain.load_state_dict(through_a_file(first.state_dict()))
+    assert {*plain.state[model.get_parameter(NAME)]} == {"step", "exp_avg", "exp_avg_sq"}
+
+
 def test_what_is_evaluated_and_exported_is_chosen() -> None:
     model = tiny_bert()
     optimizer = averaged("adamw", False, model, evaluated=False)
