@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
-from tiryns.runner.checkpoints.callback import last_good
+from tiryns.runner.checkpoints.callback import branches, last_good
 from tiryns.runner.checkpoints.rewind import rewind
 from tiryns.runner.config.skipped import described_rewind, own_rewinds
 from tiryns.runner.modules.training import first_samples
@@ -102,8 +102,8 @@ class LossLevel:
 class Divergence(Callback, RunCallback):
     """Raises Diverged when the loss has left its level by the rule of `LossLevel`; `rewinds` decides what follows.
 
-    A phase with another loss resets the level. On a GPU, only logged steps are checked, so that the GPU stays busy.
-    Every rank has the loss of the global batch, so all ranks raise together.
+    A branch, or a phase with another loss, resets the level. On a GPU, only logged steps are checked, so that the GPU
+    stays busy. Every rank has the loss of the global batch, so all ranks raise together.
 
     Example:
         >>> Divergence("stop", 2.0, 6.0, window=20, skip_before=100, max_rewinds=3).first_left_out(step=250)
@@ -122,6 +122,11 @@ class Divergence(Callback, RunCallback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Counts the rewinds so far, on every rank."""
         self.num_rewinds = len(own_rewinds(Path(trainer.default_root_dir)))
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begins a new level in a branch, whose loss may be another."""
+        if branches(trainer):
+            self.level = self.new_level(first=trainer.global_step + 1)
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
         """Adds the step's loss; raises Diverged when the run has diverged."""

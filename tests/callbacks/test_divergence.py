@@ -141,6 +141,18 @@ def test_level_of_a_phase_is_its_own_after_a_stop_at_its_boundary() -> None:
     assert ends_at(losses[200:], resumed, first=201, callbacks=changes) == expected
 
 
+def test_level_begins_anew_in_a_branch(tmp_path: Any) -> None:
+    before = watch(window=3)
+    assert ends_at([1.0] * 9, before) is None
+    for folder, ends in (("parent", None), ("run", 11)):
+        after = watch(window=3)
+        after.load_state_dict(before.state_dict())
+        start = str(tmp_path / folder / "checkpoints/step-00000009.ckpt")
+        trainer: Any = SimpleNamespace(global_step=9, default_root_dir=str(tmp_path / "run"), ckpt_path=start)
+        after.on_train_start(trainer, trainer)
+        assert ends_at([5.0] * 9, after, first=10) == ends
+
+
 def diverging(draw: np.random.Generator) -> dict[str, np.ndarray]:
     """Losses that leave their level after step 1000."""
     t = np.arange(STEPS)
