@@ -49,6 +49,12 @@ class PairsCollator(FlatCollator):
     options: Any
     similarity: ClassVar[DotProduct] = COSINE
     """How a query and a passage are scored by their vectors."""
+    predicts_with: ClassVar[tuple[str, ...]] = (
+        *("loss", "temperature", "learn_temperature", "symmetric", "false_negative_margin", "max_score"),
+        "validation_batch_size",
+    )
+    measured_temperature: float | None = None
+    """The temperature in the last evaluation, which may be learnt."""
 
     def __init__(
         self,
@@ -64,6 +70,11 @@ class PairsCollator(FlatCollator):
         check_contrastive(vars(self.options), self.label_column, texts_per_row > 2)
         for rows in pair_sets:
             self._check_rows(rows.scores, rows.text_counts, rows.examples)
+
+    def settings(self) -> dict[str, object]:
+        """Returns the settings that an evaluation depends on, with the temperature that was learnt."""
+        learnt = {} if self.measured_temperature is None else {"temperature": self.measured_temperature}
+        return super().settings() | learnt
 
     @property
     def dimensions(self) -> list[int]:
@@ -217,9 +228,11 @@ class ContrastiveCollator(PairsCollator):
         return super().texts._replace(pooling=pooling, normalised=normalised)
 
     def settings(self) -> dict[str, object]:
-        """Returns how a text becomes a vector: pooling, unit length and dimensions."""
-        texts = self.texts
-        return {"pooling": texts.pooling, "normalised": texts.normalised, "dimensions": self.dimensions}
+        """Adds how a text becomes a vector: pooling, unit length and dimensions."""
+        made = {"pooling": self.texts.pooling, "normalised": self.texts.normalised}
+        weights = list(self.options.dimension_weights or [])
+        sizes = {"dimensions": self.dimensions, "dimension_weights": weights}
+        return super().settings() | made | sizes
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the encoder with its pooling and the loss; with a `teacher` it also learns the teacher's vectors."""

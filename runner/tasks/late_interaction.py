@@ -196,7 +196,7 @@ class LateInteractionCollator(PairsCollator):
     auto = "AutoModel"
     options: Options
     similarity: ClassVar[DotProduct] = MaxSim()
-    predicts_with = ("token_dimensions", "skip_punctuation", "query_expansion")
+    predicts_with = (*PairsCollator.predicts_with, "token_dimensions", "skip_punctuation", "query_expansion")
     built_with = tuple(f.name for f in fields(Options) if f.name not in ("_target_", "validation_batch_size"))
     __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
 

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import tiryns
+from tests.data.pairs.rows import scored, write
 from tests.inference.conftest import finetuned
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
 from tiryns.runner.cli.models.onnx.proof import open_for_graph
+from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.models.embedding.folder import read_embedding
 
@@ -90,6 +92,19 @@ def test_it_is_evaluated_on_later_pairs(
     pairs(tmp_path)
     main(["evaluate", str(run), f"{tmp_path}/pairs.jsonl", "--out", f"{tmp_path}/later"])
     assert "mrr_at_10" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words", [["data.label_column=score", "objective.loss=cosent"], ["objective.learn_temperature=true"]]
+)
+def test_evaluation_has_the_loss_and_the_metrics_of_the_runs_test(words: list[str], tmp_path: Path) -> None:
+    file = write(tmp_path / "scored.jsonl", scored(20))
+    sets = ["data=pairs", "objective=contrastive", f"data.train={file}", f"data.test={file}"]
+    run = finetuned(tmp_path / "run", *sets, *SHORT, *words)
+    expected = json.loads((run / "evaluation.json").read_text())["sets"]["test/test"]["metrics"]
+    later = evaluate(str(run), {"later": file}).content["sets"]["later"]["metrics"]
+    assert later == pytest.approx(expected, rel=1e-6)
+    assert {"spearman", "temperature"} & later.keys()
 
 
 def test_its_card_shows_both_libraries(run: Path) -> None:

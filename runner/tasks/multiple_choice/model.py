@@ -88,6 +88,7 @@ class MultipleChoiceCollator(RankingCollator):
     """
 
     auto = "AutoModelForMultipleChoice"
+    predicts_with = ()
     loss = "listwise"
 
     @takes_options(MultipleChoice, label_column="label")

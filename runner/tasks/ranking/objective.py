@@ -14,7 +14,7 @@ Letters in shapes: E lists, X candidates of all lists, C of the longest. After t
 are -inf and `grades` [E, C] are NaN.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -138,6 +138,7 @@ class RankingCollator(finetuning.ExampleLabels):
     packs = True
     columns = ("token_type_ids",)
     auto = "AutoModelForSequenceClassification"
+    predicts_with: ClassVar[tuple[str, ...]] = ("loss",)
     options: Ranking
 
     @takes_options(Ranking, label_column="label")

@@ -30,7 +30,7 @@ def of_test(run: Run) -> list[dict[str, Any]]:
 
 def test_a_run_its_predictions_and_its_figures(finetune: Finetune, tmp_path: Path) -> None:
     file = write(tmp_path / "test.jsonl", rankings(17, 2))
-    run = finetune("ranking")
+    run = finetune("ranking", "objective.loss=ranknet")
     assert run.status["monitor"] == "val/validation/ndcg_at_10"
     metrics = json.loads((run.path / "evaluation.json").read_text())["sets"][TEST]["metrics"]
     assert list(metrics) == ["loss", "ndcg_at_10", "mrr_at_10", "map"]
