@@ -107,6 +107,15 @@ def test_evaluation_has_the_loss_and_the_metrics_of_the_runs_test(words: list[st
     assert {"spearman", "temperature"} & later.keys()
 
 
+def test_scores_of_minus_1_are_measured_beside_others(tmp_path: Path) -> None:
+    rows = [{**row, "score": 1.0 if row["score"] > 1 else -1.0} for row in scored(20)]
+    file = write(tmp_path / "scored.jsonl", rows)
+    sets = ["data=pairs", "objective=contrastive", f"data.train={file}", f"data.test={file}"]
+    words = [*sets, *SHORT, "data.label_column=score", "objective.loss=cosine"]
+    found = evaluate(str(finetuned(tmp_path / "run", *words)), {"later": file}).content["sets"]["later"]
+    assert (found["examples"], found["unlabelled"]) == (20, 0)
+
+
 def test_its_card_shows_both_libraries(run: Path) -> None:
     card = (run / "model" / "README.md").read_text()
     assert "library_name: sentence-transformers" in card
