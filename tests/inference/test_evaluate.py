@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
+from tests.data.pairs.rows import write
 from tests.inference.conftest import Runs, entry, evaluated, finetuned
 from tests.modules.conftest import TASKS
 from tests.report.pages import read
@@ -71,6 +72,19 @@ def test_exported_folder_has_the_runs_figures(
     assert (found["precision"], found["layout"]) == ("32-true", "padded")
     loss = found["sets"][str(file)]["metrics"]["loss"]
     assert loss == pytest.approx(of_the_test(run)["metrics"]["loss"], rel=2e-2)
+
+
+def test_questions_without_known_answers_have_no_loss(
+    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, file = runs["question_answering"]
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    more = write(
+        tmp_path / "more.jsonl", rows + [{**row, "id": f"{row['id']}?", "answers": None} for row in rows]
+    )
+    found, expected = entry(capsys, run, more, *FEW), entry(capsys, run, file, *FEW)
+    assert (found["examples"], found["unlabelled"]) == (2 * len(rows), len(rows))
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-5)
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ class QuestionSequences(TaskSequences):
     char_starts: NDArray[np.int32]  # [N], each token's first character in the context; -1 outside of it
     char_ends: NDArray[np.int32]  # [N], the character after its last
     answer_spans: NDArray[np.int32]  # [E, 2], first and last character of the answer; -1 without one
-    sample_weights: NDArray[np.float32]  # [D], which add up to 1 over the windows of a question
+    sample_weights: NDArray[np.float32]  # [D], adding up to 1 over a question's windows, or to 0
     may_be_empty: bool  # whether questions may have no answer
     example_of, targets = "questions", ("questions", "char_starts", "answer_spans")
 
@@ -135,7 +135,8 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         sequences.char_starts[outside] = sequences.char_ends[outside] = -1
         spans = [e.span or (-1, -1) for e in examples]
         sequences.answer_spans = np.array(spans, dtype=np.int32).reshape(-1, 2)
-        sequences.sample_weights = (1.0 / np.bincount(owners)[owners]).astype(np.float32)
+        known = np.array([e.span is not None or e.answers == [] for e in examples], dtype=bool)
+        sequences.sample_weights = (known[owners] / np.bincount(owners)[owners]).astype(np.float32)
         sequences.questions, sequences.may_be_empty = owners, self.may_be_empty
         return sequences
 
