@@ -250,7 +250,7 @@ class QuestionAnswerer(HeadedModel):
         """Returns the `loss`: half the sum of the cross-entropies of start and end, times the weight of each window.
 
         In evaluation it also returns, for each window [D], the best span in the context (`first` and `last` token,
-        `score`, `probability`), and `null_score`, the score of the first token as start and end.
+        `score`, `probability`), and `null_score` and `null_probability` of the first token as start and end.
         """
         output = self.outputs(micro_batch)
         starts, ends = widened(output.start_logits), widened(output.end_logits)
@@ -283,11 +283,12 @@ def best_spans(starts: Tensor, ends: Tensor, allowed: Tensor, max_tokens: int) -
     best_end, offset = open_ends.unfold(1, width, 1).max(-1)
     score, first = (starts.masked_fill(~allowed, -torch.inf) + best_end).max(-1)
     last = first + offset.gather(1, first[:, None])[:, 0]
-    total = starts.logsumexp(-1) + ends.logsumexp(-1)
+    total, null = starts.logsumexp(-1) + ends.logsumexp(-1), starts[:, 0] + ends[:, 0]
     return {
         "score": score,
         "first": first,
         "last": last,
         "probability": (score - total).exp(),
-        "null_score": starts[:, 0] + ends[:, 0],
+        "null_score": null,
+        "null_probability": (null - total).exp(),
     }

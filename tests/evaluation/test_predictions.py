@@ -206,6 +206,7 @@ def windows(data: Any, **values: list[float]) -> QuestionPredictions:
         "score": torch.tensor(values.get("score", [0.0] * size)),
         "null_score": torch.tensor(values.get("null", [-9.0] * size)),
         "probability": torch.full((size,), 0.5),
+        "null_probability": torch.linspace(0.625, 0.75, size),
         "first": torch.tensor(values.get("first", [0.0] * size)).long(),
         "last": torch.tensor(values.get("last", [0.0] * size)).long(),
     }
@@ -246,6 +247,7 @@ def test_no_answer_must_be_allowed_and_score_more_in_every_window() -> None:
         return [found.answers[i][0] == "" for i in range(5)]
 
     assert empty([2.0] * size) == [True] * 5
+    assert windows(data, null=[2.0] * size).answers[0] == ("", 0.625), "the probability of no answer"
     assert empty([0.5] * size) == [False] * 5
     one_low = [0.5 if window == 0 else 2.0 for window in range(size)]
     assert empty(one_low) == [False, True, True, True, True]

@@ -27,27 +27,33 @@ class QuestionPredictions(Predictions[QuestionSequences]):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the best span of each window."""
-        names = ("score", "null_score", "probability", "first", "last")
+        names = ("score", "null_score", "probability", "null_probability", "first", "last")
         return {"places": micro_batch["samples"], **{name: output[name] for name in names}}
 
     def join(self, gather: Gather) -> None:
-        """Also chooses answers: a question's best span, or none if the least no-answer score of its windows is better."""
+        """Also chooses answers: a question's best span, or none if the least no-answer score of its windows is better.
+
+        The probability of no answer is the least one of its windows.
+        """
         super().join(gather)
         sequences, values = self.sequences, self.values
         seen = np.flatnonzero(self.seen)
         order = seen[np.lexsort((-values["score"][seen], sequences.questions[seen]))]
         questions, first = np.unique(sequences.questions[order], return_index=True)
         best = order[first]
-        null = np.minimum.reduceat(values["null_score"][order], first)
+        null, unlikely = (
+            np.minimum.reduceat(values[name][order], first) for name in ("null_score", "null_probability")
+        )
         empty = sequences.may_be_empty & (null - values["score"][best] > self.null_threshold)
         empty |= ~np.isfinite(values["score"][best])
         self.answers: dict[int, tuple[str, float]] = {}
-        for question, window, none in zip(questions.tolist(), best, empty, strict=True):
+        probabilities = np.where(empty, unlikely, values["probability"][best]).tolist()
+        for question, window, none, p in zip(questions.tolist(), best, empty, probabilities, strict=True):
             start = sequences.places(np.array([window]))[0]
             begin = sequences.char_starts[start + values["first"][window]]
             end = sequences.char_ends[start + values["last"][window]]
             text = "" if none else str(sequences.examples[question].context)[begin:end]
-            self.answers[question] = (text, float(values["probability"][window]))
+            self.answers[question] = (text, p)
 
     def scored(self) -> tuple[list[str], list[list[str]]]:
         known = self.owners().tolist()

@@ -250,6 +250,8 @@ def test_best_span_is_that_of_exhaustive_search() -> None:
         assert float(found["score"][row]) == pytest.approx(score)
         probability = starts[row].softmax(0)[first] * ends[row].softmax(0)[last]
         assert float(found["probability"][row]) == pytest.approx(float(probability), rel=1e-5)
+        none = starts[row].softmax(0)[0] * ends[row].softmax(0)[0]
+        assert float(found["null_probability"][row]) == pytest.approx(float(none), rel=1e-5)
 
 
 def test_objective_and_data_that_do_not_fit() -> None:
