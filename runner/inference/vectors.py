@@ -111,7 +111,8 @@ class FrozenEncoder:
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
         """Returns the features [D, H] of texts, each after the named prompt; ValueError for an unknown prompt."""
         given = [self.embedding.prompt(prompt) + text for text in texts]
-        cut = {"truncation": True, "max_length": self.embedding.max_length}
+        longest = self.embedding.max_query_length if prompt == "query" else None
+        cut = {"truncation": True, "max_length": longest or self.embedding.max_length}
         ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
         return self.features(TaskSequences(given, ids), name)
 
@@ -125,8 +126,11 @@ class Vectors(OfTexts):
         super().__init__(changes)
         tokenizer = opened.tokenizer
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
-        bounds = [embedding.max_length, tokenizer.model_max_length, longest_text(pretrained)]
-        embedding = embedding._replace(max_length=min(bound for bound in bounds if bound))
+        data = (saved_task(run) or {"data": {}})["data"]  # the folder has one length for queries and passages
+        longest, of_query = data.get("max_length") or embedding.max_length, data.get("max_query_length")
+        bounds = [longest, tokenizer.model_max_length, longest_text(pretrained)]
+        longest = min(bound for bound in bounds if bound)
+        embedding = embedding._replace(max_length=longest, max_query_length=of_query)
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 

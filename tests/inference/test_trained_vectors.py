@@ -3,9 +3,11 @@
 import json
 import logging
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 
 import tiryns
 from tests.data.pairs.rows import scored, write
@@ -105,6 +107,19 @@ def test_evaluation_has_the_loss_and_the_metrics_of_the_runs_test(words: list[st
     later = evaluate(str(run), {"later": file}).content["sets"]["later"]["metrics"]
     assert later == pytest.approx(expected, rel=1e-6)
     assert {"spearman", "temperature"} & later.keys()
+
+
+@pytest.mark.parametrize("longest", [8, 32])
+def test_queries_are_cut_as_in_the_run(longest: int, tmp_path: Path) -> None:
+    words = [*pairs(tmp_path), *SHORT, f"data.max_query_length={longest}"]
+    predictor = Predictor(finetuned(tmp_path / "run", *words))
+    model = predictor.kind.model
+    text = "the heron stands in the water beside the old bridge over the river " * 4
+    assert len(model.tokenizer(text)["input_ids"]) > 32
+    for prompt, length in (("query", longest), ("passage", 16)):
+        with patch.object(model, "features", return_value=torch.zeros(1, 4)) as features:
+            predictor.predict([text], tiryns.PredictOptions(prompt=prompt))
+        assert features.call_args[0][0].num_tokens == length
 
 
 def test_scores_of_minus_1_are_measured_beside_others(tmp_path: Path) -> None:

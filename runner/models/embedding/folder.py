@@ -58,6 +58,8 @@ class Embedding(NamedTuple):
     """Longest text in tokens; None for the tokenizer's limit."""
     similarity: str = "cosine"
     """How vectors are compared."""
+    max_query_length: int | None = None
+    """Longest query in tokens; None for `max_length`."""
 
     def prompt(self, name: str | None) -> str:
         """Returns the prompt of a name (None: default); empty if a query or passage has none; ValueError for others."""
