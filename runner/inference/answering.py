@@ -102,11 +102,14 @@ class Answers(Kind):
         if options.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens={options.max_new_tokens}: expected at least 1")
         files: Images = ImageFiles() if options.images is None else ImageFolder(options.images)
-        return Kept(rows.rows, list(self.answers(self.questions(rows.rows), files, options.max_new_tokens)))
+        questions = self.questions(rows.rows, rows.first)
+        return Kept(rows.rows, list(self.answers(questions, files, options.max_new_tokens)))
 
-    def questions(self, rows: Sequence[Row]) -> list[Conversation]:
+    def questions(self, rows: Sequence[Row], first: int = 0) -> list[Conversation]:
         """Returns the questions of rows, without their answers; raises ValueError for a row without a question."""
-        return [self.reader(_without_answer(row, self.reader.columns), i) for i, row in enumerate(rows)]
+        return [
+            self.reader(_without_answer(row, self.reader.columns), i) for i, row in enumerate(rows, first)
+        ]
 
     @torch.no_grad()
     def answers(

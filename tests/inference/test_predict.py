@@ -15,6 +15,8 @@ from tests.inference.conftest import Runs, finetuned, printed
 from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
+from tiryns.runner.inference.labelled import Labels
+from tiryns.runner.inference.predictor import Predictor
 
 
 @pytest.mark.rows(2)
@@ -202,3 +204,9 @@ def test_wrong_words_are_one_message(runs: Runs, words: list[str], expected: str
         main(["predict", str(runs["classification"][0]), *words])
     assert str(stopped.value.code).startswith("error: ")
     assert expected in str(stopped.value.code)
+
+
+def test_ids_are_counted_over_batches(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Labels, "at_once", 4)
+    found = Predictor(runs["classification"][0]).predict(["old bridge"] * 6)
+    assert [one["id"] for one in found] == list("012345")

@@ -123,7 +123,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         found, names = [], self.label_columns or [self.label_column]
         given = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
         classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
-        for number, row in enumerate(rows.rows):
+        for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 text = row.text(self.text_column, "data.text_column")
                 pair = row.text(self.pair_column, "data.pair_column") if self.pair_column else None

@@ -87,7 +87,7 @@ class ListReader(ExampleReader[Candidates]):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Candidates]:
         found = []
-        for number, row in enumerate(rows.rows):
+        for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 text = row.text(self.text_column, "data.text_column")
                 before = self.context_column

@@ -80,7 +80,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
     def examples(self, rows: Rows, labelled: bool) -> list[Question]:
         read: list[tuple[Question, list[Mark]]] = []
         first: dict[str, str] = {}
-        for number, row in enumerate(rows.rows):
+        for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 question = row.text(self.text_column, "data.text_column").strip()
                 context = row.text(self.context_column, "data.context_column")

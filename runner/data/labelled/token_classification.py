@@ -140,7 +140,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         classes, found = self.class_names(rows), []
-        for number, row in enumerate(rows.rows):
+        for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 words = words_of(row, self.text_column)
                 labels = None

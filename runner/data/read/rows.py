@@ -70,6 +70,8 @@ class Rows(NamedTuple):
     """What becomes of rows that cannot be used."""
     tables: Mapping[str, Dialect] = {}
     """The dialects of the csv and tsv files, by path."""
+    first: int = 0
+    """The number of the first row, if these are a batch of the rows."""
 
 
 @runtime_checkable

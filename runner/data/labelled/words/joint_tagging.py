@@ -133,7 +133,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
 
     def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
         found, classes = [], {name: reader.class_names(rows) for name, reader in self.readers.items()}
-        for number, row in enumerate(rows.rows):
+        for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 if self.text_column not in row.values:
                     there = [column for column in row.values if column != self.label_column]
