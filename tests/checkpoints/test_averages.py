@@ -187,6 +187,21 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -
         averaged(run.path, run.path)
 
 
+def test_models_of_other_labels_or_with_weights_beside_are_not_averaged(run: Run, tmp_path: Path) -> None:
+    for name, labels in {"first": "ab", "second": "ba"}.items():
+        shutil.copytree(run.path / "model", tmp_path / name)
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        config["id2label"] = dict(enumerate(labels))
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    with pytest.raises(SystemExit, match=r"the labels of '.*second' are b, a, those of '.*first' a, b: give"):
+        averaged(tmp_path / "out", tmp_path / "first", tmp_path / "second")
+    averaged(tmp_path / "out", tmp_path / "first", tmp_path / "first")
+    (tmp_path / "first" / "1_Dense").mkdir()
+    save_file({"weight": torch.ones(1)}, tmp_path / "first" / "1_Dense" / "model.safetensors")
+    with pytest.raises(SystemExit, match="first' has weights of its own in 1_Dense/, of which no mean is"):
+        averaged(tmp_path / "other", tmp_path / "first", tmp_path / "first")
+
+
 @pytest.mark.rows(4)
 @pytest.mark.parametrize("how", [[], ["--ties", "0"]])
 @pytest.mark.parametrize(

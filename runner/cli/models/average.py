@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.run.command.json_output import print_json
-from tiryns.runner.run.files import copy_folder, naming, staging
+from tiryns.runner.run.files import copy_folder, naming, read_json, staging
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import TASK
 from tiryns.runner.run.yaml_files import read_config
@@ -125,6 +125,7 @@ def average(
         if base is not None:
             start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
         check_alike(template, [*found, *([start] if start else [])])
+        _check_meaning(temporary, found)
         if soup is not None:
             from tiryns.runner.cli.models.soups import measured
 
@@ -182,6 +183,22 @@ def _paths(source: str, last: int | None) -> list[Path]:
     if newest := newest_checkpoint(folder):
         return [newest.path]
     raise ValueError(f"{source!r} is neither a run with a model or checkpoints, nor a model or checkpoint")
+
+
+def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
+    """Raises ValueError for weights beside the model's own, and for models that name or number their labels otherwise."""
+    if beside := next(folder.glob("*/*.safetensors"), None):
+        problem = f"has weights of its own in {beside.parent.name}/, of which no mean is taken"
+        raise ValueError(f"{str(sources[0].path)!r} {problem}: it cannot be averaged")
+    labels = read_json(folder / "config.json", {}).get("id2label")
+    for path in (source.path for source in sources):
+        config = path / "config.json" if path.is_dir() else path.parent.parent / "model" / "config.json"
+        if (theirs := read_json(config, {}).get("id2label", labels)) != labels:
+            ours, other = (", ".join((one or {}).values()) for one in (labels, theirs))
+            raise ValueError(
+                f"the labels of {str(path)!r} are {other}, those of {str(sources[0].path)!r} {ours}: give the runs "
+                "the same labels in the same order (data.labels)"
+            )
 
 
 def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
