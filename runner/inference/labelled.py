@@ -11,6 +11,7 @@ from tiryns.runner import log
 from tiryns.runner.data.labelled.columns import meant_error, without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences
 from tiryns.runner.data.labelled.labels import REGRESSION
+from tiryns.runner.data.labelled.spelling import is_missing
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows, MissingColumn
 from tiryns.runner.data.read.formats import ROWS, ending_format
@@ -200,7 +201,7 @@ class Labels(Tested):
 
 def has_label(row: Row, column: str) -> bool:
     """Returns whether a row has a label in a column."""
-    return row.values.get(column) not in (None, "")
+    return not is_missing(row.values.get(column))
 
 
 def without_left_out(rows: Rows) -> Rows:

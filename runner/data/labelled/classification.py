@@ -22,7 +22,7 @@ from tiryns.runner.data.labelled.labels import (
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
+from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of, unwrapped
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow, first_names
 from tiryns.runner.data.read.rows import LabelRule, Rows
@@ -129,7 +129,7 @@ class ClassificationReader(ExampleReader[Labelled]):
                 pair = row.text(self.pair_column, "data.pair_column") if self.pair_column else None
                 for one in names if labelled else ():
                     row.column(one, f"data.label_column{'s' if self.label_columns else ''}")
-                value = row.values.get(self.label_column)
+                value = unwrapped(row.values.get(self.label_column))
                 none_holds = value == "" and self.labels.separator  # of several labels
                 label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
                 label = classes.of(row.where, label)

@@ -57,7 +57,8 @@ def truth_of(value: object) -> bool | None:
 
 def is_missing(value: object) -> bool:
     """Whether a cell is empty; pandas writes missing values as NaN."""
-    return value is None or value == "" or (isinstance(value, float) and value != value)
+    is_empty = isinstance(value, str) and not value
+    return value is None or is_empty or (isinstance(value, float) and value != value)
 
 
 def unwrapped(label: object) -> Any:

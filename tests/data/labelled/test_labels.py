@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.data.labelled.tasks import prepared_data
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, UNLABELLED, Labels
 from tiryns.runner.data.labelled.spelling import LocatedLabel
 
@@ -40,6 +41,14 @@ def test_lists_are_several_labels() -> None:
     np.testing.assert_array_equal(target(made, ["c", "a"]), [1, 0, 1])
     np.testing.assert_array_equal(target(made, []), [0, 0, 0])
     assert np.isnan(target(made, None)).all()
+
+
+def test_arrays_are_lists_of_labels() -> None:
+    labels = [["a"], ["a", "b"], []] * 4
+    rows = [{"text": f"river {n}", "label": np.array(one, dtype=str)} for n, one in enumerate(labels)]
+    found = prepared_data("classification", train=rows).train
+    assert found.names == ["a", "b"]
+    assert found.labels[:3].tolist() == [[1, 0], [1, 1], [0, 0]]
 
 
 def test_text_files_spell_numbers() -> None:
