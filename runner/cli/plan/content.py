@@ -25,7 +25,7 @@ from tiryns.runner.run.lazy import many_imports
 HISTOGRAM_LINES = 8
 MOST_MEASURED = 200_000  # sequences of the histogram
 ALONE = {"devices": 1, "num_nodes": 1, "strategy": "auto", "tensor_parallel_size": 1}
-COLLATED = 8  # global batches that tell the tokens of a step
+COLLATED = 8  # global batches, spread evenly over the run, that tell the tokens of a step
 
 OWN = ("model", "optimizer", "scheduler")
 """Groups whose settings the plan shows if a phase changes them."""
@@ -56,10 +56,11 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     batches = parts.data.train_batches(0, ranks) if indexed else None
     yield "dataset", {"described": parts.data.describe(), **_data_facts(parts.data, config, indexed)}
     yield "phases", phase_rows(config, parts.data) if config.get("phases") else None
-    shares: list[Share] = (
-        [] if batches is None else [batches[step] for step in range(min(COLLATED, len(batches)))]
-    )
-    yield "samples", _samples(parts.data, shares[0]) if shares else None
+    shares: list[Share] = []
+    if batches is not None:
+        count = min(COLLATED, len(batches))
+        shares = [batches[(2 * i + 1) * len(batches) // (2 * count)] for i in range(count)]
+    yield "samples", _samples(parts.data, batches[0]) if batches else None
     yield "lengths", _lengths(parts.data) | _fill(shares, batches) if shares else None
     own = not is_plain(parts.data, parts.module)
     yield "optimization", _optimizer(parts) if own else None
@@ -166,7 +167,9 @@ NO_COSTS = {"memory": None, "time": None}
 
 
 def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Iterator[Part]:
-    """Yields a rank's memory in bytes, and FLOPs and seconds of the run, from a trial step scaled to the mean step."""
+    """Yields a rank's memory in bytes, and FLOPs and seconds of the run, from a trial of the step with the largest
+    micro-batch, scaled to the mean step.
+    """
     import torch
 
     from tiryns.runner.loop.resolved import choose_hardware
@@ -178,11 +181,12 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
     if config.trainer.get("precision", "auto") == "auto":
         precision = precision_of(chosen, parts.data, parts.module)
-    share = shares[0]
+    share = max(shares, key=lambda share: share["micro_batches"][0]["input_ids"].numel())
     cost = try_step(parts.module, parts.optimizer, share, device, precision)
     usual = sum(each["tokens"] for each in shares) / len(shares) / share["tokens"]
     seconds = cost.step_seconds * usual
-    per_step = ranks * usual * step_flops(parts.module.model, parts.module.model.flop_counts(), share)
+    model, counts = parts.module.model, parts.module.model.flop_counts()
+    per_step = ranks * sum(step_flops(model, counts, share) for share in shares) / len(shares)
     shards = ranks if config.trainer.get("strategy") == "fsdp" else 1
     name = torch.cuda.get_device_name() if device.type == "cuda" else device.type
     peak = peak_flops(name, precision)
