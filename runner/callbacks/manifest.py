@@ -44,10 +44,11 @@ class Manifest(Callback):
         self._order = "-"
         self._file: TextIO | None = None
         self._last_step, self._cpu_at_start = -1, cpu_seconds()
+        self._loss: torch.Tensor | float | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the manifest of a run that begins or resumes; cuts the digests at its step."""
-        step = trainer.global_step
+        step = self._last_step = trainer.global_step
         trained = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
         new = {"counted_from_step": step, "parameters": trained, "tokens": 0, "flops": 0.0}
         self.totals = self.totals or new
@@ -85,11 +86,16 @@ class Manifest(Callback):
         self.totals["flops"] += float(found.get("flops", 0.0))
         if "order" in found:
             self._order = chained(self._order, found["order"])
-        step = trainer.global_step
-        if step != self._last_step and (step % self.every == 0 or step == trainer.max_steps):
+        step, self._loss = trainer.global_step, found.get("loss")
+        if step % self.every == 0 or step == trainer.max_steps:
+            self._take_digest(trainer, pl_module)
+
+    def _take_digest(self, trainer: Trainer, module: LightningModule) -> None:
+        """Writes the digests of the last step, once; collective."""
+        if (step := trainer.global_step) != self._last_step:
             self._last_step = step
-            loss = repr(float(found["loss"])) if "loss" in found else "-"
-            now = Step(step, self._order, loss, tuple(digests_of_ranks(trainer, pl_module)))
+            loss = "-" if self._loss is None else repr(float(self._loss))
+            now = Step(step, self._order, loss, tuple(digests_of_ranks(trainer, module)))
             if self._file is not None:
                 self._file.write(f"{now.line()}\n")
 
@@ -98,14 +104,17 @@ class Manifest(Callback):
         used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
         self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
 
-    def on_train_end(self, trainer: Trainer, *_: object, **__: object) -> None:
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Takes the digest of the last step, also of a run that ends before its length; ends the session; collective."""
+        self._take_digest(trainer, pl_module)
+        self.on_exception(trainer)
+
+    def on_exception(self, trainer: Trainer, *_: object, **__: object) -> None:
         """Records the end of the session, its last step and its totals."""
         if self._file is not None:
             self._file.close()
             self._file = None
             self._update(trainer, None, ended=True)
-
-    on_exception = on_train_end
 
     def _update(self, trainer: Trainer, cpu_seconds: float | None, ended: bool = False) -> None:
         if trainer.is_global_zero and self.totals:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import TINY, train_here, write_text
+from tests.runs.test_train import Train
 from tests.support.in_process import Done, tiryns_here
 from tests.support.precision import rounding
 from tiryns.runner.cli.reproduce.comparison import UNKNOWN, compare, described
@@ -185,6 +186,19 @@ def test_steps_without_digests_are_refused(manifest: Path) -> None:
     manifest.write_text("{")
     assert "is damaged, or no manifest of a run" in refused(manifest)[0]
     assert "there is no such file" in refused(manifest.with_name("none.json"))[0]
+
+
+def test_run_that_ends_before_its_length_has_the_digest_of_its_last_step(run_here: Train) -> None:
+    """Of the trained weights, not of their average, which the validation puts into the model."""
+    words = [
+        "callback=[default,stop_after]",
+        "callback.stop_after.steps=3",
+        "trainer.validate_every=3",
+        "module.ema=0.5",
+    ]
+    often, ended = (run_here(*words, f"callback.manifest.every={n}", folder=f"{n}") for n in (1, 100))
+    assert recorded(ended.path).steps == recorded(often.path).steps[-1:]
+    assert recorded(ended.path).steps[0].step == 3
 
 
 def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path) -> None:
