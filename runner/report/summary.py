@@ -78,7 +78,7 @@ def group_summary(rows: Sequence[Mapping[str, Any]], schedule: str) -> None:
 
 
 def resume_command(run: Run) -> str | None:
-    """Returns the command that resumes a run, with its original flags; a finished run gets twice the length.
+    """Returns the command that resumes a run, with its original flags; a finished run gets twice the length and time.
 
     None for a finished run with phases: its phases fix its length, so only a branch with other phases can continue it.
     """
@@ -89,6 +89,8 @@ def resume_command(run: Run) -> str | None:
     length = max(status.get("step") or 0, status.get("max_steps") or 0) if done else 0
     lengths = ["trainer.max_steps", *({word.partition("=")[0] for word in words} & {STOPPING})]
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
+    if length and (seconds := run.settings.get("trainer.max_seconds")):  # those of the finished run count too
+        longer.append(f"trainer.max_seconds={2 * seconds}")
     before = shlex.join(["tiryns", *flags(words)])
     after = shlex.join([*words_to_repeat(run.path, words), *longer])
     return f"{before} resume={shlex.quote(str(run.path))} {after}".rstrip()

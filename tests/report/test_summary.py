@@ -106,6 +106,8 @@ def test_run_that_a_callback_has_ended_gets_another_length_than_its_own(tmp_path
         "tiryns callback=[default,stop_after] callback.stop_after.steps=4\n"
     )
     assert str(resume_command(Run(tmp_path))).endswith(" trainer.max_steps=400 callback.stop_after.steps=400")
+    (tmp_path / "config.yaml").write_text("trainer: {max_seconds: 3.5}\n")
+    assert str(resume_command(Run(tmp_path))).endswith("steps=400 trainer.max_seconds=7.0")
 
 
 @pytest.mark.parametrize(
