@@ -38,6 +38,7 @@ STEPS = "trainer.max_steps"
 LENGTHS = (STEPS, *(f"trainer.{name}" for name in ("max_epochs", *BUDGETS)))
 """Settings of the length of a run."""
 
+_READABLE = re.compile(r"[\w./ -]+", re.ASCII)
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][^=\s]*=.*|~[A-Za-z_]\S*", re.DOTALL)
 
 
@@ -139,6 +140,9 @@ def saved_overrides(
     """
     if (resume := _value("resume", arguments)) in (None, "", "auto", "null"):
         return arguments
+    # as it is printed for a shell: Hydra reads no comma, = or ä without quotes
+    if not _READABLE.fullmatch(str(resume)) and Path(str(resume)).exists():
+        arguments = [f"resume={quoted(str(resume))}" if a == f"resume={resume}" else a for a in arguments]
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume), to_train=False)

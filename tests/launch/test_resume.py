@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import TINY, train_here
@@ -44,6 +45,13 @@ def test_auto_takes_the_newest_run_of_the_same_config_in_whatever_state(tmp_path
     done = pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
     assert newest_run(tmp_path, "abc") == done
     assert newest_run(tmp_path, "none") is None
+
+
+def test_folder_is_read_as_it_is_printed_for_a_shell(tmp_path: Path) -> None:
+    run = pretend_run(tmp_path / "läufe, lr=0.1" / "it's")
+    *saved, last = saved_overrides([f"resume={run}"])
+    read = OverridesParser.create().parse_override(last)
+    assert (read.key_or_group, read.value(), saved) == ("resume", str(run), ["seed=7", "model=bert_tiny"])
 
 
 @pytest.mark.slow
