@@ -31,7 +31,7 @@ from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.start import plugins
 from tiryns.runner.run.command.words import as_typed, flags, public_overrides, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import SWEEP, newest, read_sweep, write_atomically
+from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
@@ -217,19 +217,20 @@ def same_failure(failed: Sequence[Run]) -> str | None:
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """Returns the jobs with their folders: existing folders by overrides and config hash, else new ones."""
-    runs = [Run(run) for run in find_runs(sweep)]
-    # version 0.3 left colons escaped
-    known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
-    number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
-    placed = []
-    for overrides, identity_hash in zip(jobs, hashes, strict=True):
-        folder = known.pop((identity_hash, tuple(public_overrides(overrides))), None)
-        if folder is None:
-            number += 1
-            folder = Run(sweep / str(number))
-            folder.announce(identity_hash, overrides)
-        placed.append(Job(overrides, folder))
-    return placed
+    with locked(sweep / ".jobs.lock"):  # or two commands would give one folder to different jobs
+        runs = [Run(run) for run in find_runs(sweep)]
+        # version 0.3 left colons escaped
+        known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
+        number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
+        placed = []
+        for overrides, identity_hash in zip(jobs, hashes, strict=True):
+            folder = known.pop((identity_hash, tuple(public_overrides(overrides))), None)
+            if folder is None:
+                number += 1
+                folder = Run(sweep / str(number))
+                folder.announce(identity_hash, overrides)
+            placed.append(Job(overrides, folder))
+        return placed
 
 
 def waiting_of(jobs: Sequence[Job]) -> list[Job]:

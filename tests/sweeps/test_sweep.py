@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,6 +152,14 @@ def test_jobs_keep_their_folders_and_new_ones_get_the_next(tmp_path: Path) -> No
     both = place(tmp_path, [["data.num_workers=0"], ["data.num_workers=4"]], ["same", "same"])
     assert [job.folder.path.name for job in both] == ["4", "5"], "what differs in execution alone is two jobs"
     assert json.loads((tmp_path / "2" / "overrides.json").read_text()) == ["seed=0"]
+
+
+def test_simultaneous_sweeps_in_one_folder_have_folders_of_their_own(tmp_path: Path) -> None:
+    sweeps = [[[f"seed={first + i}"] for i in range(6)] for first in (10, 20)]
+    with ThreadPoolExecutor(2) as pool:
+        placed = list(pool.map(lambda jobs: place(tmp_path, jobs, ["same"] * 6), sweeps))
+    assert len({job.folder.path for jobs in placed for job in jobs}) == 12
+    assert all(job.folder.overrides() == job.overrides for jobs in placed for job in jobs)
 
 
 def test_problem_of_a_job_says_how_it_ended(tmp_path: Path) -> None:
