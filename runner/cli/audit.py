@@ -18,6 +18,8 @@ def main(arguments: Namespace) -> None:
     """Prints the number of equal steps, or the first difference."""
     first, second = arguments.runs
     found, steps = compare(first, second), min(length(first), length(second))
+    if empty := next((run for run in arguments.runs if not length(run)), None):
+        raise ValueError(f"{str(empty)!r} has recorded no step yet, so nothing can be compared")
     if arguments.json:
         told = {"runs": [first, second], "same": found is None, "steps": steps}
         print_json({**told, "first_difference": found and found._asdict()})

@@ -62,6 +62,8 @@ def test_runs_are_listed_shown_and_compared(tmp_path: Path) -> None:
     assert found["first_difference"] == {"step": 1, "hashes": [f"{seed:012x}" for seed in (1, 2)]}
     same = tiryns_here(tmp_path, "audit", "outputs/0", "outputs/2", "--json")
     assert '"first_difference": null' in same.stdout
+    (tmp_path / "outputs" / "2" / "order.txt").write_text("1 0000")  # killed as it wrote
+    assert "has recorded no step" in tiryns_here(tmp_path, "audit", "outputs/0", "outputs/2").stderr
 
 
 @pytest.fixture(scope="module")
