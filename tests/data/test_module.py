@@ -63,6 +63,7 @@ def test_length_of_a_run_is_given_in_steps_or_in_epochs() -> None:
     assert len(connected(1).sampler) == 1
     assert len(connected(6, 1.5).sampler) == 6, "steps come first"
     assert connected(6).epoch_at(2) == 0.5
+    assert [connected(-1, 1.4).epoch_at(step) for step in (5, 6)] == [1.25, 1.4]
     for max_steps, max_epochs in ((-1, None), (0, None), (0, 2.0)):
         epochs = f" and trainer.max_epochs={max_epochs}" if max_epochs else ""
         with pytest.raises(ValueError, match=f"^trainer.max_steps={max_steps}{epochs}: give one length"):
