@@ -20,6 +20,9 @@ SPLIT_NAMES = {
 }
 """Names of files and folders for each split, as `datasets` recognises them."""
 
+_ABOUT = ("README", "LICENSE", "LICENCE")
+"""First words of files that are about the data and belong to no split."""
+
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
 
 _ADVICE = {
@@ -136,12 +139,13 @@ def _advice(paths: Sequence[Path]) -> str:
 
 
 def _has_splits(path: Path, formats: Sequence[str]) -> bool:
-    """Whether a folder has several splits: it is a saved data set of splits, or all its files are named as splits."""
+    """Whether a folder has several splits: saved ones, or all its files but README and LICENSE are named as splits."""
     if (path / "dataset_dict.json").is_file():
         return True
     if is_saved(path):
         return False
-    words = [_words(path, file) for file in _visible(path, formats)]
+    files = [file for file in _visible(path, formats) if _first_word(file).upper() not in _ABOUT]
+    words = [_words(path, file) for file in files]
     found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
     return None not in found and len({*found}) > 1
 

@@ -159,6 +159,15 @@ def test_splits_are_spelt_alike(tmp_path: Path, kind: str) -> None:
             read(f"{path}@exam")
 
 
+def test_a_readme_makes_no_split_of_a_folder_trained_on(tmp_path: Path) -> None:
+    for name in ("train.txt", "valid.txt", "README.md", "LICENSE.txt"):
+        (tmp_path / name).write_text(f"of {name}")
+    assert documents(tmp_path) == ["of train.txt"]
+    (tmp_path / "valid.txt").unlink()
+    everything = ["of LICENSE.txt", "of README.md", "of train.txt"]
+    assert documents(tmp_path) == everything, "a folder without splits"
+
+
 def test_a_file_has_no_split_but_train(tmp_path: Path) -> None:
     write_csv(tmp_path / "a.csv")
     for read in (documents, rows):
