@@ -102,8 +102,9 @@ class WordEncoder:
         lengths = []
         for line, encoding in zip(lines, encodings, strict=True):
             ends = np.cumsum([len(word) + 1 for word in line])
-            begins = np.array(encoding.offsets, np.int64).reshape(-1, 2)[:, 0]
-            lengths.append(np.bincount(np.searchsorted(ends, begins, side="right"), minlength=len(line)))
+            # by its last character, as a token may begin with the space before its word
+            last = np.array(encoding.offsets, np.int64).reshape(-1, 2)[:, 1] - 1
+            lengths.append(np.bincount(np.searchsorted(ends, last, side="right"), minlength=len(line)))
         ids, _ = _end_to_end(encodings)
         self.known.update(zip(words, range(len(self.known), len(self.known) + len(words)), strict=True))
         self.ids = np.concatenate([self.ids, ids])

@@ -203,6 +203,16 @@ def test_remembered_words_give_the_ids_of_whole_texts(
         assert found[1].tolist() == expected[1].tolist()
 
 
+def test_token_that_begins_with_a_space_is_not_of_the_word_before(tokenizers: dict[str, Any]) -> None:
+    from tokenizers import AddedToken, Tokenizer
+
+    backend = Tokenizer.from_str(tokenizers["wordpiece"].backend_tokenizer.to_str())
+    backend.add_special_tokens([AddedToken("<mask>", lstrip=True)])  # as MPNet's tokenizer has it
+    texts = ["river <mask> bridge", "the river"]
+    expected, found = TextEncoder(backend).encode(texts), WordEncoder(backend).encode(texts)
+    assert [part.tolist() for part in found] == [part.tolist() for part in expected]
+
+
 def test_sentences_begin_at_the_same_tokens_in_both_encoders(tokenizers: dict[str, Any]) -> None:
     backend = tokenizers["wordpiece"].backend_tokenizer
     texts = [TEXT, TEXT * 3, "", "One. Two.", "no end"]
