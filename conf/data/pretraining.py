@@ -31,7 +31,7 @@ class PretrainingData(LeavingOut, Tables, Tokenizing, Batching):
     """A file, folder, glob, hub name, or a list of them; with a split: `path@split`, `name:config@split`. Or
     `store:FOLDER` of `tiryns prepare corpus`, or a node with the `_target_` of a source."""
     validation: Any = setting(None, allowed=NAMED)
-    """Validation sources by name; none holds out documents of the training source."""
+    """A validation source, or several by name; none holds out documents of the training source."""
     validation_documents: Any = setting(0.02, allowed=AT_LEAST_0)
     """Held-out part where no validation source is given: a number of documents, or a share below 1."""
     text_column: str = "text"

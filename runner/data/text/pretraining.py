@@ -16,6 +16,7 @@ from tiryns.conf.phases import Phase
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.loading import from_pretrained
 from tiryns.runner.data.batches import LengthWarmup
+from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.documents import Source, open_source, tables_of
@@ -81,7 +82,8 @@ class PretrainingData(GlobalBatchDataModule):
         super().__init__(settings)
         self.max_length = settings.max_length
         self.source = self._open(settings.source)
-        self.validation_sources = {n: self._open(source) for n, source in (settings.validation or {}).items()}
+        validation = by_name(settings.validation, "validation")
+        self.validation_sources = {name: self._open(source) for name, source in validation.items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.left_out: NDArray[np.uint64] | None = None
         """Ascending digests of documents that are not trained on because another source holds them out."""

@@ -99,6 +99,13 @@ def test_validation_documents_are_the_first_and_not_trained_on(streamed: Any, pa
     assert streamed(validation_documents=0).validation_names == []
 
 
+def test_one_validation_source_needs_no_name(streamed: Any, paragraphs: list[str], tmp_path: Path) -> None:
+    (tmp_path / "river.txt").write_text(paragraphs[0])
+    data = streamed(validation=str(tmp_path / "river.txt"))
+    assert data.validation_names == ["validation"]
+    assert paragraphs[0] not in data.stream_source.documents()
+
+
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("objective", [MaskedLanguageModelingCollator, MaskedDiffusionCollator])
 @pytest.mark.parametrize(
