@@ -207,10 +207,11 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return loaders
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the number of consumed global batches, and the fingerprints of order and data."""
+        """Returns the number of consumed global batches, the size of the last, and the fingerprints of order and data."""
         assert self.trainer is not None
         return {
             "global_batches": self.trainer.global_step,
+            "last_batch": self._last_batch(self.trainer.global_step),
             "sampler": self._order_until(self.trainer.global_step),
             "data": self.fingerprint(),
         }
@@ -235,6 +236,17 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             log.warning("%s; going on all the same", message)
             self.changed = {name: theirs.get(name) for name in changed}
         self.start = state["global_batches"]
+        trained, size = state.get("last_batch"), self._last_batch(self.start)
+        if trained and size and trained < size:
+            log.warning(
+                "the run of the checkpoint ended inside global batch %d: %d of its %d samples are not trained on",
+                self.start, size - trained, size,
+            )  # fmt: skip
+
+    def _last_batch(self, step: int) -> int | None:
+        """Returns the samples of the last of `step` global batches; None for a stream, and outside of the run."""
+        known = not self.streamed and 0 < step <= len(self.sampler)
+        return len(self.sampler.global_batch(step - 1)) if known else None
 
     @property
     def partitioning(self) -> tuple[int | None, int | None, bool]:

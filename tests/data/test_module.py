@@ -81,6 +81,15 @@ def test_training_goes_on_behind_the_batches_consumed() -> None:
     assert samples_of(again.train_dataloader()) == whole[3:]
 
 
+def test_samples_that_a_longer_run_skips_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """The third batch of an epoch of 20 has 4 samples, and in a longer run 8."""
+    state = in_run(connected(-1, 1.0, size=8)).state_dict()
+    in_run(connected(-1, 1.0, size=8)).load_state_dict(state)
+    assert not caplog.records
+    in_run(connected(-1, 2.0, size=8)).load_state_dict(state)
+    assert "ended inside global batch 3: 4 of its 8 samples are not trained on" in caplog.text
+
+
 def test_every_validation_sample_comes_once_over_all_ranks() -> None:
     for num_ranks in (1, 2):
         ranks = [
