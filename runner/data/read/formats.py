@@ -1,6 +1,7 @@
 """Readers of the file formats: records one after the other; errors name the file and the byte, line or row."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import groupby
@@ -54,7 +55,7 @@ def _jsonl(file: File) -> Records:
             place = f"{file.path}, line {number}"
             with file.bad.row():
                 try:
-                    record = json.loads(line)
+                    record = _loaded(line)
                 except (ValueError, RecursionError) as error:
                     raise BadRow(place, f"no valid JSON: {_unreadable(error)}", "no valid JSON") from None
                 if problem := file.wrong_byte(line):
@@ -119,7 +120,7 @@ def _parsed(file: File) -> Any:
     with opened(file) as text:
         content = text.read()
         try:
-            return json.loads(content)
+            return _loaded(content)
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno}"
             raise ValueError(f"{file.path} is no valid JSON: {place}: {error.msg}") from None
@@ -127,8 +128,22 @@ def _parsed(file: File) -> Any:
             raise ValueError(f"{file.path} is no valid JSON: {_unreadable(error)}") from None
 
 
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""Half of a surrogate pair, the escape of a character beyond 16 bits; a text that was cut may have one half alone."""
+
+
+def _loaded(text: str) -> Any:
+    """Returns the value of a JSON text; raises ValueError also for half a character, which no tokenizer takes."""
+    value = json.loads(text)
+    if _HALF.search(text):
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
+
+
 def _unreadable(error: Exception) -> str:
     """Returns what is wrong with a text of JSON, from the error that parsing has raised."""
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object[error.start]!r} is half of a character"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at column {error.colno}"
     return "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"

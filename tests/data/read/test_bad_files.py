@@ -104,6 +104,14 @@ BAD_FILES = {
         bad("a.jsonl", '{"text": "a"}\n{"text": 5}'),
         r"row 1 of .*a\.jsonl: column 'text' holds int, not text",
     ),
+    "half a character": (
+        bad("a.jsonl", r'{"text": "whole \ud83e\udda2"}' + "\n" + r'{"text": "half \ud83e"}'),
+        r"a\.jsonl, line 2: no valid JSON: '\\ud83e' is half of a character",
+    ),
+    "half a character in a list": (
+        bad("a.json", r'["half \ud83e"]'),
+        r"a\.json is no valid JSON: .* half of a",
+    ),
     "no ids": (
         bad("a.jsonl", '{"input_ids": [[1], [2]]}'),
         r"row 0 of .*: input_ids is no flat list of integers",
