@@ -161,12 +161,14 @@ def pad_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples
     longest = int(flat["lengths"].max())
     full, rest = divmod(missing, longest)
     added = np.array([longest] * full + ([rest] if rest else []), dtype=np.int32)
-    places = np.arange(len(added)) + int(flat["batch_size"])
+    places, none = np.arange(len(added)) + int(flat["batch_size"]), np.zeros(len(added), dtype=np.int64)
     return {
         **flat,
         "input_ids": np.concatenate([flat["input_ids"], np.full(missing, pad_token_id, dtype=np.int64)]),
         "lengths": np.concatenate([flat["lengths"], added]),
-        "keys": np.concatenate([flat["keys"], np.zeros(len(added), dtype=np.uint64)]),
+        "keys": np.concatenate([flat["keys"], none.view(np.uint64)]),
+        "epochs": np.concatenate([flat["epochs"], none]),
+        "lasting_keys": np.concatenate([flat["lasting_keys"], none.view(np.uint64)]),
         "batch_places": np.concatenate([flat["batch_places"], places]),
         "batch_size": int(flat["batch_size"]) + len(added),
     }

@@ -179,6 +179,16 @@ def test_packing_pad_to_budget(
         assert filled == pytest.approx(unfilled, rel=1e-4), "padding changes no loss"
 
 
+def test_padded_rows_take_masks_that_depend_on_the_epoch(new: Any) -> None:
+    options = {"objective": "mlm", "packing": True, "collator_kwargs": {"favour": "unseen"}}
+    filled, unfilled = (
+        [batch["labels"] for batch in new(packing_pad_to_budget=padded, **options).train_dataloader()]
+        for padded in (True, False)
+    )
+    assert any(a.shape != b.shape for a, b in zip(filled, unfilled, strict=True))
+    assert all(torch.equal(a[:, : b.shape[1]], b) for a, b in zip(filled, unfilled, strict=True))
+
+
 def test_packing_keeps_documents_apart(new: Any, tokenizer_folder: str) -> None:
     """The loss of packed rows is that of the same documents each in a row of its own."""
     torch.manual_seed(0)
