@@ -117,16 +117,12 @@ def entry_of(run: Run) -> dict[str, Any]:
     """Returns the JSON entry of a run: its `status.json`, with None or an empty value for each missing key."""
     branch = run.branch
     return {
-        "folder": run.path,
-        **dict.fromkeys(KNOWN),
-        **run.status,
-        "state": run.state,
-        "results": run.status.get("results") or {},
-        "overrides": _overrides(run),
+        "folder": run.path, **dict.fromkeys(KNOWN), **run.status, "state": run.state,
+        "results": run.status.get("results") or {}, "overrides": _overrides(run),
         "plateau": noted_plateau(run),
         "branch_of": branch and {"run": branch.parent, "checkpoint": branch.checkpoint or None},
         "failure": run.failure or None,
-    }
+    }  # fmt: skip
 
 
 def show_run(run: Run, as_json: bool = False) -> None:
@@ -141,16 +137,11 @@ def show_run(run: Run, as_json: bool = False) -> None:
         return
     state = {
         "state": run.state + (f": {status['error']}" if status.get("error") else ""),
-        "plateau": noted_plateau(run),
-        "step": f"{run.step:,} of {status.get('max_steps') or '?'}",
-        "time": clock(status.get("seconds") or 0),
-        "branch of": str(run.branch or ""),
-        **more,
-        "started": str(status.get("started"))[:19],
-        "folder": str(run.path),
-        "command": run.command,
+        "plateau": noted_plateau(run), "step": f"{run.step:,} of {status.get('max_steps') or '?'}",
+        "time": clock(status.get("seconds") or 0), "branch of": str(run.branch or ""), **more,
+        "started": str(status.get("started"))[:19], "folder": str(run.path), "command": run.command,
         "go on with": resume_command(run),
-    }
+    }  # fmt: skip
     told = f"in {RECIPE}={recipe}" if recipe else "default"
     shown = {name: f"{value}  ({told} {default})" for name, value, default in changed}
     logged = {name: value for name in SPEED if (value := run.final(name)) is not None}

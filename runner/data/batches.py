@@ -194,15 +194,10 @@ def keyed_samples(
 ) -> FlatSamples:
     """Returns D flat samples for a collator. `ids` [N] are end to end; keys are made from `epochs` and `indices` [D]."""
     return {
-        "input_ids": ids,
-        "lengths": lengths,
-        "keys": sample_keys(seed, epochs, indices, stream),
-        "epochs": epochs,
-        "lasting_keys": sample_keys(seed, np.zeros_like(epochs), indices, stream),
-        "filler": False,
-        "packed": packed,
-        "evaluation": stream == VALIDATION_STREAM,
-    }
+        "input_ids": ids, "lengths": lengths, "keys": sample_keys(seed, epochs, indices, stream),
+        "epochs": epochs, "lasting_keys": sample_keys(seed, np.zeros_like(epochs), indices, stream),
+        "filler": False, "packed": packed, "evaluation": stream == VALIDATION_STREAM,
+    }  # fmt: skip
 
 
 def flat_samples(

@@ -100,18 +100,13 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
             undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
         )  # fmt: skip
     return {
-        **run_lengths(completed(asked)).record(config),
-        "accelerator": trainer.accelerator,
-        "precision": trainer.precision,
-        WEIGHTS: types_of(module, trainer.precision),
-        "layout": layout,
+        **run_lengths(completed(asked)).record(config), "accelerator": trainer.accelerator,
+        "precision": trainer.precision, WEIGHTS: types_of(module, trainer.precision), "layout": layout,
         "attention": attention,
         **{name: getattr(data, name) for name in ("micro_batch_tokens", "micro_batch_size")},
-        "compile": bool(module.compile_model),
-        "processes": processes_per_node(trainer) * num_nodes(trainer),
-        "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None,
-        **data.decided(),
-    }
+        "compile": bool(module.compile_model), "processes": processes_per_node(trainer) * num_nodes(trainer),
+        "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None, **data.decided(),
+    }  # fmt: skip
 
 
 def _drops(model: torch.nn.Module) -> bool:

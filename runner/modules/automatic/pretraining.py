@@ -136,15 +136,10 @@ def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> 
         for name in (*SIZES, "max_position_embeddings")
     }
     return build_encoder(
-        architecture=architecture,
-        **sizes,
-        dropout=fields.pop("dropout", 0.0),
-        config={**fields.pop("config", {}), **fields},
-        init="default",
-        tiled_from=None,
-        tokenizer=tokenizer,
+        architecture=architecture, **sizes, dropout=fields.pop("dropout", 0.0),
+        config={**fields.pop("config", {}), **fields}, init="default", tiled_from=None, tokenizer=tokenizer,
         model_kwargs=model_kwargs,
-    )
+    )  # fmt: skip
 
 
 def _collator_arguments(

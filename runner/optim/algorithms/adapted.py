@@ -110,17 +110,10 @@ class PlainShampoo(PlainState, ScalableShampoo):
         if key == "graft":
             return build_graft(parameter, self.graft_type, self.diagonal_eps)
         return PreConditioner(
-            parameter,
-            group["betas"][1],
-            self.inverse_exponent_override,
-            self.block_size,
-            self.skip_preconditioning_rank_lt,
-            self.no_preconditioning_for_layers_with_dim_gt,
-            self.shape_interpretation,
-            self.pre_conditioner_type,
-            self.matrix_eps,
-            self.use_svd,
-        )
+            parameter, group["betas"][1], self.inverse_exponent_override, self.block_size,
+            self.skip_preconditioning_rank_lt, self.no_preconditioning_for_layers_with_dim_gt,
+            self.shape_interpretation, self.pre_conditioner_type, self.matrix_eps, self.use_svd,
+        )  # fmt: skip
 
 
 class LoopSPlus(SPlus):

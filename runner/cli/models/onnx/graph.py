@@ -83,15 +83,10 @@ def export_graph(network: Network, file: Path) -> None:
     try:
         with torch.no_grad(), quiet():
             program: Any = torch.onnx.export(
-                network,
-                tuple(given),
-                dynamo=True,
-                input_names=list(network.inputs),
-                output_names=list(network.outputs),
-                dynamic_shapes=((any_size,) * len(given),),
-                opset_version=OPSET,
-                verbose=False,
-            )
+                network, tuple(given), dynamo=True, input_names=list(network.inputs),
+                output_names=list(network.outputs), dynamic_shapes=((any_size,) * len(given),),
+                opset_version=OPSET, verbose=False,
+            )  # fmt: skip
     except Exception as error:  # of torch.export, of whatever the model's code does
         reason = in_one_line(error.__cause__ or error)
         raise ValueError(f"torch cannot export {name} to ONNX: {reason}") from error
