@@ -124,8 +124,9 @@ class Labels(Tested):
     def arranged(self, rows: Rows) -> Rows:
         """Returns rows arranged for the reader, without hidden labels (see `without_hidden`)."""
         learnt = self.reader.state_dict()
-        numbers = learnt.get("problem_type") == REGRESSION or self.reader.rows_hold == "pairs"
-        names = None if numbers else learnt.get("labels") or []
+        # what pairs learn tells that labels are their scores
+        are_numbers = learnt.get("problem_type") == REGRESSION or "most_negatives" in learnt
+        names = None if are_numbers else learnt.get("labels") or []
         return self.reader.arranged(without_hidden(rows, self.reader.label_names(), names))
 
     def samples(self, rows: Rows, usable: bool = False) -> TaskSequences | tuple[()]:

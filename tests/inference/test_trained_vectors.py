@@ -122,15 +122,6 @@ def test_queries_are_cut_as_in_the_run(longest: int, tmp_path: Path) -> None:
         assert features.call_args[0][0].num_tokens == length
 
 
-def test_scores_of_minus_1_are_measured_beside_others(tmp_path: Path) -> None:
-    rows = [{**row, "score": 1.0 if row["score"] > 1 else -1.0} for row in scored(20)]
-    file = write(tmp_path / "scored.jsonl", rows)
-    sets = ["data=pairs", "objective=contrastive", f"data.train={file}", f"data.test={file}"]
-    words = [*sets, *SHORT, "data.label_column=score", "objective.loss=cosine"]
-    found = evaluate(str(finetuned(tmp_path / "run", *words)), {"later": file}).content["sets"]["later"]
-    assert (found["examples"], found["unlabelled"]) == (20, 0)
-
-
 def test_its_card_shows_both_libraries(run: Path) -> None:
     card = (run / "model" / "README.md").read_text()
     assert "library_name: sentence-transformers" in card

@@ -12,6 +12,7 @@ from tests.data.labelled.test_hub_habits import lines, texts
 from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, known_labels
 from tiryns.runner.data.labelled.spelling import is_hidden, is_negative
+from tiryns.runner.data.pairs.reader import PairsReader
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.inference.kinds import PLAIN
 from tiryns.runner.inference.labelled import Labels
@@ -148,6 +149,7 @@ def model_of(reader: Any, **parts: Any) -> Labels:
         ({"labels": [], "problem_type": "regression"}, (-1.0, -1.0), 2),
         ({"labels": [], "problem_type": "regression"}, (-1.0, 0.5), 0),
         ({"told_by": "number"}, (-1, 0), 1),
+        ({PairsReader.learnt[0]: 0}, (-1.0, 1.0), 0),
     ],
 )
 def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: int) -> None:
