@@ -123,12 +123,15 @@ class Divergence(Callback, RunCallback):
         """Counts the rewinds so far, on every rank."""
         self.num_rewinds = len(own_rewinds(Path(trainer.default_root_dir)))
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Begins a new level in a branch, whose loss may be another."""
         if branches(trainer):
-            self.level = self.new_level(first=trainer.global_step + 1)
+            level = self.new_level(first=checkpoint["global_step"] + 1)
+            checkpoint["callbacks"][self.state_key] = level.state_dict()
 
-    def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: Any) -> None:
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: object
+    ) -> None:
         """Adds the step's loss; raises Diverged when the run has diverged."""
         step, loss = trainer.global_step, outputs["loss"]
         if any(step in one.other_losses for one in asked_callbacks(trainer.callbacks)):  # type: ignore[attr-defined]

@@ -79,8 +79,8 @@ class Checkpoint(Callback):
 
     def load_state_dict(self, state: State) -> None:
         """Restores the best value of a resumed run, but not of another metric, nor of the run that a branch left."""
-        ours = {"monitor": self.monitor, "mode": self.mode}
-        if not self._branches and all(state.get(name, value) == value for name, value in ours.items()):
+        metric = {"monitor": self.monitor, "mode": self.mode}
+        if not self._branches and all(state.get(name, value) == value for name, value in metric.items()):
             self.best_value, self.best_step = state["best_value"], state["best_step"]
             self._best_loss = state.get("best_loss", -math.inf)
         self._validation_due = state.get("validation_due", False)

@@ -236,17 +236,17 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             log.warning("%s; going on all the same", message)
             self.changed = {name: theirs.get(name) for name in changed}
         self.start = state["global_batches"]
-        trained, size = state.get("last_batch"), self._last_batch(self.start)
-        if trained and size and trained < size:
+        before, size = state.get("last_batch"), self._last_batch(self.start)
+        if before and size and before < size:
             log.warning(
                 "the run of the checkpoint ended inside global batch %d: %d of its %d samples are not trained on",
-                self.start, size - trained, size,
+                self.start, size - before, size,
             )  # fmt: skip
 
     def _last_batch(self, step: int) -> int | None:
         """Returns the samples of the last of `step` global batches; None for a stream, and outside of the run."""
-        known = not self.streamed and 0 < step <= len(self.sampler)
-        return len(self.sampler.global_batch(step - 1)) if known else None
+        inside = not self.streamed and 0 < step <= len(self.sampler)
+        return len(self.sampler.global_batch(step - 1)) if inside else None
 
     @property
     def partitioning(self) -> tuple[int | None, int | None, bool]:

@@ -229,10 +229,10 @@ class ContrastiveCollator(PairsCollator):
 
     def settings(self) -> dict[str, object]:
         """Adds how a text becomes a vector: pooling, unit length and dimensions."""
-        made = {"pooling": self.texts.pooling, "normalised": self.texts.normalised}
+        vectors = {"pooling": self.texts.pooling, "normalised": self.texts.normalised}
         weights = list(self.options.dimension_weights or [])
         sizes = {"dimensions": self.dimensions, "dimension_weights": weights}
-        return super().settings() | made | sizes
+        return super().settings() | vectors | sizes
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the encoder with its pooling and the loss; with a `teacher` it also learns the teacher's vectors."""

@@ -74,15 +74,15 @@ class Search(JobSweeper):
         found = {"storage": study.open_storage(self.storage), "load_if_exists": True}
         opened = optuna.create_study(direction=self.direction, study_name=study.STUDY, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
-        own = {"space": space, "config": self.identity}
-        noted = {**own, **opened.user_attrs}
-        if noted != {**noted, **own} or opened.direction.name != self.direction.upper():
-            searched = f"{', '.join(noted['space'])} ({opened.direction.name.lower()})"
+        facts = {"space": space, "config": self.identity}
+        before = {**facts, **opened.user_attrs}
+        if before != {**before, **facts} or opened.direction.name != self.direction.upper():
+            searched = f"{', '.join(before['space'])} ({opened.direction.name.lower()})"
             how = f"{searched}, with other bounds, direction or settings"
             raise ValueError(
                 f"{self.storage!r} already has a search over {how}; start the new search in another folder"
             )
-        for name, value in own.items():
+        for name, value in facts.items():
             opened.set_user_attr(name, value)
         return opened
 

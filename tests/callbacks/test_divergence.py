@@ -146,10 +146,11 @@ def test_level_begins_anew_in_a_branch(tmp_path: Any) -> None:
     assert ends_at([1.0] * 9, before) is None
     for folder, ends in (("parent", None), ("run", 11)):
         after = watch(window=3)
-        after.load_state_dict(before.state_dict())
         start = str(tmp_path / folder / "checkpoints/step-00000009.ckpt")
-        trainer: Any = SimpleNamespace(global_step=9, default_root_dir=str(tmp_path / "run"), ckpt_path=start)
-        after.on_train_start(trainer, trainer)
+        trainer: Any = SimpleNamespace(default_root_dir=str(tmp_path / "run"), ckpt_path=start)
+        saved: Any = {"global_step": 9, "callbacks": {after.state_key: before.state_dict()}}
+        after.on_load_checkpoint(trainer, trainer, saved)
+        after.load_state_dict(saved["callbacks"][after.state_key])
         assert ends_at([5.0] * 9, after, first=10) == ends
 
 

@@ -107,7 +107,7 @@ def command_schema(name: str) -> Schema:
         "prints": {
             form: {"type": "array" if form in LISTS else "object", "keys": keys.split()}
             for form, keys in DOCUMENTS.items()
-            if max((own for own in COMMANDS if f"{form} ".startswith(f"{own} ")), key=len) == name
+            if max((command for command in COMMANDS if f"{form} ".startswith(f"{command} ")), key=len) == name
         },
     }
 

@@ -186,14 +186,15 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     """Returns a folder's finished runs of these seeds with exactly these overrides, and the config that they give now."""
     runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
-    found = [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
+    alike = [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
     with initialized():
         config = compose(words)
-    kept = []
-    for run in found:
+
+    def is_current(run: Run) -> bool:
         config.seed = seed_of(run)
-        kept += [run] if run.identity() is None or run.is_of(config_hash(config)) else []
-    return kept
+        return run.identity() is None or run.is_of(config_hash(config))
+
+    return list(filter(is_current, alike))
 
 
 def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[int]:

@@ -193,10 +193,10 @@ def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
     labels = read_json(folder / "config.json", {}).get("id2label")
     for path in (source.path for source in sources):
         config = path / "config.json" if path.is_dir() else path.parent.parent / "model" / "config.json"
-        if (theirs := read_json(config, {}).get("id2label", labels)) != labels:
-            ours, other = (", ".join((one or {}).values()) for one in (labels, theirs))
+        if (names := read_json(config, {}).get("id2label", labels)) != labels:
+            first, other = (", ".join((one or {}).values()) for one in (labels, names))
             raise ValueError(
-                f"the labels of {str(path)!r} are {other}, those of {str(sources[0].path)!r} {ours}: give the runs "
+                f"the labels of {str(path)!r} are {other}, those of {str(sources[0].path)!r} {first}: give the runs "
                 "the same labels in the same order (data.labels)"
             )
 

@@ -135,8 +135,8 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         sequences.char_starts[outside] = sequences.char_ends[outside] = -1
         spans = [e.span or (-1, -1) for e in examples]
         sequences.answer_spans = np.array(spans, dtype=np.int32).reshape(-1, 2)
-        known = np.array([e.span is not None or e.answers == [] for e in examples], dtype=bool)
-        sequences.sample_weights = (known[owners] / np.bincount(owners)[owners]).astype(np.float32)
+        counts = np.array([e.span is not None or e.answers == [] for e in examples], dtype=bool)
+        sequences.sample_weights = (counts[owners] / np.bincount(owners)[owners]).astype(np.float32)
         sequences.questions, sequences.may_be_empty = owners, self.may_be_empty
         return sequences
 

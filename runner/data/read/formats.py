@@ -55,7 +55,7 @@ def _jsonl(file: File) -> Records:
             place = f"{file.path}, line {number}"
             with file.bad.row():
                 try:
-                    record = _loaded(line)
+                    record = _json_value(line)
                 except (ValueError, RecursionError) as error:
                     raise BadRow(place, f"no valid JSON: {_unreadable(error)}", "no valid JSON") from None
                 if problem := file.wrong_byte(line):
@@ -120,7 +120,7 @@ def _parsed(file: File) -> Any:
     with opened(file) as text:
         content = text.read()
         try:
-            return _loaded(content)
+            return _json_value(content)
         except json.JSONDecodeError as error:
             place = f"line {error.lineno}, column {error.colno}"
             raise ValueError(f"{file.path} is no valid JSON: {place}: {error.msg}") from None
@@ -132,7 +132,7 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """Half of a surrogate pair, the escape of a character beyond 16 bits; a text that was cut may have one half alone."""
 
 
-def _loaded(text: str) -> Any:
+def _json_value(text: str) -> Any:
     """Returns the value of a JSON text; raises ValueError also for half a character, which no tokenizer takes."""
     value = json.loads(text)
     if _HALF.search(text):

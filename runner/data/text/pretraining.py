@@ -82,7 +82,7 @@ class PretrainingData(GlobalBatchDataModule):
         super().__init__(settings)
         self.max_length = settings.max_length
         self.source = self._open(settings.source)
-        validation = by_name(settings.validation, "validation")
+        validation = by_name(settings.validation, "validation") if settings.validation else {}
         self.validation_sources = {name: self._open(source) for name, source in validation.items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.left_out: NDArray[np.uint64] | None = None
