@@ -126,8 +126,8 @@ class Divergence(Callback, RunCallback):
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Begins a new level in a branch, whose loss may be another."""
         if branches(trainer):
-            level = self.new_level(first=checkpoint["global_step"] + 1)
-            checkpoint["callbacks"][self.state_key] = level.state_dict()
+            checkpoint["callbacks"].pop(self.state_key, None)
+            self.level = self.new_level(first=checkpoint["global_step"] + 1)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: Any, outputs: Any, batch: Any, *_: object

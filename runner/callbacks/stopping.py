@@ -104,10 +104,13 @@ class EarlyStopping(Callback):
         self.best: float | None = None
         self.waited = 0
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Starts anew in a branch, whose settings differ; stops a run that was stopped before, but did not end."""
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
+        """Starts anew in a branch, whose settings differ."""
         if branches(trainer):
-            self.best, self.waited = None, 0
+            checkpoint["callbacks"].pop(self.state_key, None)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Stops a run that was stopped before, but did not end."""
         trainer.should_stop |= self.waited >= self.patience
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

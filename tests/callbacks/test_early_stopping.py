@@ -71,11 +71,14 @@ def test_other_metric_and_a_branch_begin_anew(tmp_path: Path) -> None:
     assert stops_after([2.0, 2.5, 2.5], first) is None
     other.load_state_dict(first.state_dict())
     assert (other.best, other.waited) == (None, 0)
-    trainer: Any = SimpleNamespace(default_root_dir=str(tmp_path / "run"), ckpt_path=None, should_stop=False)
+    trainer: Any = SimpleNamespace(default_root_dir=str(tmp_path / "run"), ckpt_path=None)
     for path, waited in ((tmp_path / "run/checkpoints/last.ckpt", 2), (tmp_path / "parent/last.ckpt", 0)):
-        trainer.ckpt_path = str(path)
-        first.on_train_start(trainer, trainer)
-        assert first.waited == waited
+        trainer.ckpt_path, after = str(path), EarlyStopping("val/a/loss", "min", 3, 0.0)
+        saved: Any = {"callbacks": {after.state_key: first.state_dict()}}
+        after.on_load_checkpoint(trainer, trainer, saved)
+        if state := saved["callbacks"].get(after.state_key):
+            after.load_state_dict(state)
+        assert after.waited == waited
 
 
 def test_unknown_metric_is_named() -> None:
