@@ -76,8 +76,7 @@ class Predictor:
         source = iter(rows.rows)
         parts = iter(lambda: list(islice(source, self.kind.at_once)), [])
         for number, some in enumerate(parts):
-            first = number * self.kind.at_once
-            read = Rows(some, "the rows", rows.textual, bad=rows.bad, first=first)
+            read = Rows(some, "the rows", rows.textual, bad=rows.bad, first=number * self.kind.at_once)
             yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:

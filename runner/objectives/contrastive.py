@@ -50,9 +50,9 @@ class PairsCollator(FlatCollator):
     similarity: ClassVar[DotProduct] = COSINE
     """How a query and a passage are scored by their vectors."""
     predicts_with: ClassVar[tuple[str, ...]] = (
-        *("loss", "temperature", "learn_temperature", "symmetric", "false_negative_margin", "max_score"),
+        "loss", "temperature", "learn_temperature", "symmetric", "false_negative_margin", "max_score",
         "validation_batch_size",
-    )
+    )  # fmt: skip
     measured_temperature: float | None = None
     """The temperature in the last evaluation, which may be learnt."""
 

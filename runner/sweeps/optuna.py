@@ -75,15 +75,15 @@ class Search(JobSweeper):
         opened = optuna.create_study(direction=self.direction, study_name=study.STUDY, **found)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         facts = {"space": space, "config": self.identity}
-        before = {**facts, **opened.user_attrs}
-        if before != {**before, **facts} or opened.direction.name != self.direction.upper():
+        before = {name: opened.user_attrs.get(name, fact) for name, fact in facts.items()}
+        if before != facts or opened.direction.name != self.direction.upper():
             searched = f"{', '.join(before['space'])} ({opened.direction.name.lower()})"
             how = f"{searched}, with other bounds, direction or settings"
             raise ValueError(
                 f"{self.storage!r} already has a search over {how}; start the new search in another folder"
             )
-        for name, value in facts.items():
-            opened.set_user_attr(name, value)
+        for name, fact in facts.items():
+            opened.set_user_attr(name, fact)
         return opened
 
     def _next_trials(self) -> list[Any]:

@@ -187,6 +187,8 @@ def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> l
     """Returns a folder's finished runs of these seeds with exactly these overrides, and the config that they give now."""
     runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
     alike = [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
+    if not alike:
+        return []
     with initialized():
         config = compose(words)
 

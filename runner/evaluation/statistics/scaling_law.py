@@ -13,7 +13,6 @@ Floats = NDArray[np.float64]
 EXPONENTS = np.geomspace(0.005, 5.0, 2000)
 """Candidate exponents of the law."""
 
-
 NEAR = 0.1
 """A rate whose base-2 logarithm is nearer to the best one's does not count: noise decides the slope between them."""
 

@@ -142,11 +142,14 @@ def validation_of(run: Run, key: str) -> Settings:
 
 def validation_fingerprint(run: Run, name: str) -> object:
     """Returns the fingerprint of a validation set, or the settings of the data if the run has no fingerprint of it."""
+    return sets_of(run).get(name) or data_of(run)
+
+
+def sets_of(run: Run) -> Manifest:
+    """Returns the fingerprints of a run's validation sets by name; that of a `mixture`, their mean, has its shares."""
     inputs = inputs_of(run)
     sets, shares = inputs.get("evaluation") or {}, (inputs.get("order") or {}).get("mixture")
-    if name == "mixture" and sets and shares:  # the mean of its sources' sets, weighted by their shares
-        return {**sets, "shares": shares}
-    return sets.get(name) or data_of(run)
+    return {**sets, "mixture": {**sets, "shares": shares}} if sets and shares else sets
 
 
 def texts_of(run: Run) -> Settings:
@@ -207,10 +210,9 @@ class _Data:
         figure = (run.monitor or "") if key == "objective" else key
         inputs = inputs_of(run)
         name = figure.split("/")[1] if figure.count("/") > 1 else ""
-        sets: Manifest = inputs.get("evaluation") or {}
-        of_set = sets and validation_fingerprint(run, name) if name == "mixture" else sets.get(name, sets)
+        validation = sets_of(run).get(name, inputs.get("evaluation"))
         # Training losses are measured on the training data
-        self.fingerprint = inputs.get("data") if figure.startswith("train/") else of_set or None
+        self.fingerprint = (inputs.get("data") if figure.startswith("train/") else validation) or None
         self.texts, self.settings = texts_of(run), data_of(run)
         self.vocabulary = (inputs.get("tokenizer"), run.results.get("uniform_entropy"))
         last, of_text = figure.rpartition("/")[2], "uniform_entropy" in run.results

@@ -137,11 +137,9 @@ class Comparison:
         figures = [key for key in keys if key.rpartition("/")[2] not in BASELINES]
         found = dict.fromkeys([self.goal.key, *figures, "train/loss", "perf/tokens_per_second"])
         values = {key: [run.final(key) for run in self.runs] for key in found}
-        ranked_by = values[self.goal.key]  # the best figure is often that of the last validation
+        best = values[self.goal.key]  # the best figure is often that of the last validation
         return [
-            key
-            for key in found
-            if {*values[key]} != {None} and (key == self.goal.key or values[key] != ranked_by)
+            key for key in found if {*values[key]} != {None} and (key == self.goal.key or values[key] != best)
         ]
 
     def run_rows(self, in_full: bool = False) -> Cells:
