@@ -24,7 +24,7 @@ class FinetuningRun(TrainingModule):
     """Trains a model on the labels of a task; then loads the best checkpoint, tests it and writes the predictions.
 
     `make_predictions` makes an empty collection for the predictions of a set. Example:
-    `tiryns experiment=classification module.freeze=[embeddings]`
+    `tiryns experiment=classification 'module.freeze=[*embeddings*]'`
     """
 
     @takes_settings(options.Finetuning)

@@ -11,6 +11,7 @@ from tests.data.pairs.rows import write
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import evaluation, predictions, weights
 from tests.runs.test_train import continued, losses
+from tiryns.runner.modules.finetuning import FinetuningRun, freeze_parameters
 from tiryns.runner.opened_run import open_run
 
 LOSSES = [
@@ -110,6 +111,13 @@ def test_more_layers_than_there_are_and_patterns_of_none_are_one_line(finetune: 
         ValueError, match=r"module\.freeze: the pattern '\*\.layers\.0\.\*' matches no parameter"
     ):
         finetune("classification", "module.freeze=['*.layers.0.*']", folder="other")
+
+
+def test_example_in_the_docstring_freezes_the_embeddings() -> None:
+    pattern = str(FinetuningRun.__doc__).partition("module.freeze=[")[2].partition("]")[0]
+    model = torch.nn.ModuleDict({"embeddings": torch.nn.Embedding(2, 2), "head": torch.nn.Linear(2, 2)})
+    freeze_parameters(model, [pattern])
+    assert [p.requires_grad for p in model.parameters()] == [False, True, True]
 
 
 @pytest.mark.slow
