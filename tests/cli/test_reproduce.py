@@ -1,6 +1,7 @@
 """`tiryns reproduce`: a run is built again from its manifest, and what differs is named."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -217,6 +218,11 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
     report = compare(original, whole)
     assert (report["verdict"], report["steps"]["compared"]) == ("identical", 2)
     assert report["files"]["identical"] == []
+    first, last = original.steps
+    for was, is_now in (("inf", last.loss), (last.loss, "inf"), ("inf", "-inf"), ("nan", last.loss)):
+        then, now = (original._replace(steps=[first, last._replace(loss=loss)]) for loss in (was, is_now))
+        report = compare(then, now)
+        assert (report["verdict"], report["largest_loss_difference"]["relative"]) == ("different", math.inf)
 
 
 def test_words_name_every_setting(manifest: Path) -> None:

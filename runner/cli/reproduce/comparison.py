@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, fl
             continue
         was, is_now = float(then.loss), float(now.loss)
         found = abs(is_now - was)
-        relative = found / max(abs(was), 1e-12) if found == found else float("inf")
+        relative = found / max(abs(was), 1e-12) if isfinite(found) else inf
         if relative > largest["relative"]:
             largest = {"step": then.step, "absolute": found, "relative": relative}
     return largest
