@@ -130,7 +130,7 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
 
 
 def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
-    """Returns the first step beyond a budget that begins at step `begun`, for data with numbered samples.
+    """Returns the first step beyond a budget that begins at step `begun`, or beyond the run; for numbered samples.
 
     Batches are added up in their order, whole epochs at once.
     """
@@ -139,11 +139,11 @@ def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | 
         first, spent = _nearly(amount, data, data.sampler, cost, begun)
     else:
         first, spent = _whole_epochs(amount, data, cost, begun)
-    for step in range(first, begun + PROVISIONAL):
+    for step in range(first, len(data.sampler)):
         spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
             return step
-    return begun + PROVISIONAL
+    return len(data.sampler)
 
 
 def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> Callable[..., float]:

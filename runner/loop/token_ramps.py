@@ -56,7 +56,8 @@ def count_ramps(config: DictConfig, data: RunData, max_steps: int) -> None:
     def count(ramp: Ramp) -> int:
         try:
             if ramp.warms:
-                return steps_within(Budget("max_tokens", ramp.tokens), data, None, ramp.first)
+                steps = steps_within(Budget("max_tokens", ramp.tokens), data, None, ramp.first)
+                return min(steps, ramp.last - ramp.first)
             return last_steps_within(ramp.tokens, data, ramp.first, ramp.last)
         except ValueError:
             reason = f"is less than the {'first' if ramp.warms else 'last'} global batch takes"

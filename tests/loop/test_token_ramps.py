@@ -58,6 +58,13 @@ def test_ramps_of_a_run_are_the_steps_of_their_tokens(
     assert sum(steps or 0 for _, steps in found) == parts.max_steps
 
 
+@pytest.mark.rows(1)
+@pytest.mark.parametrize("name", ["cooldown", "warmup"])
+def test_ramp_of_more_tokens_than_the_run_has_is_the_whole_run(text_file: Path, name: str) -> None:
+    schedule: Any = assemble(config_of(text_file, f"scheduler.{name}_tokens=1e9")).scheduler
+    assert [(phase.name, phase.num_steps) for phase in schedule.schedule.phases] == [(name, 12)]
+
+
 @pytest.mark.slow
 def test_ramps_of_phases_are_counted_from_their_first_and_last_steps(text_file: Path) -> None:
     config = config_of(text_file, PHASES, "scheduler.warmup_tokens=300")
