@@ -167,14 +167,17 @@ def connected(config: DictConfig, data: Any) -> int:
 def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskModel | None" = None) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run.
 
-    Budgets and lengths of phases become steps in the config; a budget of FLOPs needs the TaskModel.
+    Budgets and lengths of phases become steps in the config; a budget of FLOPs needs the TaskModel. Counting includes
+    skipped batches, so `skip_batches` does not change the number of steps.
     """
     from tiryns.runner.loop.lengths import run_lengths
+    from tiryns.runner.samplers.base import PROVISIONAL
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
+    skipped: dict[str, Any] = {}
     if config.get("skip_batches"):
         check_numbered(data, "skip_batches")
-        options["skip_batches"] = OmegaConf.to_container(config.skip_batches)
+        skipped["skip_batches"] = OmegaConf.to_container(config.skip_batches)
     if config.data.get("without") is not None:
         from tiryns.runner.data.without import leaving_out
 
@@ -182,7 +185,8 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
 
     def connect(steps: int, epochs: float | None = None, **more: Any) -> int:
         given = (bind(config.sampler), objective, steps, epochs, config.seed)
-        return int(data.connect(*given, **{**options, **more}))
+        # a length that is being counted is that of the run without skipped batches
+        return int(data.connect(*given, **options, **(skipped if steps < PROVISIONAL else {}), **more))
 
     return run_lengths(config).connect(data, objective, model, connect)
 

@@ -102,14 +102,13 @@ def connect_phases(
     """Connects prepared data with the phases of a run, and writes their steps into the config; returns the run's steps.
 
     `connect` takes the run's steps and the parts of phases. Phases in tokens are counted one after the other, each in
-    its own order. Counting includes skipped batches, so `skip_batches` does not change the number of steps.
+    its own order.
     """
     from tiryns.runner.data.batches import PhaseParts
 
     in_tokens(config)
     phases, groups = phases_in(config), data.phase_groups
     lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
-    whole: dict[str, None] = {"skip_batches": None} if config.get("skip_batches") else {}
     if None in lengths:
         named = zip(enumerate(phases), lengths, strict=True)
         own = {
@@ -127,7 +126,7 @@ def connect_phases(
         )
         if length is None:
             before = sum(part.steps for part in parts)
-            connect(before + PROVISIONAL, **({"parts": [*parts, part]} if groups else {}), **whole)
+            connect(before + PROVISIONAL, **({"parts": [*parts, part]} if groups else {}))
             assert phase.tokens is not None
             setting = f"{place_of(number, phase.name)}.tokens"
             steps = steps_within(Budget("max_tokens", phase.tokens), data, model, before, setting)

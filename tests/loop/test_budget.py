@@ -142,6 +142,10 @@ def parts_of(text: Path, *words: str) -> Parts:
     return assemble(compose(*TINY, f"data.source={text}", BY_BUDGET, *words))
 
 
+def test_skipped_batches_do_not_change_the_steps_of_a_budget(text: Path) -> None:
+    assert parts_of(text, f"trainer.max_tokens={TOKENS}", "skip_batches=[[5,9]]").max_steps == STEPS
+
+
 def test_flops_are_those_that_a_run_counts(text: Path) -> None:
     parts = parts_of(text, "data.layout=padded", "trainer.max_flops=3e9")
     counts, batches = parts.model.flop_counts(), parts.data.train_batches(0, 1)
