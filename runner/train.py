@@ -187,9 +187,9 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
         callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), resolved.Record(values)],
         loggers=build_all(chosen.logger, folder=str(folder.path)),
         folder=folder,
-        resumed_step=checkpoint.step if checkpoint else 0,
+        resumed_step=(resumed_step := checkpoint.step if checkpoint else 0),
         max_steps=max_steps,
-        epochs=one_epoch(data, max_steps, chosen.trainer.max_epochs),
+        epochs=one_epoch(data, max_steps, chosen.trainer.max_epochs, resumed_step),
     )
     if trainer.is_global_zero:
         check_export(module, preprocessor_of(data), folder, known_task(data))

@@ -138,6 +138,12 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     assert SampleOrder(resumed.path).num_steps == STEPS
 
 
+def test_branch_that_ends_before_its_checkpoint_is_refused(by_steps: Run, tmp_path: Path, text: Path) -> None:
+    resume = f"resume={by_steps.checkpoint_dir / 'step-00000010.ckpt'}"
+    with pytest.raises(ValueError, match=r"the checkpoint is at step 10, and this run ends at step 9: "):
+        train_here(tmp_path / "branch", text, *SAVING, "trainer.max_steps=9", resume)
+
+
 def parts_of(text: Path, *words: str) -> Parts:
     return assemble(compose(*TINY, f"data.source={text}", BY_BUDGET, *words))
 
