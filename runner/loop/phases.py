@@ -47,7 +47,7 @@ def take_over(config: DictConfig, resolved: Resolved) -> None:
     in_tokens(config)
     known: list[dict[str, float]] = []
     for given, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
-        if given != was["given"]:
+        if given != was["given"] or given.get("share"):  # a share is one of this run's length
             break
         known.append({"steps": was["steps"]})
     if known:
