@@ -169,7 +169,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
     config = with_data(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
-    before = resolved.recorded(folder, checkpoint)
+    before = resolved.recorded(folder, checkpoint, config)
     chosen = resolved.choose_hardware(config, before)
     (counted := lengths.run_lengths(chosen)).restore(before)
     leave_out_rewinds(chosen, folder.path)

@@ -35,6 +35,9 @@ LIGHTNING = {
 }
 """Lightning's names for settings of our trainer."""
 
+BATCHES = ["data", "objective", "sampler", "seed"]
+"""Settings that decide the samples and the targets of a global batch."""
+
 EMPTY = ("callback", "logger")
 """Groups that may be empty."""
 
@@ -185,6 +188,13 @@ def is_moved(run: Run, config: DictConfig) -> bool:
     files = (read_manifest(run.path).get("inputs") or {}).get("files") or {}
     here = data_files(settings_in(without_secrets(config).data, resolve=True)) if moved else {}
     return all(_are_same(here.get(name), files.get(name)) for name in moved)
+
+
+def has_batches_of(run: Run, config: DictConfig) -> bool:
+    """Whether a config has the settings of global batches in a run's `config.yaml`; True if that cannot be read."""
+    noted = config_of(run)
+    both = [noted, without_secrets(config)] if noted is not None else []
+    return len({config_hash(OmegaConf.masked_copy(one, BATCHES)) for one in both}) < 2
 
 
 def _data_of(config: DictConfig) -> Settings:

@@ -104,7 +104,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
-            objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
+            objective, given = _global_batch_parts(config, data, make_module, began)
         else:
             if config.get("skip_batches"):
                 check_numbered(data, "skip_batches")
@@ -164,11 +164,17 @@ def connected(config: DictConfig, data: Any) -> int:
     return connect_data(config, data, build(config.objective, **data.collator_arguments()))
 
 
-def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskModel | None" = None) -> int:
+def connect_data(
+    config: DictConfig,
+    data: Any,
+    objective: Any,
+    model: "TaskModel | None" = None,
+    spent: dict[str, float] | None = None,
+) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run.
 
     Budgets and lengths of phases become steps in the config; a budget of FLOPs needs the TaskModel. Counting includes
-    skipped batches, so `skip_batches` does not change the number of steps.
+    skipped batches, so `skip_batches` does not change the number of steps. A budget loses what a branch has `spent`.
     """
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.samplers.base import PROVISIONAL
@@ -188,7 +194,7 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
         # a length that is being counted is that of the run without skipped batches
         return int(data.connect(*given, **options, **(skipped if steps < PROVISIONAL else {}), **more))
 
-    return run_lengths(config).connect(data, objective, model, connect)
+    return run_lengths(config, spent).connect(data, objective, model, connect)
 
 
 def numbers_global_batches(data: RunData) -> bool:
@@ -206,7 +212,7 @@ def check_numbered(data: RunData, setting: str) -> None:
 
 
 def _global_batch_parts(
-    config: DictConfig, data: Any, make_module: Call, began_layout: str | None
+    config: DictConfig, data: Any, make_module: Call, began: Resolved
 ) -> tuple["Collator", dict[str, Any]]:
     """Returns the objective, and the arguments of a module that trains global batches.
 
@@ -233,8 +239,8 @@ def _global_batch_parts(
             "runner.models.TaskModel"
         )
     as_held(task_model)
-    data.layout = choose_layout(data.layout, objective, task_model, began_layout)
-    max_steps = connect_data(config, data, objective, task_model)
+    data.layout = choose_layout(data.layout, objective, task_model, began.get("layout"))
+    max_steps = connect_data(config, data, objective, task_model, began.get("spent"))
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
     chosen = objective.needs_validation
     if chosen and not data.validation:

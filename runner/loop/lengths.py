@@ -24,6 +24,9 @@ from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
 
+Spent = dict[str, float] | None
+"""Steps, tokens and FLOPs of the checkpoint that a branch with other batches starts from; None for other runs."""
+
 Connect = Callable[..., int]
 """Connects data with a run, given its number of steps or of epochs; returns the number of steps."""
 
@@ -31,8 +34,8 @@ Connect = Callable[..., int]
 class Lengths:
     """The length of a run that the config gives in steps or epochs; it never changes."""
 
-    def __init__(self, config: DictConfig) -> None:
-        self.config = config
+    def __init__(self, config: DictConfig, spent: Spent = None) -> None:
+        self.config, self.spent = config, spent
 
     def restore(self, resolved: Resolved) -> None:
         """Writes the lengths that were `resolved` when the run began into the config."""
@@ -86,7 +89,12 @@ class CountedLengths(Lengths):
                 self.config, f"of the run's steps, which trainer.{limit.name} counts by their batches"
             )
             connect(PROVISIONAL, None)
-            budget.settle(self.config.trainer, budget.steps_within(limit, data, model))
+            begun, setting = 0, f"trainer.{limit.name}"
+            if self.spent:
+                begun, setting = int(self.spent["steps"]), f"what the checkpoint leaves of {setting}"
+                limit = limit._replace(amount=limit.amount - self.spent[limit.name.removeprefix("max_")])
+            steps = begun + budget.steps_within(limit, data, model, begun, setting)
+            budget.settle(self.config.trainer, steps)
         return super().connect(data, objective, model, connect)
 
     def settle(self, data: RunData) -> None:
@@ -150,7 +158,7 @@ class CountedLengths(Lengths):
         }
 
 
-def run_lengths(config: DictConfig) -> Lengths:
+def run_lengths(config: DictConfig, spent: Spent = None) -> Lengths:
     """Returns the lengths of a run: `CountedLengths` if it has phases, a budget or ramps in tokens, else `Lengths`.
 
     Example:
@@ -161,4 +169,4 @@ def run_lengths(config: DictConfig) -> Lengths:
     trainer, scheduler = config.trainer, config.get("scheduler") or {}
     given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
     # version 0.3 turned max_seconds into steps, which a run of it has to restore
-    return CountedLengths(config) if any(given) else Lengths(config)
+    return (CountedLengths if any(given) else Lengths)(config, spent)

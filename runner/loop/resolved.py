@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of, weight_types
-from tiryns.runner.config.run_config import completed
+from tiryns.runner.config.run_config import completed, has_batches_of
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
@@ -36,6 +36,9 @@ from tiryns.runner.run.folder import Run
 RECORD = "resolved"
 """The key of the resolved settings in `config.yaml`, `status.json` and checkpoints."""
 
+COUNTED = {"budget", "phases", RAMPS}
+"""Resolved lengths, which are counted by the batches of a run."""
+
 COMPILED_STEPS = 1000
 """The least number of steps for which `auto` compiles the model of a run on a GPU."""
 
@@ -45,12 +48,27 @@ PADDED = "padded_documents"
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
 
-def recorded(folder: Run, checkpoint: ResumePoint | None) -> Resolved:
+def recorded(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) -> Resolved:
     """Returns the resolved settings of the run that is continued; empty for a new run or one of an older version."""
     if checkpoint is None:
         return folder.status.get(RECORD) or {}
     parent = Run(checkpoint.path.parent.parent)
-    return entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {}
+    values = entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {}
+    return values if folder.is_same(checkpoint.path) else of_branch(values, checkpoint, config)
+
+
+def of_branch(values: Resolved, checkpoint: ResumePoint, config: DictConfig) -> Resolved:
+    """Returns the resolved settings of a checkpoint's run for a branch with another `config`.
+
+    If the branch has other batches, which lengths are counted by, `spent` replaces the counted lengths: steps, tokens and
+    FLOPs of the checkpoint.
+    """
+    if COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.path.parent.parent), config):
+        return values
+    if not (totals := (entry_of(checkpoint.path, "callbacks") or {}).get("Manifest")):
+        return values
+    spent = {"steps": checkpoint.step, "tokens": totals["tokens"], "flops": totals["flops"]}
+    return {**{name: value for name, value in values.items() if name not in COUNTED}, "spent": spent}
 
 
 def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:

@@ -138,6 +138,21 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     assert SampleOrder(resumed.path).num_steps == STEPS
 
 
+def test_branch_with_other_batches_spends_the_rest_of_the_budget(
+    by_tokens: Run, tmp_path: Path, text: Path
+) -> None:
+    words = [
+        "sampler.global_batch_size=24",
+        "resume_changed_data=true",
+        BY_BUDGET,
+        f"trainer.max_tokens={TOKENS}",
+    ]
+    resume = f"resume={by_tokens.checkpoint_dir / 'step-00000005.ckpt'}"
+    run = train_here(tmp_path / "branch", text, *SAVING, *words, resume)
+    assert TOKENS - 4 * TOKENS / STEPS < read_manifest(run.path)["totals"]["tokens"] <= TOKENS
+    assert 5 < run.status["step"] < STEPS
+
+
 def test_branch_that_ends_before_its_checkpoint_is_refused(by_steps: Run, tmp_path: Path, text: Path) -> None:
     resume = f"resume={by_steps.checkpoint_dir / 'step-00000010.ckpt'}"
     with pytest.raises(ValueError, match=r"the checkpoint is at step 10, and this run ends at step 9: "):

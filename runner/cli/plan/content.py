@@ -1,6 +1,7 @@
 """The parts of a plan: data, samples, lengths, parameter groups, learning rate and costs of a run."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,10 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     """Yields the parts of a run's plan by name, each as soon as it is known; None for an unknown part."""
     quiet_threads()
     with many_imports():
+        from tiryns.runner.checkpoints.callback import ResumePoint, step_of
         from tiryns.runner.data.module import GlobalBatchDataModule
         from tiryns.runner.loop.lightning_loop import is_plain
+        from tiryns.runner.loop.resolved import of_branch
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
@@ -49,7 +52,11 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         leave_out_rewinds(config, run.path)
-        take_over_lengths(config, resolved := dict(run.status.get("resolved") or {}))
+        resolved = dict(run.status.get("resolved") or {})
+        points = [Path(config.resume)] if config.resume.endswith(".ckpt") else run.checkpoints()[-1:]
+        for path in points:
+            resolved = of_branch(resolved, ResumePoint(path, step_of(path)), config)
+        take_over_lengths(config, resolved)
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     parts = assemble(config, resolved)
     indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
