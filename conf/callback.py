@@ -13,12 +13,12 @@ from tiryns.conf.values import AT_LEAST_0, COUNT, NAMED, POSITIVE, WHOLE_FROM_0,
 class Checkpoint:
     """Atomic checkpoints: `last.ckpt` always, `best.ckpt` by a validation metric."""
 
-    _target_: str = "runner.checkpoints.Checkpoint"
-    every_steps: int = setting(500, allowed=WHOLE_FROM_0)
+    _target_: str = setting("runner.checkpoints.Checkpoint", execution=True)
+    every_steps: int = setting(500, allowed=WHOLE_FROM_0, execution=True)
     """Steps between two checkpoints; 0 saves at the end only."""
-    every_minutes: Any = setting(10.0, allowed=AT_LEAST_0)
+    every_minutes: Any = setting(10.0, allowed=AT_LEAST_0, execution=True)
     """Maximum minutes between two checkpoints, regardless of `every_steps`; none: no limit."""
-    keep_last: int = setting(1, allowed=COUNT)
+    keep_last: int = setting(1, allowed=COUNT, execution=True)
     """How many of the newest periodic checkpoints stay on disk; if rewinds are on, up to two older ones too."""
     monitor: Any = None
     """Metric that chooses the best checkpoint, such as `val/validation/loss`. None: the task's metric on the first

@@ -35,6 +35,7 @@ LATER: dict[str, dict[str, Any]] = {
     "module": {"neftune_alpha": 0.0, "freeze_layers": None, "cuda_graphs": False},
     "optimizer": {"parametrization": "standard", "base_width": 128},
     "scheduler": {"warmup_tokens": None, "cooldown_tokens": None},
+    "checkpoint": {"monitor": None, "mode": None},
     "model": {
         "adapter": None, "adapter_rank": 8, "adapter_alpha": 8.0, "adapter_dropout": 0.0, "adapter_targets": None,
         "adapter_export": "merged", "text_from": None, "vision_from": None,
@@ -44,7 +45,7 @@ LATER: dict[str, dict[str, Any]] = {
         "fsdp_replicas": 1, "fsdp_reshard": True, "fsdp_prefetch": 0, "fsdp_param_dtype": "float32",
     },
 }  # fmt: skip
-"""Settings that later versions added, with their defaults: a setting at its default does not count in a config's hash."""
+"""Settings that later versions added to the hash of a config, with their defaults: at its default none counts."""
 
 FORMER: dict[str, dict[str, dict[Any, Any]]] = {
     "module": {"compile_model": {RECOMMENDED_COMPILE: False, "auto": False}}
@@ -135,7 +136,7 @@ class Config:
     """The learning rate over the steps: warm-up, training, cool-down."""
     trainer: Any = MISSING
     """Devices, precision, and how long to train."""
-    checkpoint: Any = setting(MISSING, execution=True)
+    checkpoint: Any = MISSING
     """When to save, what to keep."""
     callback: Any = setting(MISSING, execution=True)
     """Callbacks of the trainer, such as progress bar and throughput."""

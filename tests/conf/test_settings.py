@@ -80,6 +80,7 @@ def test_execution_may_change_on_resume(default: DictConfig, key: str, value: An
         ("trainer.max_seconds", 5), ("sampler.global_batch_size", 7),
         ("scheduler.warmup_steps", 3), ("objective.mlm_probability", 0.2),
         ("objective.masking", "words"), ("objective.mask_share", 1.0), ("objective.fixed_count", True),
+        ("checkpoint.monitor", "val/held_out/accuracy"), ("checkpoint.mode", "max"),
     ],
 )  # fmt: skip
 def test_content_makes_another_run(default: DictConfig, key: str, value: Any) -> None:
@@ -137,6 +138,12 @@ FROZEN = {
         "seed": 42,
         "optimizer": {"_target_": "runner.optim.adamw", "lr": 1e-3, "betas": [0.9, 0.999], "fused": True},
         "trainer": {"_target_": "runner.loop.build_trainer", "max_steps": 3, "devices": 2},
+        "checkpoint": {
+            "_target_": "runner.checkpoints.Checkpoint",
+            "every_steps": 9,
+            "monitor": None,
+            "mode": None,
+        },
         "outputs": "here",
     },
     "d2f8f80346bfcb23": {
