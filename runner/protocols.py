@@ -71,6 +71,10 @@ class RunData:
     def take_over(self, began: Resolved) -> None:
         """Restores the decisions that a resumed run made at its start; called before any data is read."""
 
+    def has_targets(self, sequences: Any) -> bool:
+        """Whether an evaluated set has figures; a few short texts may have no masked token, and so none."""
+        return True
+
     def decided(self) -> Mapping[str, Any]:
         """Returns the decisions made while reading the data, which a resumed run restores."""
         return NOTHING

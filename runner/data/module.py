@@ -198,13 +198,15 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     def evaluation_loaders(self, sets: Mapping[str, GatheredSequences]) -> list[DataLoader[Share]]:
         """Returns one loader per set. All replicas together read every sample once; ranks of a replica read the same."""
         assert self.trainer is not None
-        place, most = replica_of(self.trainer)[:2], self.evaluated_at_once or self.sampler.global_batch_size
-        loaders = []
-        for sequences in sets.values():
-            order = Sequential(sequences, 1, None, min(most, len(sequences)), self.seed)
-            given = (self.collator, self.seed, VALIDATION_STREAM, *place, *self.partitioning)
-            loaders.append(self._loader(GlobalBatches(sequences, order, *given), 0, 0))
-        return loaders
+        place = replica_of(self.trainer)[:2]
+        return [self._loader(self.evaluation_batches(sequences, *place), 0, 0) for sequences in sets.values()]
+
+    def evaluation_batches(self, sequences: GatheredSequences, rank: int, num_ranks: int) -> GlobalBatches:
+        """Returns the shares of the batches of an evaluated set, for one of `num_ranks` ranks."""
+        most = min(self.evaluated_at_once or self.sampler.global_batch_size, len(sequences))
+        order = Sequential(sequences, 1, None, most, self.seed)
+        given = (self.collator, self.seed, VALIDATION_STREAM, rank, num_ranks, *self.partitioning)
+        return GlobalBatches(sequences, order, *given)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the number of consumed global batches, the size of the last, and the fingerprints of order and data."""

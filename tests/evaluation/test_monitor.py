@@ -1,5 +1,6 @@
 """What names the best checkpoint: filled in where nothing is named, and refused where nobody will log it."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,8 +8,11 @@ import pytest
 from hydra import compose, initialize_config_module
 from omegaconf import DictConfig
 
+from tests.conftest import TINY
+from tests.support.composed import composed as tiny
 from tests.support.run_data import GivenData
 from tiryns.runner.evaluation.monitor import better_when, choose_monitor, direction_of
+from tiryns.runner.loop.assembly import assemble
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -49,6 +53,19 @@ def test_another_figure_is_refused(setting: str) -> None:
     message = rf"^{setting}.monitor=val/first/accurcy cannot .*mean 'val/first/acc"
     with pytest.raises(ValueError, match=message):
         settled(f"{setting}.monitor=val/first/accurcy")
+
+
+def test_set_without_a_target_does_not_choose_beside_one_with_targets(
+    text_file: Path, tmp_path: Path
+) -> None:
+    texts = {"word": "a", "more": "the heron of the river rests beside the old bridge. " * 9}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    for names, monitor in (("word", "val/word/loss"), ("word,more", "val/more/loss")):
+        sets = ", ".join(f"{name}: {tmp_path / name}" for name in names.split(","))
+        config = tiny([*TINY, f"data.source={text_file}", f"data.validation={{{sets}}}"])
+        assemble(config)
+        assert config.checkpoint.monitor == monitor
 
 
 def test_a_module_that_does_not_tell_its_figures_is_believed() -> None:

@@ -15,7 +15,7 @@ from tiryns.conf.data import pretraining as options
 from tiryns.conf.phases import Phase
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.loading import from_pretrained
-from tiryns.runner.data.batches import LengthWarmup
+from tiryns.runner.data.batches import GatheredSequences, LengthWarmup
 from tiryns.runner.data.evaluated import by_name
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.module import GlobalBatchDataModule
@@ -226,6 +226,10 @@ class PretrainingData(GlobalBatchDataModule):
     def token_counts(self) -> NDArray[np.int64]:
         """Returns how often each token of the vocabulary occurs in training sequences; in a sample if they are many."""
         return sampled_counts(self.train, len(self.tokenizer))
+
+    def has_targets(self, sequences: GatheredSequences) -> bool:
+        batches = self.evaluation_batches(sequences, 0, 1)
+        return any(batches[number]["weight"] for number in range(len(batches)))
 
     def fingerprint(self) -> str:
         """Returns the fingerprint of the training store, which covers text, tokenizer and cutting."""
