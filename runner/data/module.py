@@ -26,10 +26,10 @@ from tiryns.runner.data.micro_batch import Collate, Share
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
 from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
-from tiryns.runner.protocols import RunData
+from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler, differences
-from tiryns.runner.samplers.mixed import SKIPPED, Mixed, Remaining, whole_order
+from tiryns.runner.samplers.mixed import SKIPPED, Joined, Mixed, Remaining, whole_order
 from tiryns.runner.samplers.phased import PHASES, Draws, Phased
 
 TOKENS_OF_CPUS = 4096
@@ -60,6 +60,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         self.phases: list[Phase] = []
         """The phases of the run as they are given; set before `prepare_data`."""
         self.parts: Sequence[PhaseParts] = ()
+        self.cuts: dict[int, int] = {}
+        """Steps that a run whose epochs ended there, this one or a parent, has trained, with their samples."""
         self.changed: dict[str, object] = {}
         """The checkpoint's values of data and order that differ from this run's, if `accept_changes` is set."""
 
@@ -113,10 +115,33 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             settled = partial(make_sampler, **self.sampler.settled())
             more = self._sampler(settled, number_of(num_steps, self.skipped), None)
             self.sampler = Remaining(self._in_phases(more), self.skipped, num_steps)
+        for step, trained in self.cuts.items():
+            self._go_on(step, trained)
         if leave_out is not None:
             self.sampler = leave_out(self.sampler)
         self.length_warmup = self._length_warmup(len(self.sampler))
         return len(self.sampler)
+
+    def _go_on(self, step: int, trained: int) -> None:
+        """Adds the samples of `step` that a parent has not `trained`, as it ended there, to the next global batch."""
+        missing = len(self.sampler.global_batch(step - 1)) - trained if step < len(self.sampler) else 0
+        if missing and is_seamless(self.sampler):
+            self.sampler = Joined(self.sampler, step, trained)
+        elif missing:
+            log.warning(
+                "the run of the checkpoint ended in step %d: %d samples are not trained on", step, missing
+            )
+
+    def take_over(self, began: Resolved) -> None:
+        self.cuts = dict(began.get("cuts") or ())
+
+    def decided(self) -> Mapping[str, Any]:
+        """Returns the steps in which epochs have ended or will end, with the number of their samples."""
+        cuts = dict(self.cuts)
+        if not self.streamed and self.sampler.num_epochs is not None:
+            last = len(self.sampler)
+            cuts[last] = len(self.sampler.global_batch(last - 1))
+        return {"cuts": [[step, trained] for step, trained in cuts.items()]} if cuts else {}
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
         """Returns the length warm-up of the training samples; None unless a subclass has one."""
@@ -134,15 +159,14 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             return whole
         orders, draws = self._draws(whole)
         own = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].own]
-        seamless = isinstance(whole, SeamlessSampler | Mixed) and not isinstance(whole, LengthGrouped)
-        if own and not seamless:
+        if own and not is_seamless(whole):
             group = "sampler" if self.parts[own[0]].make_sampler else "data"
             raise ValueError(
                 f"{place_of(own[0], self.parts[own[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
                 "samples together, and can change neither data nor batch size during a run: choose sampler=shuffled, "
                 "growing or sequential"
             )
-        return Phased(whole, orders, draws) if seamless else whole  # type: ignore[arg-type]
+        return Phased(whole, orders, draws) if is_seamless(whole) else whole  # type: ignore[arg-type]
 
     @property
     def phased_order(self) -> Phased | None:
@@ -209,11 +233,10 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         return GlobalBatches(sequences, order, *given)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the number of consumed global batches, the size of the last, and the fingerprints of order and data."""
+        """Returns the number of consumed global batches, and the fingerprints of order and data."""
         assert self.trainer is not None
         return {
             "global_batches": self.trainer.global_step,
-            "last_batch": self._last_batch(self.trainer.global_step),
             "sampler": self._order_until(self.trainer.global_step),
             "data": self.fingerprint(),
         }
@@ -238,17 +261,6 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             log.warning("%s; going on all the same", message)
             self.changed = {name: theirs.get(name) for name in changed}
         self.start = state["global_batches"]
-        before, size = state.get("last_batch"), self._last_batch(self.start)
-        if before and size and before < size:
-            log.warning(
-                "the run of the checkpoint ended inside global batch %d: %d of its %d samples are not trained on",
-                self.start, size - before, size,
-            )  # fmt: skip
-
-    def _last_batch(self, step: int) -> int | None:
-        """Returns the samples of the last of `step` global batches; None for a stream, and outside of the run."""
-        inside = not self.streamed and 0 < step <= len(self.sampler)
-        return len(self.sampler.global_batch(step - 1)) if inside else None
 
     @property
     def partitioning(self) -> tuple[int | None, int | None, bool]:
@@ -261,3 +273,9 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
         steps = StepSampler(start, len(batches))
         return StepLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)
+
+
+def is_seamless(sampler: GlobalBatchSampler) -> bool:
+    """Whether a batch may hold samples of two epochs, sets or phases, so that batches can change their size."""
+    order = whole_order(sampler)
+    return isinstance(order, SeamlessSampler | Mixed | Phased) and not isinstance(order, LengthGrouped)

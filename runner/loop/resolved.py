@@ -53,7 +53,9 @@ def recorded(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) ->
     if checkpoint is None:
         return folder.status.get(RECORD) or {}
     parent = Run(checkpoint.path.parent.parent)
-    values = entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {}
+    values = {**(entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {})}
+    if "cuts" in values:  # those that the checkpoint has behind it
+        values["cuts"] = [cut for cut in values["cuts"] if cut[0] <= checkpoint.step]
     return values if folder.is_same(checkpoint.path) else of_branch(values, checkpoint, config)
 
 
@@ -201,7 +203,7 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
         f"{name} changes from {was} to {is_now} where this run goes on"
         for name, was, is_now in (differences.changes(before, now) if before else ())
         if name.partition(".")[0]
-        in before.keys() & now.keys() - {"phases", RAMPS}  # which the manifest tells
+        in before.keys() & now.keys() - {"phases", "cuts", RAMPS}  # which the manifest tells
     ]
     if now["accelerator"] == "cpu" and now["precision"].startswith("bf16") and not processor.has_bf16():
         since = " as the run began" if before.get("precision") == now["precision"] else ""

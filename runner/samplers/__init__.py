@@ -7,7 +7,7 @@
 - `split_modality`: `SplitModality`, every batch with images or without; `modality_batches` finds the examples of
   one modality and makes the batches.
 - `mixed`: `Mixed`, several sources in exact shares; `OneSet`, several sets, where each batch has samples of one set;
-  `Remaining`, the batches of another sampler without `skip_batches`.
+  `Remaining`, the batches of another sampler without `skip_batches`; `Joined`, those of a run that goes on.
 - `phased`: `Phased`, the phases of a run one after the other.
 
 Samplers know no ranks, loader workers and micro-batches: `runner.order.partition` cuts a global batch for them.

@@ -207,3 +207,35 @@ class Remaining(DerivedSampler[GlobalBatchSampler]):
 
     def fingerprint(self) -> Fingerprint:
         return {**self.sampler.fingerprint(), SKIPPED: self.pairs}
+
+
+class Joined(DerivedSampler[GlobalBatchSampler]):
+    """The batches of a run that goes on beyond the end of its parent, which `trained` only the first samples of `step`.
+
+    The next batch begins with the other samples. Steps are counted from 1.
+
+    Example:
+        >>> from tiryns.runner.samplers import Sequential
+        >>> sampler = Sequential(range(5), num_epochs=2, num_batches=None, global_batch_size=4, seed=0)
+        >>> [batch.tolist() for batch in (Joined(sampler, 2, 1).global_batch(step)[:, 1] for step in range(3))]
+        [[0, 1, 2, 3], [4], [0, 1, 2, 3, 4]]
+    """
+
+    leaves_out = True
+
+    def __init__(self, sampler: GlobalBatchSampler, step: int, trained: int) -> None:
+        super().__init__(sampler)
+        self.step, self.trained = step, trained
+
+    def global_batch(self, step: int) -> NDArray[np.int64]:
+        samples = self.sampler.global_batch(step)
+        if step == self.step:
+            return np.concatenate([self.sampler.global_batch(step - 1)[self.trained :], samples])
+        return samples[: self.trained] if step + 1 == self.step else samples
+
+    def samples_before(self, step: int) -> int:
+        rest = len(self.sampler.global_batch(step - 1)) - self.trained if step == self.step else 0
+        return self.sampler.samples_before(step) - rest
+
+    def fingerprint(self) -> Fingerprint:
+        return self.sampler.fingerprint()

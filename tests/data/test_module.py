@@ -40,7 +40,10 @@ class Numbers(GlobalBatchDataModule):
 
 
 def connected(max_steps: int = 6, max_epochs: float | None = None, size: int = 5, **more: Any) -> Numbers:
-    data = Numbers()
+    return connect(Numbers(), max_steps, max_epochs, size, **more)
+
+
+def connect(data: Numbers, max_steps: int, max_epochs: float | None, size: int, **more: Any) -> Numbers:
     make = partial(Shuffled, global_batch_size=size, seed=1)
     data.connect(make, collator("mlm"), max_steps, max_epochs, seed=1, **{"accept_changes": False} | more)
     return data
@@ -81,13 +84,19 @@ def test_training_goes_on_behind_the_batches_consumed() -> None:
     assert samples_of(again.train_dataloader()) == whole[3:]
 
 
-def test_samples_that_a_longer_run_skips_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_longer_run_trains_on_the_rest_of_a_cut_batch() -> None:
     """The third batch of an epoch of 20 has 4 samples, and in a longer run 8."""
-    state = in_run(connected(-1, 1.0, size=8)).state_dict()
-    in_run(connected(-1, 1.0, size=8)).load_state_dict(state)
-    assert not caplog.records
-    in_run(connected(-1, 2.0, size=8)).load_state_dict(state)
-    assert "ended inside global batch 3: 4 of its 8 samples are not trained on" in caplog.text
+    short, whole = connected(-1, 1.0, size=8), connected(-1, 2.0, size=8)
+    assert short.decided() == {"cuts": [[3, 4]]}
+    longer = Numbers()
+    longer.take_over(short.decided())
+    connect(longer, -1, 2.0, size=8)
+    planned, trained = ([*map(data.sampler.global_batch, range(5))] for data in (whole, longer))
+    assert [len(batch) for batch in trained] == [8, 8, 4, 12, 8]
+    assert (np.concatenate(planned) == np.concatenate(trained)).all()
+    assert (trained[2] == short.sampler.global_batch(2)).all()
+    assert [longer.epoch_at(step) for step in (2, 3, 4)] == [0.8, 1.0, 1.6]
+    assert longer.decided() == {"cuts": [[3, 4], [5, 8]]}
 
 
 def test_every_validation_sample_comes_once_over_all_ranks() -> None:

@@ -226,10 +226,12 @@ class FinetuningData(EvaluatedDataModule):
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
         noted = {"tables": tables, "left_out": left_out}
-        return {**{name: one for name, one in noted.items() if one}, **self.reader.rule.record}
+        kept = {name: one for name, one in noted.items() if one}
+        return {**super().decided(), **kept, **self.reader.rule.record}
 
     def take_over(self, decided: Mapping[str, Any]) -> None:
         """Takes over what the run to resume `decided`, so that `prepare_data` reads tables and labels as that run did."""
+        super().take_over(decided)
         tables = decided.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
         if decided:
