@@ -188,6 +188,9 @@ class RunCallback:
         """Metrics for the log of a step."""
         return NOTHING
 
+    def after_training(self, trainer: Any, module: Any) -> None:
+        """Runs after the final evaluation, when the results of the run are known; all ranks must call it."""
+
 
 class RunLogger:
     """What a run calls on a logger of Lightning."""

@@ -218,13 +218,13 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
-    """Evaluates the last weights by validation, the module's `after_training`, and a suite; all ranks must call it."""
-    from tiryns.runner.callbacks import evaluate_at_end
+    """Evaluates the last weights by validation and by the module, then by callbacks; all ranks must call it."""
     from tiryns.runner.loop.trainer import final_validation
 
     final_validation(trainer, module, data)
     module.after_training(folder)
-    evaluate_at_end(trainer, module)
+    for callback in asked_callbacks(trainer.callbacks):
+        callback.after_training(trainer, module)
 
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:

@@ -19,11 +19,11 @@ from tiryns.runner.callbacks.manifest import Manifest, OrderAudit
 from tiryns.runner.callbacks.phases import PhaseChanges
 from tiryns.runner.callbacks.progress import Progress
 from tiryns.runner.callbacks.stopping import EarlyStopping, Heartbeat, Preemption, StopAfter
-from tiryns.runner.callbacks.suite import SuiteEvaluation, evaluate_at_end
+from tiryns.runner.callbacks.suite import SuiteEvaluation
 from tiryns.runner.callbacks.throughput import CpuTime, Throughput
 
 __all__ = [
     "Coordinates", "CpuTime", "Divergence", "EarlyStopping", "Heartbeat", "Manifest", "OrderAudit",
     "ParameterGroups", "PhaseChanges", "Plateau", "Prediction", "Preemption", "Progress", "StopAfter",
-    "SuiteEvaluation", "Throughput", "evaluate_at_end", "taken_back",
+    "SuiteEvaluation", "Throughput", "taken_back",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from tiryns.runner import log
+from tiryns.runner.protocols import RunCallback
 from tiryns.runner.run.files import COORDINATES
 
 ROWS = 4
@@ -58,7 +59,7 @@ class Coordinates(Callback):
         return {**dict(zip(names, out.hidden_states, strict=True)), "logits": out.logits}
 
 
-class Prediction(Callback):
+class Prediction(Callback, RunCallback):
     """Records the prediction of a metric in config and manifest before the run; logs the measured value at the end.
 
     Example: `tiryns callback=[default,prediction] callback.prediction={figure:val/held_out/loss,value:4,low:3,high:5}`
@@ -67,9 +68,9 @@ class Prediction(Callback):
     def __init__(self, figure: str, value: float, low: float, high: float) -> None:
         self.figure, self.value, self.low, self.high = figure, value, low, high
 
-    def on_fit_end(self, trainer: Trainer, pl_module: Any) -> None:
+    def after_training(self, trainer: Trainer, module: Any) -> None:
         """Logs the predicted and the measured value; main process only."""
-        measured = pl_module.last_metrics.get(self.figure)
+        measured = module.results().get(self.figure)
         if trainer.is_global_zero and measured is not None:
             log.info(
                 "%s was predicted to be %.4g (%.4g to %.4g) and is %.4g",

@@ -28,7 +28,7 @@ from tiryns.runner.inference.card import model_card
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.assembly import known_task, preprocessor_of
 from tiryns.runner.modules.training import TrainingModule
-from tiryns.runner.protocols import State
+from tiryns.runner.protocols import RunCallback, State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.lifetime import PROGRAM, same_modules, tells_rank
@@ -53,7 +53,7 @@ Waits = Generator[None, None, None]
 Kind = TypeVar("Kind", bound=Callback)
 
 
-class SuiteEvaluation(Callback):
+class SuiteEvaluation(Callback, RunCallback):
     """Evaluates the weights every `every` steps and at the end; logs `suite/<name>/<task>` at the step of the weights.
 
     The suite is a separate command, so that training does not change. A failed suite is a warning.
@@ -184,12 +184,6 @@ class SuiteEvaluation(Callback):
                 int(r[0]) for r in rows if any(name.startswith("suite/") for name in logged_in(columns, r))
             }
         return self._logged
-
-
-def evaluate_at_end(trainer: Trainer, module: TrainingModule) -> None:
-    """Evaluates the last weights of a run with `SuiteEvaluation` callbacks; collective."""
-    for each in _of(SuiteEvaluation, trainer):
-        each.after_training(trainer, module)
 
 
 def suite_results(trainer: Trainer) -> dict[str, float]:
