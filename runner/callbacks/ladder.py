@@ -7,7 +7,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
 from tiryns.runner import log
-from tiryns.runner.protocols import RunCallback
+from tiryns.runner.protocols import RunCallback, State
 from tiryns.runner.run.files import COORDINATES
 
 ROWS = 4
@@ -42,11 +42,18 @@ class Coordinates(Callback):
         """Logs the distance of each part's activations from their first values."""
         moved = self._activations(pl_module)
         distances = {
-            COORDINATES + name: float((now - self._first[name]).square().mean().sqrt())
+            COORDINATES + name: float((now - self._first[name].to(now.device)).square().mean().sqrt())
             for name, now in moved.items()
         }
         for logger in trainer.loggers:
             logger.log_metrics(distances, trainer.global_step)
+
+    def state_dict(self) -> State:
+        """Returns the rows and their activations with the initial weights, which a resumed run has no more."""
+        return {"rows": self._rows, "first": self._first}
+
+    def load_state_dict(self, state_dict: State) -> None:
+        self._rows, self._first = state_dict["rows"], state_dict["first"]
 
     @torch.no_grad()
     def _activations(self, module: Any) -> dict[str, Tensor]:
