@@ -132,13 +132,11 @@ def last_steps_within(tokens: float, data: Any, first: int, last: int) -> int:
 def _last_step(amount: float, data: "GlobalBatchDataModule", model: TaskModel | None, begun: int) -> int:
     """Returns the first step beyond a budget that begins at step `begun`, or beyond the run; for numbered samples.
 
-    Batches are added up in their order, whole epochs at once.
+    The last batches are added up in their order, earlier ones by whole epochs.
     """
-    cost = _cost_of_samples(data, model)
-    if isinstance(data.sampler, Mixed | Phased):
+    cost, first, spent = _cost_of_samples(data, model), begun, 0.0
+    if isinstance(data.sampler, SeamlessSampler | Mixed | Phased) and not data.length_warmup:
         first, spent = _nearly(amount, data, data.sampler, cost, begun)
-    else:
-        first, spent = _whole_epochs(amount, data, cost, begun)
     for step in range(first, len(data.sampler)):
         spent += cost(data.sampler.global_batch(step)[:, 1], step)
         if spent > amount:
@@ -167,44 +165,32 @@ def _cost_of_samples(data: "GlobalBatchDataModule", model: TaskModel | None) -> 
     return cost
 
 
-def _whole_epochs(amount: float, data: "GlobalBatchDataModule", cost: Cost, begun: int) -> tuple[int, float]:
-    """Returns how many batches the budget's whole epochs fill, and their cost; (`begun`, 0) for a sampler with gaps."""
-    sampler, count = data.sampler, len(data.train)
-    if begun or not isinstance(sampler, SeamlessSampler) or data.length_warmup:
-        return begun, 0
-    per_epoch = _in_blocks(np.arange, 0, count, cost)
-    epochs = int(amount // per_epoch)
-    steps = sampler.steps_within(epochs * count)
-    begun = epochs * count - sampler.samples_before(steps)
-    rest = cost(sampler.epoch_order(epochs - 1, count - begun, count)) if begun else 0
-    return steps, epochs * per_epoch - rest
-
-
 def _nearly(
-    amount: float, data: "GlobalBatchDataModule", mixed: Mixed | Phased, cost: Cost, begun: int
+    amount: float,
+    data: "GlobalBatchDataModule",
+    order: SeamlessSampler | Mixed | Phased,
+    cost: Cost,
+    begun: int,
 ) -> tuple[int, float]:
-    """Returns a step just within the budget, and the cost up to this step, for a mixture or for phases."""
-    if data.length_warmup:
-        return begun, 0
-    starts, sizes = mixed.starts, np.diff([*mixed.starts, len(data.train)])
+    """Returns a step just within the budget, and the cost up to this step; an order of one set is a mixture of it."""
+    alone = isinstance(order, SeamlessSampler)
+    starts, orders = ([0], [order]) if alone else (order.starts, order.orders)
+    sizes = np.diff([*starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
     ]
 
     def until(step: int) -> float:
-        total = 0.0
-        for order, start, size, epoch, count in zip(
-            mixed.orders, starts, sizes, epochs, mixed.counts(step), strict=True
-        ):
+        total, counts = 0.0, [order.samples_before(step)] if alone else order.counts(step)
+        for one, start, size, epoch, count in zip(orders, starts, sizes, epochs, counts, strict=True):
             whole, left = divmod(int(count), int(size))
-            indices = partial(_indices, order, whole * size, start)
-            total += whole * epoch + _in_blocks(indices, 0, left, cost)
+            total += whole * epoch + _in_blocks(partial(_indices, one, whole * size, start), 0, left, cost)
         return total
 
-    parts, before = mixed.parts_at(begun), until(begun) if begun else 0.0
+    parts, before = np.ones(1) if alone else order.parts_at(begun), until(begun) if begun else 0.0
     a_draw = sum(np.array(epochs) / sizes * parts) / sum(parts)
-    samples = mixed.samples_before(begun) + int(0.999 * amount / a_draw)
-    step = min(begun + PROVISIONAL, mixed.steps_within(samples))
+    step = order.steps_within(order.samples_before(begun) + int(0.999 * amount / a_draw))
+    step = min(begun + PROVISIONAL, step)
     while (taken := until(step) - before) > amount:
         step = begun + max(0, int(0.99 * (step - begun)) - 1)
     return step, taken
