@@ -272,7 +272,7 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    run_lengths(config).settle(data)
+    run_lengths(config).connect(data, None, None, lambda steps, *_, **__: steps)
     seed_everything(config.seed, workers=True, verbose=False)
     given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:

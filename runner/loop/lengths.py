@@ -47,9 +47,6 @@ class Lengths:
         """Connects prepared data with the run; returns the run's steps, and writes counted steps into the config."""
         return connect(self.config.trainer.max_steps, self.config.trainer.max_epochs)
 
-    def settle(self, data: RunData) -> None:
-        """Converts the length in the config to steps, for data that makes its own batches."""
-
     def count_ramps(self, data: RunData, max_steps: int) -> None:
         """Converts ramps of the learning rate in the config from tokens to steps, by the batches of connected data."""
 
@@ -96,12 +93,6 @@ class CountedLengths(Lengths):
             steps = begun + budget.steps_within(limit, data, model, begun, setting)
             budget.settle(self.config.trainer, steps)
         return super().connect(data, objective, model, connect)
-
-    def settle(self, data: RunData) -> None:
-        if self.config.get("phases"):
-            phases.steps_of_phases(self.config, data)
-        elif limit := budget.budget_of(self.config.trainer):
-            budget.settle(self.config.trainer, budget.steps_within(limit, data, None))
 
     def count_ramps(self, data: RunData, max_steps: int) -> None:
         token_ramps.count_ramps(self.config, data, max_steps)

@@ -136,18 +136,6 @@ def connect_phases(
     return connect(config.trainer.max_steps, **({"parts": parts} if groups else {}))
 
 
-def steps_of_phases(config: DictConfig, data: RunData) -> None:
-    """Writes the steps of phases into the config, for Lightning's own loop; raises ValueError for lengths in tokens."""
-    in_tokens(config)
-    phases = phases_in(config)
-    steps = lengths_of(phases, config.trainer)
-    for number, (phase, length) in enumerate(zip(phases, steps, strict=True)):
-        if length is None:  # which this says why it cannot be
-            setting = f"{place_of(number, phase.name)}.tokens"
-            steps_within(Budget("max_tokens", phase.tokens or 0), data, None, setting=setting)
-    settle_phases(config, [length for length in steps if length is not None])
-
-
 def sampler_of(config: DictConfig, phase: Phase) -> Call | None:
     """Returns the sampler of a phase that sets its own batch sizes; None for a phase that uses the run's sampler."""
     if not phase.sampler:

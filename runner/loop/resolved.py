@@ -54,8 +54,7 @@ def recorded(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) ->
         return folder.status.get(RECORD) or {}
     parent = Run(checkpoint.path.parent.parent)
     values = {**(entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {})}
-    if "cuts" in values:  # those that the checkpoint has behind it
-        values["cuts"] = [cut for cut in values["cuts"] if cut[0] <= checkpoint.step]
+    values["cuts"] = [cut for cut in values.get("cuts", ()) if cut[0] <= checkpoint.step]
     return values if folder.is_same(checkpoint.path) else of_branch(values, checkpoint, config)
 
 
@@ -65,9 +64,8 @@ def of_branch(values: Resolved, checkpoint: ResumePoint, config: DictConfig) -> 
     If the branch has other batches, which lengths are counted by, `spent` replaces the counted lengths: steps, tokens and
     FLOPs of the checkpoint.
     """
-    if COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.path.parent.parent), config):
-        return values
-    if not (totals := (entry_of(checkpoint.path, "callbacks") or {}).get("Manifest")):
+    totals = (entry_of(checkpoint.path, "callbacks") or {}).get("Manifest")
+    if not totals or COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.path.parent.parent), config):
         return values
     spent = {"steps": checkpoint.step, "tokens": totals["tokens"], "flops": totals["flops"]}
     return {**{name: value for name, value in values.items() if name not in COUNTED}, "spent": spent}

@@ -233,9 +233,5 @@ class Joined(DerivedSampler[GlobalBatchSampler]):
             return np.concatenate([self.sampler.global_batch(step - 1)[self.trained :], samples])
         return samples[: self.trained] if step + 1 == self.step else samples
 
-    def samples_before(self, step: int) -> int:
-        rest = len(self.sampler.global_batch(step - 1)) - self.trained if step == self.step else 0
-        return self.sampler.samples_before(step) - rest
-
     def fingerprint(self) -> Fingerprint:
         return self.sampler.fingerprint()

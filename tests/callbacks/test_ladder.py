@@ -2,7 +2,7 @@
 
 from tests.runs.test_train import Train, assert_same_run, continued
 
-SHORT = ["trainer.max_steps=3", "trainer.validate_every=2", "checkpoint.every_steps=2", "checkpoint.keep_last=9"]
+SHORT = ["trainer.max_steps=3", "trainer.validate_every=2", "checkpoint.keep_last=9"]
 
 
 def test_prediction_is_compared_with_the_last_weights(run_here: Train) -> None:

@@ -138,12 +138,7 @@ FROZEN = {
         "seed": 42,
         "optimizer": {"_target_": "runner.optim.adamw", "lr": 1e-3, "betas": [0.9, 0.999], "fused": True},
         "trainer": {"_target_": "runner.loop.build_trainer", "max_steps": 3, "devices": 2},
-        "checkpoint": {
-            "_target_": "runner.checkpoints.Checkpoint",
-            "every_steps": 9,
-            "monitor": None,
-            "mode": None,
-        },
+        "checkpoint": {"_target_": "runner.checkpoints.Checkpoint", "keep_last": 9, "monitor": None},
         "outputs": "here",
     },
     "d2f8f80346bfcb23": {

@@ -22,12 +22,13 @@ from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.in_python import assemble, compose
 from tiryns.runner.loop import phases
 from tiryns.runner.loop.assembly import Parts
-from tiryns.runner.loop.budget import PROVISIONAL, Budget, budget_of, steps_within
+from tiryns.runner.loop.budget import Budget, budget_of, steps_within
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.models.flops import step_flops
 from tiryns.runner.run.folder import Run
 from tiryns.runner.samplers import Growing, LengthGrouped, Sequential, Shuffled, SplitModality
-from tiryns.runner.samplers.base import GlobalBatchSampler, SeamlessSampler
+from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler
+from tiryns.runner.samplers.mixed import Mixed
 
 SAVING = [
     *("checkpoint.every_steps=5", "checkpoint.keep_last=9", "trainer.validate_every=0", "model.dropout=0.1"),
@@ -63,47 +64,67 @@ def never(*_: Any, **__: Any) -> int:
 
 
 class Samples(list[int]):
-    """Samples of these lengths, every third with an image."""
+    """Samples of these lengths, every third with an image, which count how often they are asked for."""
+
+    asked = 0
 
     def lengths(self, indices: np.ndarray) -> np.ndarray:
+        self.asked += 1
         return np.array(self, dtype=np.int32)[indices]
 
     def modalities(self, indices: np.ndarray) -> np.ndarray:
         return indices % 3 == 0
 
 
+def mixed(make: Callable[..., Any], samples: Samples, **settings: Any) -> Mixed:
+    """Three sources of the samples, the first in five epochs as the others in one."""
+    parts = samples[:20], samples[20:50], samples[50:]
+    return Mixed(
+        make(samples, **settings), {str(i): Samples(part) for i, part in enumerate(parts)}, [5, 2, 3]
+    )
+
+
 SAMPLES = Samples(np.random.default_rng(0).integers(1, 60, 101).tolist())
+GROWING = partial(Growing, warmup_from=2, warmup_steps=12, warmup_tokens=None, warmup_by=2)
 SAMPLERS: dict[str, Callable[..., GlobalBatchSampler]] = {
     "shuffled": Shuffled,
-    "growing": partial(Growing, warmup_from=2, warmup_steps=12, warmup_tokens=None, warmup_by=2),
+    "growing": GROWING,
     "sequential": Sequential,
     "length_grouped": partial(LengthGrouped, pool_batches=3),
     "split_modality": partial(SplitModality, image_patches=4, drop_last=True),
+    "mixed": partial(mixed, Shuffled),
+    "mixed_growing": partial(mixed, GROWING),
 }
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("share_of_epoch", [0.02, 0.5, 1.0, 3.3])
 def test_tokens_are_those_of_the_order_to_within_one_batch(sampler: str, share_of_epoch: float) -> None:
-    make = SAMPLERS[sampler]
-    order = make(SAMPLES, num_epochs=None, num_batches=1 << 40, global_batch_size=7, seed=3)
+    make, known = SAMPLERS[sampler], {"tells_batches": True, "length_warmup": None}
+    order = make(SAMPLES, num_epochs=None, num_batches=PROVISIONAL, global_batch_size=7, seed=3)
     each = (int(SAMPLES.lengths(order.global_batch(step)[:, 1]).sum()) for step in range(100))
     spent = list(accumulate(each))
     first = next(step for step in range(100) if spent[step] > max(spent[0], share_of_epoch * sum(SAMPLES)))
-    known: dict[str, Any] = {"tells_batches": True, "length_warmup": None}
     data = GivenData(sampler=order, train=SAMPLES, **known)
-    for budget, steps in (
-        (spent[first] - 1, first),
-        (spent[first], first + 1),
-        (spent[first] + 1, first + 1),
-    ):
-        assert steps_within(Budget("max_tokens", budget), data, None) == steps
+    for begun in (0, first // 2):
+        before = spent[begun - 1] if begun else 0
+        for budget, steps in (
+            (spent[first] - 1, first),
+            (spent[first], first + 1),
+            (spent[first] + 1, first + 1),
+        ):
+            if steps > begun:
+                assert steps_within(Budget("max_tokens", budget - before), data, None, begun) == steps - begun
     with pytest.raises(
         ValueError, match=r"^trainer\.max_tokens=.* is less than the first global batch takes"
     ):
         steps_within(Budget("max_tokens", spent[0] - 1), data, None)
-    if isinstance(order, SeamlessSampler):  # whole epochs are not counted batch by batch
+    if sampler != "split_modality":
         assert steps_within(Budget("max_tokens", 1e300), data, None) == PROVISIONAL
+    if sampler not in ("split_modality", "length_grouped"):  # which read lengths to make a batch
+        SAMPLES.asked = 0
+        steps_within(Budget("max_tokens", spent[-1]), data, None)
+        assert SAMPLES.asked < 40, "whole epochs are not counted batch by batch"
 
 
 def test_run_by_tokens_is_the_run_of_so_many_steps(by_tokens: Run, by_steps: Run) -> None:
@@ -225,6 +246,14 @@ def test_steps_are_taken_over_for_the_same_budget_alone() -> None:
         phases.take_over(other, before)
         phases.take_over(other, {})
         assert other == by_budget(**{name: amount})
+
+
+def test_shares_are_of_the_length_of_a_branch() -> None:
+    halves = [{"name": name, "share": 0.5} for name in "ab"]
+    for given in (halves, [halves[0], {**halves[1], "optimizer": {"lr": 0.1}}]):
+        longer = OmegaConf.create({"trainer": {"max_steps": 24}, "phases": given})
+        phases.take_over(longer, {"phases": [{"given": half, "steps": 6} for half in halves]})
+        assert longer.phases == given
 
 
 def test_seconds_that_an_earlier_version_made_steps_of_are_these_steps() -> None:

@@ -126,14 +126,6 @@ def test_counted_lengths_stay_where_the_run_goes_on(arguments: list[str]) -> Non
     assert (steps(by_tokens), by_tokens.trainer.max_tokens) == ([7, 9], None)
 
 
-def test_shares_are_of_the_length_of_a_branch() -> None:
-    halves = [{"name": name, "share": 0.5} for name in "ab"]
-    for given in (halves, [halves[0], {**halves[1], "optimizer": {"lr": 0.1}}]):
-        longer = OmegaConf.create({"trainer": {"max_steps": 24}, "phases": given})
-        take_over(longer, {"phases": [{"given": half, "steps": 6} for half in halves]})
-        assert longer.phases == given
-
-
 OWN = "name: a, steps: 5"
 MIXED = "name: b, steps: 5, data: {mixture: "
 

@@ -28,7 +28,6 @@ REFUSED = (
     "tests/runs/test_train.py::test_checkpoint_of_another_model_is_refused",
     "tests/runs/test_train.py::test_resume_with_other_data_is_refused",
     "tests/runs/test_train.py::test_diverging_run_stops_and_names_step_and_samples",
-    "tests/runs/test_train.py::test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step",
 )
 """Runs, in process, that cannot go on as they were."""
 

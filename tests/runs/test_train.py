@@ -150,16 +150,10 @@ def test_resume_with_other_data_is_refused(run_here: Train) -> None:
 
 
 def test_diverging_run_stops_and_names_step_and_samples(run_here: Train) -> None:
+    """At once on a CPU, and not at the next logged step."""
     from tiryns.runner.run.errors import TrainingFailure
 
-    with pytest.raises(TrainingFailure, match=r"not a number at step \d+ \(samples epoch:index 0:\d+"):
-        run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd")
-
-
-def test_diverging_run_on_a_cpu_does_not_wait_for_a_logged_step(run_here: Train) -> None:
-    from tiryns.runner.run.errors import TrainingFailure
-
-    with pytest.raises(TrainingFailure, match=r"not a number at step [23] "):
+    with pytest.raises(TrainingFailure, match=r"not a number at step [23] \(samples epoch:index 0:\d+"):
         run_here("optimizer.lr=1e30", "module.max_grad_norm=0", "optimizer=sgd", "trainer.log_every=12")
 
 
