@@ -125,9 +125,9 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     def _go_on(self, step: int, trained: int) -> None:
         """Adds the samples of `step` that a parent has not `trained`, as it ended there, to the next global batch."""
         missing = len(self.sampler.global_batch(step - 1)) - trained if step < len(self.sampler) else 0
-        if missing and is_seamless(self.sampler):
+        if missing > 0 and isinstance(whole_order(self.sampler), SeamlessSampler | Mixed | Phased):
             self.sampler = Joined(self.sampler, step, trained)
-        elif missing:
+        elif missing > 0:
             log.warning(
                 "the run of the checkpoint ended in step %d: %d samples are not trained on", step, missing
             )
@@ -159,14 +159,15 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             return whole
         orders, draws = self._draws(whole)
         own = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].own]
-        if own and not is_seamless(whole):
+        seamless = isinstance(whole, SeamlessSampler | Mixed) and not isinstance(whole, LengthGrouped)
+        if own and not seamless:
             group = "sampler" if self.parts[own[0]].make_sampler else "data"
             raise ValueError(
                 f"{place_of(own[0], self.parts[own[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
                 "samples together, and can change neither data nor batch size during a run: choose sampler=shuffled, "
                 "growing or sequential"
             )
-        return Phased(whole, orders, draws) if is_seamless(whole) else whole  # type: ignore[arg-type]
+        return Phased(whole, orders, draws) if seamless else whole  # type: ignore[arg-type]
 
     @property
     def phased_order(self) -> Phased | None:
@@ -273,9 +274,3 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         pin_memory = self.trainer.strategy.root_device.type == "cuda"
         steps = StepSampler(start, len(batches))
         return StepLoader(batches, num_workers, sampler=steps, pin_memory=pin_memory)
-
-
-def is_seamless(sampler: GlobalBatchSampler) -> bool:
-    """Whether a batch may hold samples of two epochs, sets or phases, so that batches can change their size."""
-    order = whole_order(sampler)
-    return isinstance(order, SeamlessSampler | Mixed | Phased) and not isinstance(order, LengthGrouped)
