@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 from tiryns.conf.phases import Phase
 from tiryns.runner.callbacks import Divergence, PhaseChanges
 from tiryns.runner.callbacks.divergence import LossLevel
+from tiryns.runner.checkpoints.callback import last_good
 from tiryns.runner.run.errors import Diverged
 
 
@@ -238,10 +239,12 @@ def test_gpu_is_read_at_logged_steps_alone() -> None:
 
 
 def test_last_good_checkpoint_is_named(tmp_path: Any) -> None:
+    assert last_good(tmp_path) == "there is no checkpoint yet"
     (tmp_path / "checkpoints").mkdir()
     for step in (4, 6):
         (tmp_path / "checkpoints" / f"step-{step:08d}.ckpt").touch()
     (tmp_path / "checkpoints" / "last.ckpt").symlink_to("step-00000006.ckpt")
+    assert last_good(tmp_path).endswith("/checkpoints/step-00000006.ckpt")
     batch = {"sample_ids": torch.tensor([[0, 7]])}
     module: Any = SimpleNamespace(log_every=1)
 

@@ -10,7 +10,6 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.loggers import CSVLogger
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
-from tiryns.conf.registry import better_when
 from tiryns.runner.callbacks import CpuTime, Throughput, throughput
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -178,11 +177,6 @@ def test_resumed_run_adds_the_sessions_before(
     monkeypatch.setattr(CpuTime, "start_up", None)
     seconds = trained(processor, tmp_path, 10.0, steps=6, resumed=tmp_path / "end.ckpt")
     assert seconds[-1] == (6, 51.0 + 7.0 + 2 * 10.0 + 3.0)
-
-
-def test_fewer_cpu_seconds_are_better() -> None:
-    assert better_when("time/cpu_seconds") == "min"
-    assert better_when("perf/tokens_per_second") == "max"
 
 
 def test_loader_processes_count_once_they_have_ended() -> None:

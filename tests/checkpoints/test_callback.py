@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runs.test_train import Train
-from tiryns.runner.checkpoints.callback import Checkpoint, last_good
+from tiryns.runner.checkpoints.callback import Checkpoint
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.protocols import RunModule
 from tiryns.runner.run.folder import Run
@@ -183,16 +183,3 @@ def test_state_of_an_older_version_keeps_its_best_against_equal_ones(tmp_path: P
     assert old.state_dict()["validation_due"] is False
     assert best_of(old, ties((0.5, 0.1)), 3) == 2
     assert best_of(old, ties((0.6, 0.9), (0.6, 0.8)), 4) == 5
-
-
-def test_hint_names_the_last_checkpoint_before_a_step(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
-    assert last_good(tmp_path) == "there is no checkpoint yet"
-    files = [folder / f"step-{step:08d}.ckpt" for step in (2, 4, 6)]
-    for file in files:
-        file.touch()
-    (folder / "last.ckpt").symlink_to(files[-1].name)
-    assert last_good(tmp_path).endswith(f"resume={files[2]}")
-    assert last_good(tmp_path, before=6).endswith(f"resume={files[1]}")
-    assert last_good(tmp_path, before=2) == "no checkpoint is left from before step 2"

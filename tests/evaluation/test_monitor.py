@@ -89,8 +89,7 @@ def test_a_search_goes_the_way_of_the_figure(overrides: list[str], direction: st
     assert direction_of(composed(*overrides)) == direction
 
 
-def test_errors_are_better_small() -> None:
-    assert {better_when(f"val/x/{name}") for name in ("loss", "encoder_loss", "bits_per_byte", "mse")} == {
-        "min"
-    }
-    assert {better_when(f"val/x/{name}") for name in ("accuracy", "spearman", "entity_f1")} == {"max"}
+def test_errors_and_costs_are_better_small() -> None:
+    small, large = ("loss", "encoder_loss", "bits_per_byte", "mse"), ("accuracy", "spearman", "entity_f1")
+    assert {better_when(name) for name in (*small, "time/cpu_seconds")} == {"min"}
+    assert {better_when(f"val/x/{name}") for name in (*large, "tokens_per_second")} == {"max"}

@@ -17,7 +17,6 @@ TASKS = (
 RUNS = (
     GOLDEN,
     "tests/runs/test_train.py::test_resumed_run_is_bitwise_the_undisturbed_one",
-    "tests/runs/test_train.py::test_resume_on_a_validation_step_keeps_its_figures",
     "tests/runs/test_train.py::test_run_killed_behind_its_last_step_still_validates_once",
     "tests/runs/test_train.py::test_loss_does_not_depend_on_micro_batches_or_workers",
 )
@@ -26,7 +25,7 @@ REFUSED = (
     "tests/runs/test_train.py::test_damaged_checkpoint_is_passed_over",
     "tests/runs/test_train.py::test_run_with_nothing_but_damaged_checkpoints_does_not_begin_again",
     "tests/runs/test_train.py::test_checkpoint_of_another_model_is_refused",
-    "tests/runs/test_train.py::test_resume_with_other_data_is_refused",
+    "tests/runs/test_data_order.py::test_resume_with_changed_data_can_be_allowed",
     "tests/runs/test_train.py::test_diverging_run_stops_and_names_step_and_samples",
 )
 """Runs, in process, that cannot go on as they were."""

@@ -1,18 +1,14 @@
 """Whole runs in bf16-mixed with dropout, whatever the machine has and the other tests are run in."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from tests.conftest import TINY, Command
-from tests.launch.test_kill import only_run
 from tests.runs.test_train import Train, assert_same_run, continued, losses, weights
 from tiryns.runner import train
 from tiryns.runner.loop.assembly import assemble
-from tiryns.runner.run import audit
 
 BF16, FP32 = "trainer.precision=bf16-mixed", "trainer.precision=32-true"
 SHORT = [
@@ -31,18 +27,6 @@ def test_pretraining_goes_as_in_fp32_and_resumes_bitwise(run_here: Train, layout
     continued(run, 3, "resumed")
     resumed = run_here(*short, BF16, folder="resumed")
     assert_same_run(run, resumed, 6)
-
-
-@pytest.mark.slow
-def test_two_processes_train_as_one(
-    tiryns: Command, run_here: Train, tmp_path: Path, text_file: Path
-) -> None:
-    short = [*SHORT, BF16, "data.layout=packed"]
-    cut = ["trainer.devices=2", "data.micro_batch_tokens=100", "data.num_workers=1"]
-    tiryns(*TINY, f"data.source={text_file}", *short, *cut)
-    two, one = only_run(tmp_path / "outputs"), run_here(*short)
-    assert audit.compare(one.path, two.path) is None
-    assert losses(two) == pytest.approx(losses(one), rel=1e-3)
 
 
 @pytest.mark.slow
