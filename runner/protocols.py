@@ -34,6 +34,8 @@ class RunData:
     """Whether `micro_batch_tokens` are what fits into the memory of this rank's device."""
     accept_changes = False
     """Whether a run may resume with changed data, as set by `resume_changed_data`."""
+    spent: Mapping[str, float] | None = None
+    """Steps, tokens and FLOPs of the checkpoint that a branch with other batches starts from; None for other runs."""
     phase_groups: tuple[str, ...] = ()
     """Groups of settings that phases may change."""
     stores: Sequence[Any] = ()

@@ -219,9 +219,9 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
     """Evaluates the last weights by validation and by the module, then by callbacks; all ranks must call it."""
-    from tiryns.runner.loop.trainer import final_validation
-
-    final_validation(trainer, module, data)
+    validates = trainer.enable_validation and data.validation_names != []
+    if validates and module.validated_step != trainer.global_step:
+        trainer.validate(module, data, verbose=False)
     module.after_training(folder)
     for callback in asked_callbacks(trainer.callbacks):
         callback.after_training(trainer, module)

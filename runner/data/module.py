@@ -116,24 +116,18 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
             more = self._sampler(settled, number_of(num_steps, self.skipped), None)
             self.sampler = Remaining(self._in_phases(more), self.skipped, num_steps)
         for step, trained in self.cuts.items():
-            self._go_on(step, trained)
+            missing = len(self.sampler.global_batch(step - 1)) - trained if step < len(self.sampler) else 0
+            if missing > 0 and isinstance(whole_order(self.sampler), SeamlessSampler | Mixed | Phased):
+                self.sampler = Joined(self.sampler, step, trained)
+            elif missing > 0:
+                log.warning("the parent run ended in step %d: %d samples are not trained on", step, missing)
         if leave_out is not None:
             self.sampler = leave_out(self.sampler)
         self.length_warmup = self._length_warmup(len(self.sampler))
         return len(self.sampler)
 
-    def _go_on(self, step: int, trained: int) -> None:
-        """Adds the samples of `step` that a parent has not `trained`, as it ended there, to the next global batch."""
-        missing = len(self.sampler.global_batch(step - 1)) - trained if step < len(self.sampler) else 0
-        if missing > 0 and isinstance(whole_order(self.sampler), SeamlessSampler | Mixed | Phased):
-            self.sampler = Joined(self.sampler, step, trained)
-        elif missing > 0:
-            log.warning(
-                "the run of the checkpoint ended in step %d: %d samples are not trained on", step, missing
-            )
-
     def take_over(self, began: Resolved) -> None:
-        self.cuts = dict(began.get("cuts") or ())
+        self.cuts, self.spent = dict(began.get("cuts") or ()), began.get("spent")
 
     def decided(self) -> Mapping[str, Any]:
         """Returns the steps in which epochs have ended or will end, with the number of their samples."""

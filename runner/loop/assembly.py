@@ -104,10 +104,8 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
-            objective, given = _global_batch_parts(config, data, make_module, began)
+            objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
         else:
-            if config.get("skip_batches"):
-                check_numbered(data, "skip_batches")
             objective, given = None, _plain_parts(config, data, make_module)
     lengths.count_ramps(data, given["max_steps"])
     model = given.get("model")
@@ -155,6 +153,8 @@ def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     if objective is not None and not getattr(locate(objective, "objective"), "needs_mask", True):
         data.needed_tokens = ("pad",)
     run_lengths(config).check(data)
+    if config.get("skip_batches"):
+        check_numbered(data, "skip_batches")
     return data
 
 
@@ -164,26 +164,18 @@ def connected(config: DictConfig, data: Any) -> int:
     return connect_data(config, data, build(config.objective, **data.collator_arguments()))
 
 
-def connect_data(
-    config: DictConfig,
-    data: Any,
-    objective: Any,
-    model: "TaskModel | None" = None,
-    spent: dict[str, float] | None = None,
-) -> int:
+def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskModel | None" = None) -> int:
     """Connects prepared data with its sampler and objective; returns the global batches of the run.
 
     Budgets and lengths of phases become steps in the config; a budget of FLOPs needs the TaskModel. Counting includes
-    skipped batches, so `skip_batches` does not change the number of steps. A budget loses what a branch has `spent`.
+    skipped batches, so `skip_batches` does not change the number of steps.
     """
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.samplers.base import PROVISIONAL
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
-    skipped: dict[str, Any] = {}
-    if config.get("skip_batches"):
-        check_numbered(data, "skip_batches")
-        skipped["skip_batches"] = OmegaConf.to_container(config.skip_batches)
+    pairs = config.get("skip_batches")
+    skipped = {"skip_batches": OmegaConf.to_container(pairs)} if pairs else {}
     if config.data.get("without") is not None:
         from tiryns.runner.data.without import leaving_out
 
@@ -194,7 +186,7 @@ def connect_data(
         # a length that is being counted is that of the run without skipped batches
         return int(data.connect(*given, **options, **(skipped if steps < PROVISIONAL else {}), **more))
 
-    return run_lengths(config, spent).connect(data, objective, model, connect)
+    return run_lengths(config).connect(data, objective, model, connect)
 
 
 def numbers_global_batches(data: RunData) -> bool:
@@ -212,7 +204,7 @@ def check_numbered(data: RunData, setting: str) -> None:
 
 
 def _global_batch_parts(
-    config: DictConfig, data: Any, make_module: Call, began: Resolved
+    config: DictConfig, data: Any, make_module: Call, began_layout: str | None
 ) -> tuple["Collator", dict[str, Any]]:
     """Returns the objective, and the arguments of a module that trains global batches.
 
@@ -239,8 +231,8 @@ def _global_batch_parts(
             "runner.models.TaskModel"
         )
     as_held(task_model)
-    data.layout = choose_layout(data.layout, objective, task_model, began.get("layout"))
-    max_steps = connect_data(config, data, objective, task_model, began.get("spent"))
+    data.layout = choose_layout(data.layout, objective, task_model, began_layout)
+    max_steps = connect_data(config, data, objective, task_model)
     given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
     chosen = objective.needs_validation
     if chosen and not data.validation:
@@ -272,9 +264,9 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
             f"module: {make_module.name} reads global batches, and the data {type(data).__name__} is a plain "
             "LightningDataModule with batches of its own: give module._target_ a LightningModule of yours"
         )
-    run_lengths(config).connect(data, None, None, lambda steps, *_, **__: steps)
     seed_everything(config.seed, workers=True, verbose=False)
-    given: dict[str, Any] = {"max_steps": int(config.trainer.max_steps), "baselines": {}}
+    max_steps = run_lengths(config).connect(data, None, None, lambda steps, *_, **__: steps)
+    given: dict[str, Any] = {"max_steps": int(max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:
         given["model"] = make_model_of(config.model, data.tokenizer)
     return given

@@ -24,9 +24,6 @@ from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.samplers.base import PROVISIONAL
 
-Spent = dict[str, float] | None
-"""Steps, tokens and FLOPs of the checkpoint that a branch with other batches starts from; None for other runs."""
-
 Connect = Callable[..., int]
 """Connects data with a run, given its number of steps or of epochs; returns the number of steps."""
 
@@ -34,8 +31,8 @@ Connect = Callable[..., int]
 class Lengths:
     """The length of a run that the config gives in steps or epochs; it never changes."""
 
-    def __init__(self, config: DictConfig, spent: Spent = None) -> None:
-        self.config, self.spent = config, spent
+    def __init__(self, config: DictConfig) -> None:
+        self.config = config
 
     def restore(self, resolved: Resolved) -> None:
         """Writes the lengths that were `resolved` when the run began into the config."""
@@ -74,9 +71,7 @@ class CountedLengths(Lengths):
         token_ramps.take_over_lengths(self.config, resolved)
 
     def check(self, data: Any) -> None:
-        found = phases.check_data_of(self.config, data)
-        if data.phase_groups:
-            data.phases = found
+        phases.give_phases(self.config, data)
 
     def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
         if self.config.get("phases"):
@@ -87,9 +82,9 @@ class CountedLengths(Lengths):
             )
             connect(PROVISIONAL, None)
             begun, setting = 0, f"trainer.{limit.name}"
-            if self.spent:
-                begun, setting = int(self.spent["steps"]), f"what the checkpoint leaves of {setting}"
-                limit = limit._replace(amount=limit.amount - self.spent[limit.name.removeprefix("max_")])
+            if data.spent:
+                begun, setting = int(data.spent["steps"]), f"what the checkpoint leaves of {setting}"
+                limit = limit._replace(amount=limit.amount - data.spent[limit.name.removeprefix("max_")])
             steps = begun + budget.steps_within(limit, data, model, begun, setting)
             budget.settle(self.config.trainer, steps)
         return super().connect(data, objective, model, connect)
@@ -149,7 +144,7 @@ class CountedLengths(Lengths):
         }
 
 
-def run_lengths(config: DictConfig, spent: Spent = None) -> Lengths:
+def run_lengths(config: DictConfig) -> Lengths:
     """Returns the lengths of a run: `CountedLengths` if it has phases, a budget or ramps in tokens, else `Lengths`.
 
     Example:
@@ -160,4 +155,4 @@ def run_lengths(config: DictConfig, spent: Spent = None) -> Lengths:
     trainer, scheduler = config.trainer, config.get("scheduler") or {}
     given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
     # version 0.3 turned max_seconds into steps, which a run of it has to restore
-    return (CountedLengths if any(given) else Lengths)(config, spent)
+    return CountedLengths(config) if any(given) else Lengths(config)

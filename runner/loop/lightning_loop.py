@@ -106,17 +106,11 @@ def savers(made: Callback, folder: Path) -> list[Any]:
     return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
 
 
-def one_epoch(
-    data: RunData, max_steps: int, max_epochs: float | None, resumed_step: int = 0
-) -> dict[str, int]:
-    """Returns the Trainer's keywords for the run's length.
-
-    Raises ValueError for a fractional epoch of the user's data, and for a run that ends before its `resumed_step`.
-    """
-    if 0 < max_steps < resumed_step:
+def one_epoch(data: RunData, max_steps: int, max_epochs: float | None, begun: int = 0) -> dict[str, int]:
+    """Returns the Trainer's keywords for its length; ValueError for a fraction of user data, or an end before `begun`."""
+    if 0 < max_steps < begun:
         raise ValueError(
-            f"the checkpoint is at step {resumed_step:,}, and this run ends at step {max_steps:,}: give it a larger "
-            "length, or resume an earlier checkpoint"
+            f"the checkpoint is at step {begun:,}, and this run ends at step {max_steps:,}: train for longer"
         )
     if data.serves_global_batches:  # one epoch of them is the whole run
         return {"max_epochs": 1, "max_steps": max_steps, "use_distributed_sampler": False}

@@ -22,7 +22,7 @@ from tiryns.runner.loop.budget import (
     steps_within,
 )
 from tiryns.runner.models.task_model import TaskModel
-from tiryns.runner.protocols import Resolved, RunData
+from tiryns.runner.protocols import Resolved
 from tiryns.runner.samplers.base import PROVISIONAL
 
 
@@ -31,15 +31,16 @@ def phases_in(config: DictConfig) -> list[Phase]:
     return phases_of(as_given(config))
 
 
-def check_data_of(config: DictConfig, data: RunData) -> list[Phase]:
-    """Returns the phases of a config; raises ValueError for settings that this data cannot change during a run."""
+def give_phases(config: DictConfig, data: Any) -> None:
+    """Gives data the phases of a config; raises ValueError for settings that this data cannot change during a run."""
     phases, allowed = phases_in(config), data.phase_groups
     for number, phase in enumerate(phases):
         for group in ("data", "sampler", "objective"):
             if phase.settings.get(group) and group not in allowed:
                 changed = f"in batches of {type(data).__name__} a phase can change {' and '.join(allowed) or 'nothing'}"
                 raise ValueError(f"{place_of(number, phase.name)}.{group}: {changed}")
-    return phases
+    if allowed:
+        data.phases = phases
 
 
 def take_over(config: DictConfig, resolved: Resolved) -> None:

@@ -55,19 +55,19 @@ def recorded(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) ->
     parent = Run(checkpoint.path.parent.parent)
     values = {**(entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {})}
     values["cuts"] = [cut for cut in values.get("cuts", ()) if cut[0] <= checkpoint.step]
-    return values if folder.is_same(checkpoint.path) else of_branch(values, checkpoint, config)
+    return values if folder.is_same(checkpoint.path) else of_branch(values, checkpoint.path, config)
 
 
-def of_branch(values: Resolved, checkpoint: ResumePoint, config: DictConfig) -> Resolved:
+def of_branch(values: Resolved, checkpoint: Path, config: DictConfig) -> Resolved:
     """Returns the resolved settings of a checkpoint's run for a branch with another `config`.
 
     If the branch has other batches, which lengths are counted by, `spent` replaces the counted lengths: steps, tokens and
     FLOPs of the checkpoint.
     """
-    totals = (entry_of(checkpoint.path, "callbacks") or {}).get("Manifest")
-    if not totals or COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.path.parent.parent), config):
+    totals = (entry_of(checkpoint, "callbacks") or {}).get("Manifest")
+    if not totals or COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.parent.parent), config):
         return values
-    spent = {"steps": checkpoint.step, "tokens": totals["tokens"], "flops": totals["flops"]}
+    spent = {"steps": entry_of(checkpoint, "global_step"), **{n: totals[n] for n in ("tokens", "flops")}}
     return {**{name: value for name, value in values.items() if name not in COUNTED}, "spent": spent}
 
 

@@ -148,13 +148,6 @@ def resolve_precision(precision: str, accelerator: str) -> str:
     return "bf16-mixed" if has_bf16(accelerator) else "32-true"
 
 
-def final_validation(trainer: Trainer, module: Any, data: Any) -> None:
-    """Validates at the last step, if the run has not validated at this step."""
-    has_sets = data.validation_names != []
-    if trainer.enable_validation and has_sets and module.validated_step != trainer.global_step:
-        trainer.validate(module, data, verbose=False)
-
-
 def describe_run(
     trainer: Trainer,
     parts: Parts,

@@ -57,9 +57,8 @@ def config_hash(config: DictConfig) -> str:
         if isinstance(value, dict) and name in OPTIONS:
             left_out = execution_names(str(name), value)
             value = {n: v for n, v in as_before(str(name), value).items() if n not in left_out}
-            if not value:  # of a group that did not count
-                continue
-        content[str(name)] = _without_modules(value)
+        if value != {}:  # as a group whose settings are all execution
+            content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

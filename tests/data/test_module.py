@@ -40,10 +40,8 @@ class Numbers(GlobalBatchDataModule):
 
 
 def connected(max_steps: int = 6, max_epochs: float | None = None, size: int = 5, **more: Any) -> Numbers:
-    return connect(Numbers(), max_steps, max_epochs, size, **more)
-
-
-def connect(data: Numbers, max_steps: int, max_epochs: float | None, size: int, **more: Any) -> Numbers:
+    data = Numbers()
+    data.take_over({"cuts": more.pop("cuts", ())})
     make = partial(Shuffled, global_batch_size=size, seed=1)
     data.connect(make, collator("mlm"), max_steps, max_epochs, seed=1, **{"accept_changes": False} | more)
     return data
@@ -88,9 +86,7 @@ def test_longer_run_trains_on_the_rest_of_a_cut_batch() -> None:
     """The third batch of an epoch of 20 has 4 samples, and in a longer run 8."""
     short, whole = connected(-1, 1.0, size=8), connected(-1, 2.0, size=8)
     assert short.decided() == {"cuts": [[3, 4]]}
-    longer = Numbers()
-    longer.take_over(short.decided())
-    connect(longer, -1, 2.0, size=8)
+    longer = connected(-1, 2.0, size=8, cuts=short.decided()["cuts"])
     planned, trained = ([*map(data.sampler.global_batch, range(5))] for data in (whole, longer))
     assert [len(batch) for batch in trained] == [8, 8, 4, 12, 8]
     assert (np.concatenate(planned) == np.concatenate(trained)).all()

@@ -159,9 +159,7 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
     assert SampleOrder(resumed.path).num_steps == STEPS
 
 
-def test_branch_with_other_batches_spends_the_rest_of_the_budget(
-    by_tokens: Run, tmp_path: Path, text: Path
-) -> None:
+def test_branch_of_other_batches_spends_what_is_left(by_tokens: Run, tmp_path: Path, text: Path) -> None:
     words = [
         "sampler.global_batch_size=24",
         "resume_changed_data=true",

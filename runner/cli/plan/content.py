@@ -40,7 +40,6 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     """Yields the parts of a run's plan by name, each as soon as it is known; None for an unknown part."""
     quiet_threads()
     with many_imports():
-        from tiryns.runner.checkpoints.callback import ResumePoint, step_of
         from tiryns.runner.data.module import GlobalBatchDataModule
         from tiryns.runner.loop.lightning_loop import is_plain
         from tiryns.runner.loop.resolved import of_branch
@@ -55,7 +54,7 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
         resolved = dict(run.status.get("resolved") or {})
         points = [Path(config.resume)] if config.resume.endswith(".ckpt") else run.checkpoints()[-1:]
         for path in points:
-            resolved = of_branch(resolved, ResumePoint(path, step_of(path)), config)
+            resolved = of_branch(resolved, path, config)
         take_over_lengths(config, resolved)
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
     parts = assemble(config, resolved)
