@@ -20,8 +20,9 @@ MIXED_LOSS = f"val/{MIXTURE}/loss"
 def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None:
     """Fills in `checkpoint.monitor` and the modes of all monitors. Raises ValueError for a metric that is not logged."""
     sets = data.validation if config.trainer.get("validate_every", 1) else {}
-    measured = {name: sequences for name, sequences in sets.items() if data.has_targets(sequences)} or sets
-    found = {name: module.figure_names(sequences) for name, sequences in measured.items()}
+    if len(sets) > 1:
+        sets = {name: sequences for name, sequences in sets.items() if data.has_targets(sequences)} or sets
+    found = {name: module.figure_names(sequences) for name, sequences in sets.items()}
     figures = [MIXED_LOSS] if data.validation_shares else []
     figures += [f"val/{name}/{figure}" for name, some in found.items() for figure in some]
     if not all(found.values()):  # a model of the user's own need not name its figures
