@@ -65,11 +65,13 @@ def _jsonl(file: File) -> Records:
 
 def _json(file: File) -> Records:
     """Yields the records of a json file: a list, an object with a list `data` or columns, SQuAD's articles, or jsonl."""
-    with opened(file) as text:
+    by_line = False
+    with opened(file) as text, suppress(ValueError, RecursionError):  # one line may be longer than `LONGEST`
         first = next(filter(str.strip, text), "")
-        if any(map(str.strip, text)) and _is_object(first):
-            yield from _jsonl(file)
-            return
+        by_line = any(map(str.strip, text)) and isinstance(json.loads(first), dict)
+    if by_line:
+        yield from _jsonl(file)
+        return
     content = _parsed(file)
     if isinstance(content, dict):
         listed = next((n for n in ("data", "annotations") if isinstance(content.get(n), list)), None)
@@ -108,12 +110,6 @@ def is_pair(record: object) -> bool:
     if not isinstance(record, list) or len(record) != 2:
         return False
     return isinstance(record[0], str) and isinstance(record[1], Mapping)
-
-
-def _is_object(line: str) -> bool:
-    with suppress(ValueError, RecursionError):
-        return isinstance(json.loads(line), dict)
-    return False
 
 
 def _parsed(file: File) -> Any:

@@ -108,6 +108,9 @@ def test_text_files_are_read_by_paragraph_line_or_whole(
     assert read(tmp_path / "a.txt") == ["One\ntwo.", "Three."]
     assert read(tmp_path / "a.txt", text_unit="line") == ["One", "two.", "Three."]
     assert read(tmp_path / "a.txt", text_unit="file") == ["One\ntwo.\n\n\n  \nThree."]
+    monkeypatch.setattr("tiryns.runner.data.read.opened.LONGEST", 6)
+    (tmp_path / "a.json").write_text('["seven", "herons"]')  # may be one line of any length
+    assert read(tmp_path / "a.json") == ["seven", "herons"]
     monkeypatch.setattr(formats, "LONGEST", 6)
     for unit in ("paragraph", "file"):
         with pytest.raises(ValueError, match=r"a\.txt holds a document of more than"):
