@@ -80,7 +80,10 @@ def _json(file: File) -> Records:
         elif file.lone_object:
             content = _one_record(content, file.path)
         elif content and all(isinstance(column, list) for column in content.values()):
-            content = [dict(zip(content, row, strict=False)) for row in zip(*content.values(), strict=False)]
+            lengths = {name: len(column) for name, column in content.items()}
+            if len({*lengths.values()}) > 1:
+                raise ValueError(f"{file.path} has columns of unequal length, {lengths}: fill in null")
+            content = [dict(zip(content, row, strict=True)) for row in zip(*content.values(), strict=True)]
     if not isinstance(content, list):
         expected = "expected [{...}, ...] or {'data': [...]}"
         raise ValueError(f"{file.path} holds no list of records: {expected}")

@@ -96,6 +96,10 @@ BAD_FILES = {
         r"a\.json is no valid JSON: line 2, column 9",
     ),
     "no records": (bad("a.json", '{"a": 1}'), r"a\.json holds no list of records"),
+    "columns of unequal length": (
+        bad("a.json", '{"text": ["a", "b", "c"], "label": ["x", "y"]}'),
+        r"a\.json has columns of unequal length, {'text': 3, 'label': 2}: fill in null$",
+    ),
     "numbers": (
         bad("a.json", "[1, 2]"),
         r"a\.json holds no records: expected objects with named columns, found 1",
