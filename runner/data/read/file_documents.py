@@ -203,8 +203,11 @@ def _values(file: File, column: str) -> Iterator[Any]:
     for batch in filter(len, arrow_batches(file, [column])):
         values = batch.column(0)
         if column == "input_ids" and not values.null_count and hasattr(values, "offsets"):
-            flat, offsets = values.values.to_numpy(zero_copy_only=False), values.offsets.to_numpy()
-            yield from (flat[start:end] for start, end in pairwise(offsets))
+            import pyarrow.compute as pc
+
+            flat = values.flatten().to_numpy(zero_copy_only=False)  # views of lists may lie in any order
+            ends = np.append(0, np.cumsum(pc.list_value_length(values).to_numpy()))
+            yield from (flat[start:end] for start, end in pairwise(ends))
         else:
             yield from values.to_pylist()
 
