@@ -45,7 +45,10 @@ def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
                     raise BadRow(f"{file.path}, {place}", problem, "wrong number of fields")
                 if problem := file.wrong_byte("".join(row)):
                     raise BadRow(f"{file.path}, {place}", problem, "undecodable")
-                yield place, dict(zip(header, row, strict=True))
+                if len(row) > 1 and [value.lstrip("\ufeff") for value in row] == header:
+                    file.bad.pass_over(f"{file.path}, {place}", "header within the table")  # of joined tables
+                else:
+                    yield place, dict(zip(header, row, strict=True))
 
 
 def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:

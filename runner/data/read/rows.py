@@ -221,7 +221,6 @@ def settled(file: File, how: HowRead) -> File:
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
     """Yields the rows of a `settled` file. A spaCy pair becomes `text` and its mapping; plain text is in `lone_text`."""
-    is_table = file.format in ("csv", "tsv")
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
         with file.bad.row():
@@ -234,8 +233,6 @@ def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
                 raise BadRow(where, problem, "no json object")
             if is_rejected(values):
                 file.bad.pass_over(where, "rejected or skipped by the annotator")
-            elif is_table and len(values) > 1 and all(v.lstrip("\ufeff") == n for n, v in values.items()):
-                file.bad.pass_over(where, "header within the table")  # of tables one behind the other
             else:
                 yield Row(where, values)
 

@@ -50,8 +50,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "a.jsonl": lambda p: p.write_text(
         "\n\n".join(json.dumps(r, ensure_ascii=False) for r in rows()), encoding="utf-8"
     ),
-    "a.TSV": lambda p: p.write_text(
-        "text\tid\n" + "".join(f'"{t.replace(Q, 2 * Q)}"\t1\n' for t in DOCUMENTS)
+    "joined.TSV": lambda p: p.write_text(
+        "".join(f'text\tid\n"{t.replace(Q, 2 * Q)}"\t1\n' for t in DOCUMENTS)
     ),
     "stream.arrow": write_stream,
 }
