@@ -186,8 +186,8 @@ def open_source(
         found = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
         if found.hub:
             return HubSource(found.hub, found.config, found.split, text_column, streaming, options)
-        if not found.one and all(ending_format(file) in DOCUMENTS for file in found.files):
-            reading = reading._replace(format="auto")  # each file of a folder or glob has its own format
+        if not found.one and {reading.format} == {*map(ending_format, found.files)}:
+            reading = reading._replace(format="auto")  # the same: caches and runs made without it stay valid
         return FileSource(found.files, str(Path(spec).expanduser()), text_column, text_unit, reading)
     if isinstance(spec, Source):
         return spec

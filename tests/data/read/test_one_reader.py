@@ -249,10 +249,11 @@ def test_one_object_in_a_json_file_is_a_row_of_lists_or_columns_of_documents(tmp
     assert documents(tmp_path / "a.json") == ["herons", "fly"]
 
 
-def test_files_of_a_folder_keep_the_formats_of_their_endings(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, TABLE)))
-    reading = Reading(format="json")  # as the documented data module says of folders, too
+def test_format_counts_before_the_endings_of_a_folder(tmp_path: Path) -> None:
+    file, reading = tmp_path / "a.txt", Reading(format="jsonl")
+    file.write_text("\n".join(map(json.dumps, TABLE)))
+    for spec in (tmp_path, f"{tmp_path}/*", file):
+        assert documents(spec, reading=reading) == TEXTS
+    file.rename(tmp_path / "a.jsonl")
     chosen, plain = (open_source(tmp_path, "text", "train", "line", reading=r) for r in (reading, AS_FOUND))
     assert chosen.fingerprint() == plain.fingerprint()
-    one = open_source(tmp_path / "a.jsonl", "text", "train", "line", reading=reading)
-    assert one.fingerprint() == {**plain.fingerprint(), "file_format": "json"}
