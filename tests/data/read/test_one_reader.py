@@ -119,7 +119,7 @@ def test_folder_glob_and_list_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "part" / "2.json").write_text(json.dumps(TABLE[half:]))
     (tmp_path / ".hidden.jsonl").write_text("{}")
     parts = [str(tmp_path / "part" / name) for name in ("1.jsonl", "2.json")]
-    for spec in (tmp_path, f"{tmp_path}/part/*.json*", f"{tmp_path}/**/*.json*", parts):
+    for spec in (tmp_path, f"{tmp_path}/part/*.json*", f"{tmp_path}/**/*.json*", f"{tmp_path}/**", parts):
         assert documents(spec) == TEXTS
         assert rows(spec) == TABLE
     assert rows(parts[::-1]) == [*TABLE[half:], *TABLE[:half]]
