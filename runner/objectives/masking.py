@@ -42,7 +42,8 @@ class Masking:
     is a target as a whole, with probability `rate`; so `rate` is the expected share of targets whatever the unit.
 
     `fixed_count`: round(rate x n) of a sample's n ordinary tokens are targets. Units are taken in random order. If only
-    a part of the last unit fits, it is taken with the probability that keeps the expected number exact.
+    a part of the last unit fits, it is taken with the probability that keeps the expected number exact. With `unseen`
+    the number of some epochs is one more or less, so that the first e epochs have round(rate x n x e) together.
 
     `favour`: `rare` draws units in proportion to (count of their tokens) ** -0.7 without replacement; `unseen` gives a
     sample disjoint targets in floor(1 / rate) successive epochs, and then draws anew.
@@ -159,7 +160,7 @@ class Masking:
     ) -> NDArray[np.bool_]:
         """Marks in each sample the units [U] of lowest score that together have the required number of tokens.
 
-        A sample in turn j (`turn` [D]) gets the units after those of its first j turns.
+        A sample in turn j (`turn` [D]) gets the units after those of its first j turns, rounded together.
         """
         ids, lengths = samples["input_ids"], samples["lengths"]
         if self.favour == "rare":
@@ -176,9 +177,10 @@ class Masking:
         ordinary = ~self.is_special[ids[heads]]
         expected = rate * np.bincount(document, ordinary if sizes is None else ordinary * sizes, len(lengths))
         drawn = uniform(mix64(samples["keys"] ^ _COUNTS)).astype(np.float64)
-        number = np.rint(expected) if self.fixed_count else np.floor(expected + drawn)
+        skipped = np.rint(turn * expected)
+        ends = np.rint((turn + 1) * expected) if self.fixed_count else np.floor(expected + drawn)
         chances = None if sizes is None else uniform(mix64(bits[heads] ^ _LAST))
-        return lowest(scores, ordinary, document, number, sizes, chances, turn * number)
+        return lowest(scores, ordinary, document, ends - skipped, sizes, chances, skipped)
 
     def _replaced(
         self,
