@@ -142,7 +142,7 @@ class Labels(Tested):
         return self.reader.tokenize(examples, self.tokenizer, length, training=False) if examples else ()
 
     def labelled(self, rows: Sequence[Row]) -> bool:
-        return any(has_label(row, name) for row in rows for name in self.reader.label_names())
+        return any(not is_missing(row.values.get(n)) for row in rows for n in self.reader.label_names())
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns predictions; with `figures` also the metrics of a run's test, if the model knows the labels."""
@@ -181,7 +181,7 @@ class Labels(Tested):
         """
         rows = self.rows_of(source, "test", bad)
         column = self.settings["label_column"] or self.settings["pair_column"]  # of pairs without scores
-        if not any(has_label(row, column) for row in rows.rows):
+        if all(is_missing(row.values.get(column)) for row in rows.rows):
             typed = self.settings.get("label_columns") or [column]
             columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
             absent = [one for one in typed if one not in columns]
@@ -195,14 +195,9 @@ class Labels(Tested):
             raise AdvisedError(told, **cure)
         if not (sequences := self.samples(rows, usable=True)):
             raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
-        unlabelled = sum(not has_label(row, column) for row in without_left_out(rows).rows)
+        unlabelled = sum(not self.reader.has_label(row, column) for row in without_left_out(rows).rows)
         noted = bad.noted()
         return sequences, {"unlabelled": unlabelled, **({"left_out": noted} if noted else {})}
-
-
-def has_label(row: Row, column: str) -> bool:
-    """Returns whether a row has a label in a column."""
-    return not is_missing(row.values.get(column))
 
 
 def without_left_out(rows: Rows) -> Rows:

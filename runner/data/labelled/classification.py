@@ -22,10 +22,10 @@ from tiryns.runner.data.labelled.labels import (
     majority_accuracy,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of, unwrapped
+from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow, first_names
-from tiryns.runner.data.read.rows import LabelRule, Rows
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows
 
 _SEPARATORS = (", ", ";", "|")
 
@@ -102,6 +102,10 @@ class ClassificationReader(ExampleReader[Labelled]):
     def label_names(self) -> tuple[str, ...]:
         return (self.label_column, *self.label_columns)
 
+    def has_label(self, row: Row, column: str) -> bool:
+        """Returns whether a row has a label; an empty cell of several labels says that the text has none of them."""
+        return super().has_label(row, column) or bool(self.labels.separator and row.values.get(column) == "")
+
     def arranged(self, rows: Rows) -> Rows:
         """Joins one-hot columns into a list in the label column. A row in which all of them are empty gets no label."""
         if not self.label_columns:
@@ -129,9 +133,8 @@ class ClassificationReader(ExampleReader[Labelled]):
                 pair = row.text(self.pair_column, "data.pair_column") if self.pair_column else None
                 for one in names if labelled else ():
                     row.column(one, f"data.label_column{'s' if self.label_columns else ''}")
-                value = unwrapped(row.values.get(self.label_column))
-                none_holds = value == "" and self.labels.separator  # of several labels
-                label = None if is_missing(value) and not none_holds else self.labels.as_read(value)
+                is_labelled = self.has_label(row, self.label_column)
+                label = self.labels.as_read(row.values[self.label_column]) if is_labelled else None
                 label = classes.of(row.where, label)
                 if labelled and label is None:
                     where = f"column{'s' if self.label_columns else ''} {', '.join(map(repr, names))}"

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tiryns.runner.data.labelled.spelling import is_missing, unwrapped
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRows
-from tiryns.runner.data.read.rows import LabelRule, Rows, RowSource
+from tiryns.runner.data.read.rows import LabelRule, Row, Rows, RowSource
 from tiryns.runner.order.ranges import ranges
 
 Example = TypeVar("Example")
@@ -131,6 +132,10 @@ class ExampleReader(ABC, Generic[Example]):
     def label_names(self) -> tuple[str, ...]:
         """Returns the columns that may hold labels. Predictions do not need these columns."""
         return (str(getattr(self, "label_column", "")),)
+
+    def has_label(self, row: Row, column: str) -> bool:
+        """Returns whether a row has a label in a column."""
+        return not is_missing(unwrapped(row.values.get(column)))
 
     def source(self, source: RowSource, part: str) -> RowSource:
         """Returns the source that rows are read from; a reader may accept further forms of a source and convert them."""

@@ -14,6 +14,7 @@ from tests.data.labelled.test_labels import learnt, target
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE
 from tiryns.runner.data.labelled.words.spans import Span, spans_of, tags_of, word_places
 from tiryns.runner.data.read.bad_rows import BadRow
+from tiryns.runner.data.read.rows import Row
 
 TEXT = "Ada Lovelace's notes, from London."
 ENTITIES = [[0, 12, "PER"], [27, 33, "LOC"]]
@@ -148,6 +149,8 @@ def test_an_empty_cell_beside_a_separator_is_none_of_the_labels(tmp_path: Path) 
     several = read(tmp_path / "a.csv", "classification", rows, label_separator="|")
     assert several.reader.labels.names == ["late", "refund"]
     assert several.train.labels.tolist() == [[1, 1], [1, 0], [0, 0]] * 4
+    cells = [Row("line 2", {"label": cell}) for cell in ("late", "", None)]
+    assert [several.reader.has_label(row, "label") for row in cells] == [True, True, False]
     with pytest.raises(ValueError, match="there is no label in column 'label'"):
         read(tmp_path / "a.csv", "classification", rows)
 
