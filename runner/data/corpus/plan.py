@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tiryns.conf.values import count_of
 from tiryns.runner import log
 from tiryns.runner.data.read.documents import open_source
-from tiryns.runner.data.read.files import locate
+from tiryns.runner.data.read.files import are_splits, locate, split_of
 from tiryns.runner.data.read.formats import DOCUMENTS, empty_texts, ending_format
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.data.store.remote import Folder, is_local
@@ -123,10 +123,15 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
         system, path = fsspec.core.url_to_fs(source)
         infos = (system.glob if has_magic(path) else system.find)(path, detail=True)
         infos = {
-            system.unstrip_protocol(name): info
+            name: info
             for name, info in sorted(infos.items())
             if info["type"] == "file" and (any_format or ending_format(Path(name)) in DOCUMENTS)
         }
+        if not has_magic(path) and are_splits(Path(path), list(map(Path, infos))):
+            infos = {
+                name: info for name, info in infos.items() if split_of(Path(path), Path(name)) == "train"
+            }
+        infos = {system.unstrip_protocol(name): info for name, info in infos.items()}
         if not infos:
             known = ", ".join(f".{name}" for name in DOCUMENTS)
             raise FileNotFoundError(f"{source} holds no file of a known format: {known}")

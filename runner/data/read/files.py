@@ -79,8 +79,7 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
         raise FileNotFoundError(
             f"no file or folder {name} (looked in {Path.cwd()}); a data set of the hub is written name:config@split"
         )
-    hub, _, config = name.partition(":")
-    return Found([], chosen or split, hub=hub, config=config or None)
+    return Found([], chosen or split, hub=clone, config=config or None)
 
 
 def of_config(
@@ -120,7 +119,9 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
         raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
-    wanted = chosen or (split if path.is_dir() and _has_splits(path, formats) else None)
+    is_data_set = (path / "dataset_dict.json").is_file()
+    has_splits = is_data_set or (not is_saved(path) and are_splits(path, _visible(path, formats)))
+    wanted = chosen or (split if has_splits else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
@@ -139,16 +140,16 @@ def _advice(paths: Sequence[Path]) -> str:
     return _ADVICE[min(endings)] if endings else "Set data.format if its ending does not name the format"
 
 
-def _has_splits(path: Path, formats: Sequence[str]) -> bool:
-    """Whether a folder has several splits: saved ones, or all its files but README and LICENSE are named as splits."""
-    if (path / "dataset_dict.json").is_file():
-        return True
-    if is_saved(path):
-        return False
-    files = [file for file in _visible(path, formats) if _first_word(file).upper() not in _ABOUT]
-    words = [_words(path, file) for file in files]
-    found = [next((n for n, names in SPLIT_NAMES.items() if one & {*names}), None) for one in words]
-    return None not in found and len({*found}) > 1
+def are_splits(folder: Path, files: Sequence[Path]) -> bool:
+    """Whether the files of a folder are of several splits, and all but README and LICENSE of a split."""
+    splits = {split_of(folder, file) for file in files if _first_word(file).upper() not in _ABOUT}
+    return None not in splits and len(splits) > 1
+
+
+def split_of(folder: Path, file: Path) -> str | None:
+    """Returns the first of `SPLIT_NAMES` that the beginning of a file's name or a subfolder names; None without one."""
+    words = {_first_word(file), *file.relative_to(folder).parts[:-1]}
+    return next((split for split, names in SPLIT_NAMES.items() if words & {*names}), None)
 
 
 def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[Path]:
@@ -163,8 +164,10 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
         return [path] if split in (None, "train") else []
     if (path / "state.json").is_file():
         return _data_files(path) if split in (None, "train") else []
-    names = SPLIT_NAMES.get(split or "", (split,))
-    return [file for file in _visible(path, formats) if split is None or _words(path, file) & {*names}]
+    files = _visible(path, formats)
+    if split in SPLIT_NAMES:
+        return [file for file in files if split_of(path, file) == split]
+    return [file for file in files if split in (None, _first_word(file), *file.relative_to(path).parts[:-1])]
 
 
 def _data_files(folder: Path) -> list[Path]:
@@ -188,17 +191,12 @@ def splits_in(path: Path, formats: Sequence[str]) -> list[str]:
         return splits
     if path.is_file() or (path / "state.json").is_file():
         return ["train"]
-    return sorted({_first_word(file) for file in _visible(path, formats)})
+    return sorted({split_of(path, file) or _first_word(file) for file in _visible(path, formats)})
 
 
 def is_saved(folder: Path) -> bool:
     """Whether `datasets` has saved a data set, or several splits of one, in the folder."""
     return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
-
-
-def _words(folder: Path, file: Path) -> set[str]:
-    """Returns the words that may name the split of a file: the first word of its name, and its folders below `folder`."""
-    return {_first_word(file), *file.relative_to(folder).parts[:-1]}
 
 
 def _first_word(file: Path) -> str:

@@ -60,6 +60,10 @@ def test_files_are_found_and_read_here_and_elsewhere(remote: bool, tmp_path: Pat
         file.write('{"text": "5ive"}\n')
     assert find_files(folder, False)[1] != files[1]
     assert find_files(folder, False)[0] == files[0]
+    for name in ("README.md", "test-0.txt", "train-0.txt"):
+        with fsspec.open(f"{folder}/splits/{name}", "w", auto_mkdir=True) as file:
+            file.write("five")
+    assert [Path(file.path).name for file in find_files(f"{folder}/splits", False)] == ["train-0.txt"]
 
 
 def test_file_that_cannot_be_read_is_named_by_its_place(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_file_that_lies_beside_its_archive_is_read_once(tmp_path: Path) -> Non
     assert documents(tmp_path) == TEXTS
 
 
-@pytest.mark.parametrize("kind", ["saved", "folder"])
+@pytest.mark.parametrize("kind", ["saved", "folder", "subfolders"])
 def test_splits_are_spelt_alike(tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / kind)
     parts = {"train": TABLE[:3], "validation": TABLE[3:]}
@@ -141,9 +141,10 @@ def test_splits_are_spelt_alike(tmp_path: Path, kind: str) -> None:
         made = {name: datasets.Dataset.from_list(part) for name, part in parts.items()}
         datasets.DatasetDict(made).save_to_disk(path)
     else:
-        (tmp_path / kind).mkdir()
         for name, part in parts.items():
-            (tmp_path / kind / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
+            file = tmp_path / kind / (f"{name}.jsonl" if kind == "folder" else f"{name}/test-1.jsonl")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("\n".join(map(json.dumps, part)))
     for name, part in parts.items():
         texts = [row["text"] for row in part]
         assert documents(f"{path}@{name}") == texts
@@ -154,9 +155,10 @@ def test_splits_are_spelt_alike(tmp_path: Path, kind: str) -> None:
     assert documents(path, "validation") == TEXTS[3:]
     assert rows(path, "validation") == TABLE[3:]
     for read in (documents, rows):
-        message = r"has no split 'exam'; it has: train, validation\. Set data\.split, or"
-        with pytest.raises(ValueError, match=message):
-            read(f"{path}@exam")
+        for split in ("exam", "test"):
+            message = rf"has no split '{split}'; it has: train, validation\. Set data\.split, or"
+            with pytest.raises(ValueError, match=message):
+                read(f"{path}@{split}")
 
 
 def test_a_readme_makes_no_split_of_a_folder_trained_on(tmp_path: Path) -> None:
