@@ -139,15 +139,12 @@ class FinetuningData(EvaluatedDataModule):
                 raise ValueError(
                     f"data.test names a set {FOLD_SET!r}, a name that data.folds uses: choose another"
                 )
-            held = fold_numbers(groups, self.reader.strata(train), given.folds, given.seed) == given.fold
+            held = fold_numbers(groups, [*map(self._stratum, train)], given.folds, given.seed) == given.fold
             examples[f"test/{FOLD_SET}"] = list(compress(train, held))
             train, groups = list(compress(train, ~held)), list(compress(groups, ~held))
         if given.validation_documents and not by_name(self.sources["validation"], "validation"):
             held = are_held_out(groups, given.validation_documents, given.seed)
-            chosen, labels = held, [set[str]()] * len(train)
-            for number, example in enumerate(train):
-                with suppress(BadRow):  # of one that cannot be used
-                    labels[number] = {*self.reader.strata([example])[0].split("\0")} - {""}
+            chosen, labels = held, [{*self._stratum(example).split("\0")} - {""} for example in train]
             # of no label the last examples, which could not be learnt then
             known = set[str]().union(*compress(labels, ~held))
             rare = {group for group, own in compress(zip(groups, labels, strict=True), held) if own - known}
@@ -160,6 +157,12 @@ class FinetuningData(EvaluatedDataModule):
             examples["val/validation"] = list(compress(train, held))
             train = list(compress(train, ~held))
         examples["train"] = train
+
+    def _stratum(self, example: object) -> str:
+        """Returns the stratum of an example; an empty text if the example cannot be used."""
+        with suppress(BadRow):
+            return self.reader.strata([example])[0]
+        return ""
 
     def _groups(self, examples: list[Any], rows: Rows) -> list[str]:
         """Returns the group of each example; examples of one group are held out together."""

@@ -93,11 +93,13 @@ def test_tokenizer_has_not_seen_the_held_out_fold() -> None:
         assert whole == set(range(12)) - held
 
 
-def test_folds_do_not_follow_the_runs_seed_and_know_all_labels() -> None:
+def test_folds_know_all_labels_and_leave_out_rows_of_others() -> None:
     rows = [*texts(20), {"text": "once and never again", "label": "rare"}]
     modules = folds_of("classification", rows, 3, validation_documents=0)
     assert len({tuple(data.collator_arguments()["labels"]) for data in modules}) == 1
     assert "rare" in modules[0].collator_arguments()["labels"]
+    given: dict[str, Any] = {"labels": ["birds", "none", "stones"], "on_bad_row": "skip"}
+    assert sum(len(data.test["fold"]) for data in folds_of("classification", rows, 3, **given)) == 20
 
 
 @pytest.mark.slow
