@@ -7,7 +7,7 @@ from typing import Any
 
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
-from tiryns.runner.data.read.opened import File, Reading, opened
+from tiryns.runner.data.read.opened import File, Reading, opened, with_encoding
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.answering import Answers, sees_images
@@ -116,7 +116,7 @@ class Predictor:
         if reading.format in ("txt", "md"):
 
             def lines() -> Iterator[Row]:
-                with opened(File(Path(path), "txt", reading)) as found:
+                with opened(with_encoding(File(Path(path), "txt", reading))) as found:
                     for where, text in bad.filled(found, f"{path}, "):
                         yield Row(where, self.kind.values(text, options))
 

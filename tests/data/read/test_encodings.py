@@ -2,12 +2,15 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.documents import open_source
 from tiryns.runner.data.read.opened import AS_FOUND, File
+from tiryns.runner.inference.predictor import Predictor
 
 OTHERS = [
     ("cp1252", "Viele Grüße aus Köln, meine Füße sind zu groß für diese Größe"),
@@ -54,5 +57,9 @@ def test_each_file_of_a_folder_is_read_in_the_first_encoding_of_a_list_that_fits
     reading = AS_FOUND._replace(encoding=typed.split(","))
     source = open_source(str(tmp_path), "text", "train", "line", reading=reading)
     assert list(source.documents()) == ["Größe", "für", "über"]
+    predictor: Any = object.__new__(Predictor)  # without a model, which reading does without
+    lines = reading._replace(format="txt")
+    predictor.kind = SimpleNamespace(reading=lambda path: lines, values=lambda text, options: text)
+    assert [row.values for row in predictor.rows_of_file(tmp_path / "b.txt").rows] == ["für"]
     alone = open_source(str(tmp_path), "text", "train", "line", reading=AS_FOUND._replace(encoding="cp1252"))
     assert next(iter(alone.documents())) != "Größe"
