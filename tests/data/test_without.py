@@ -167,15 +167,16 @@ def test_batch_of_no_pair_that_stays_has_no_loss(objective: str, tmp_path: Path)
 
 def test_labelled_rows_are_left_out_with_their_loss(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    file.write_text("text,label\n" + "".join(f"w{i} river,{'ab'[i % 2]}\n" for i in range(30)))
+    file.write_text("text,label\nalone\n" + "".join(f"w{i} river,{'ab'[i % 2]}\n" for i in range(30)))
     words = [
         "experiment=classification", "data=classification", f"data.train={file}", "model=bert_tiny", FP32,
     ]  # fmt: skip
     words += ["sampler=sequential", "sampler.global_batch_size=10", "trainer=cpu", "trainer.max_steps=3"]
-    words += ["data.validation_documents=6", "data.vocab_size=200"]
-    share = assemble(composed([*words, without([0, 2])])).data.train_batches(0, 1)[0]
-    assert share["sample_ids"][:, 1].sort().values.tolist() == [1, 3, 4, 5, 6, 7, 8, 9]
-    assert share["weight"] == 8
+    words += ["data.validation_documents=0", "trainer.validate_every=0", "data.vocab_size=200"]
+    words += ["data.on_bad_row=skip", "data.without=w2 river"]
+    share = assemble(composed(words)).data.train_batches(0, 1)[0]
+    assert share["sample_ids"][:, 1].sort().values.tolist() == [0, 1, 3, 4, 5, 6, 7, 8, 9]
+    assert share["weight"] == 9
 
 
 @pytest.fixture(scope="module", name="trained")

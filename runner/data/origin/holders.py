@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from tiryns.runner.data.evaluated import by_name
+from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.origin.places import DocumentPlaces, leaves_of, split_where
+from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.documents import open_source
-from tiryns.runner.data.read.rows import read_rows
+from tiryns.runner.data.read.rows import HowRead, read_rows
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import HELD_OUT, digest
 from tiryns.runner.data.text.pretraining import PretrainingData
@@ -140,10 +142,12 @@ def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
     sets |= {f"validation set {name}": sequences for name, sequences in data.validation.items()}
     sets |= {f"test set {name}": sequences for name, sequences in data.test.items()}
     owner = {getattr(e, "where", ""): (name, i) for name, s in sets.items() for i, e in enumerate(s.examples)}
+    as_read = data.reader.source if isinstance(data, FinetuningData) else lambda source, part: source
     owners = data.train_set.owners()
     for part in ("train", "validation", "test"):
         for source in by_name(data.sources[part], part).values():
-            rows = read_rows(source, data.reading, part, f"data.{part}")
+            how = (data.reading, part, f"data.{part}", HowRead(BadRows(skip=True)))
+            rows = read_rows(as_read(source, part), *how)
             for where, values in rows.rows:
                 texts = list(texts_in({n: v for n, v in values.items() if n not in skipped}))
                 for text, holders in zip(wanted, found, strict=True):
