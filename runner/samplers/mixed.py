@@ -12,6 +12,7 @@ from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.mixture import MixedDraws
 from tiryns.runner.order.timeline import Pairs, merged, number_of
 from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler, SeamlessSampler, SizedSequences
+from tiryns.runner.samplers.shuffled import LengthGrouped
 
 Inner = TypeVar("Inner", bound=GlobalBatchSampler)
 
@@ -75,7 +76,10 @@ class _Shared(_InTurn[SeamlessSampler]):
     entry: str
     """Name of the fingerprint's entry that has the share of each set, such as `3/4`."""
 
-    def __init__(self, sampler: SeamlessSampler, sets: Mapping[str, Any], parts: Sequence[int]) -> None:
+    def __init__(self, sampler: GlobalBatchSampler, sets: Mapping[str, Any], parts: Sequence[int]) -> None:
+        if not isinstance(sampler, SeamlessSampler) or isinstance(sampler, LengthGrouped):
+            advice = "sorts all samples together: choose sampler=shuffled or sampler=sequential"
+            raise ValueError(f"each set has a separate order, and {type(sampler).__name__} {advice}")
         super().__init__(sampler, [order_of(sampler, one, name) for name, one in sets.items()])
         self.names, self.draws = list(sets), MixedDraws(parts)
 
@@ -146,14 +150,14 @@ class OneSet(_Shared):
 
     entry = "sets"
 
-    def __init__(self, sampler: SeamlessSampler, sizes: Mapping[str, int], parts: Sequence[int]) -> None:
+    def __init__(self, sampler: GlobalBatchSampler, sizes: Mapping[str, int], parts: Sequence[int]) -> None:
         super().__init__(sampler, {name: range(size) for name, size in sizes.items()}, parts)
         if small := next((name for name, size in sizes.items() if size < self.global_batch_size), None):
             raise ValueError(
                 f"data.train {small!r} has {sizes[small]} rows, fewer than a global batch of "
                 f"{self.global_batch_size}, all of one set: lower sampler.global_batch_size, or join sets"
             )
-        if sampler.size_at(0) != self.global_batch_size:
+        if self.sampler.size_at(0) != self.global_batch_size:
             problem = "with several training sets batches cannot grow: choose sampler=shuffled or sequential"
             raise ValueError(problem)
 

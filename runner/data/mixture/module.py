@@ -22,7 +22,6 @@ from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, joi
 from tiryns.runner.data.text.stored import StoredPretrainingData
 from tiryns.runner.order.timeline import number_of
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.samplers import LengthGrouped
 from tiryns.runner.samplers.base import PROVISIONAL, GlobalBatchSampler, SeamlessSampler
 from tiryns.runner.samplers.mixed import Mixed, order_of, whole_order
 from tiryns.runner.samplers.phased import Draws, Phased
@@ -158,11 +157,6 @@ class MixtureData(PretrainingData):
         self, make_sampler: Callable[..., GlobalBatchSampler], max_steps: int, max_epochs: float | None
     ) -> GlobalBatchSampler:
         whole = super()._sampler(make_sampler, max_steps, max_epochs)
-        if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
-            raise ValueError(
-                f"a mixture has a separate order for each source, and {type(whole).__name__} sorts all samples "
-                "together: choose sampler=shuffled or sampler=sequential"
-            )
         stores = {store.name: store.data.train for store in self.stores[: len(self.whole.source_names)]}
         return Mixed(whole, stores, self.shares.parts)
 

@@ -107,8 +107,7 @@ def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list
             for row, document in enumerate(source.documents(), 1):
                 for text, holders in zip(wanted, found, strict=True):
                     if text in document:
-                        where = (source_name, file, f"document {row}")
-                        holders.append(Holder(*where, f"validation set {name}"))
+                        holders.append(Holder(source_name, file, f"document {row}", f"validation set {name}"))
     return found
 
 
@@ -142,8 +141,8 @@ def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
     sets |= {f"validation set {name}": sequences for name, sequences in data.validation.items()}
     sets |= {f"test set {name}": sequences for name, sequences in data.test.items()}
     owner = {getattr(e, "where", ""): (name, i) for name, s in sets.items() for i, e in enumerate(s.examples)}
-    as_read = data.reader.source if isinstance(data, FinetuningData) else lambda source, part: source
     owners = data.train_set.owners()
+    as_read = data.reader.source if isinstance(data, FinetuningData) else lambda source, part: source
     for part in ("train", "validation", "test"):
         for source in by_name(data.sources[part], part).values():
             how = (data.reading, part, f"data.{part}", HowRead(BadRows(skip=True)))

@@ -12,8 +12,7 @@ from tiryns.runner.data.pairs.reader import Pair
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.rows import Rows
 from tiryns.runner.order.mixture import parts_of
-from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped
-from tiryns.runner.samplers.base import SeamlessSampler
+from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.mixed import OneSet
 
 
@@ -72,14 +71,7 @@ class PairsData(FinetuningData):
     ) -> GlobalBatchSampler:
         whole = super()._sampler(make_sampler, max_steps, max_epochs)
         sizes = self.set_sizes()
-        if len(sizes) == 1:
-            return whole
-        if not isinstance(whole, SeamlessSampler) or isinstance(whole, LengthGrouped):
-            raise ValueError(
-                f"each set of data.train has a separate order, and {type(whole).__name__} sorts all "
-                "samples together: choose sampler=shuffled or sampler=sequential"
-            )
-        return OneSet(whole, sizes, parts_of(self.shares(sizes)))
+        return whole if len(sizes) == 1 else OneSet(whole, sizes, parts_of(self.shares(sizes)))
 
     def set_sizes(self) -> dict[str, int]:
         """Returns the number of rows of each training set, in the order of the samples."""

@@ -117,7 +117,8 @@ class FileSource:
     @cached_property
     def tokenized(self) -> bool:
         """Whether the first file has a column `input_ids`."""
-        return self._column(self.files[0]) == "input_ids"
+        file = self._with_dialect(self.files[0])
+        return choose_column(formats.columns_of(file), self.text_column, str(file.path)) == "input_ids"
 
     def documents(self) -> Documents:
         """Returns the documents of all files, without blank ones; ValueError names the wrong file, byte or line."""
@@ -142,12 +143,12 @@ class FileSource:
         if file.format in formats.TEXTS:
             yield from formats.read_text(file, self.text_unit)
             return
-        whole = file._replace(span=None)
-        column = self._column(whole)
+        columns = formats.columns_of(file._replace(span=None))
+        column = choose_column(columns, self.text_column, str(file.path))
         if (column == "input_ids") != self.tokenized:
             both = f"{self.files[0].path} and {file.path}"
             raise ValueError(f"{both} differ: one has a column input_ids, one has not")
-        masked = column == "input_ids" and "attention_mask" in (formats.columns_of(whole) or ())
+        masked = column == "input_ids" and "attention_mask" in (columns or ())
         masks = _values(file, "attention_mask") if masked else repeat(None)
         yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
@@ -181,9 +182,6 @@ class FileSource:
         if self.empty:
             told.append(f"{count_of(len(self.empty), 'empty file')} left out: {self.empty[0]}")
         return self.named + (f" ({'; '.join(told)})" if told else "")
-
-    def _column(self, file: File) -> str:
-        return choose_column(formats.columns_of(self._with_dialect(file)), self.text_column, str(file.path))
 
 
 def _values(file: File, column: str) -> Iterator[Any]:
