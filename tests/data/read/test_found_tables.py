@@ -52,8 +52,6 @@ def test_encoding_that_is_set_is_said_at_the_start(tmp_path: Path) -> None:
     given = Reading(encoding="cp1252")
     western = found(tmp_path / "a.csv", ("text;label\n" + content).encode("cp1252"), given)
     assert described_tables({"a.csv": western}) == "a.csv: semicolon, cp1252, header"
-    rows = read_rows(str(tmp_path / "a.csv"), given).rows
-    assert rows[0].values["text"] == "caf\xe9 \u20ac0, \u201cplease\u201d"
     assert found(tmp_path / "a.csv", "text;label\n" + content).encoding == "utf-8"
     assert found(tmp_path / "a.csv", ("text;label\n" + content).encode("utf-8-sig")).encoding == "utf-8-sig"
 
