@@ -20,6 +20,7 @@ from tiryns.runner.data.labelled.labels import (
     counted,
     known_labels,
     majority_accuracy,
+    names_of,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
@@ -87,8 +88,8 @@ class ClassificationReader(ExampleReader[Labelled]):
     ) -> None:
         self.text_column, self.pair_column = text_column, pair_column
         self.label_column, self.id_column = label_column, id_column
-        self.label_columns = list(label_columns or [])
-        self._given = (labels or label_columns, problem_type, label_separator)
+        self.label_columns = names_of(label_columns, "data.label_columns")
+        self._given = (names_of(labels) or self.label_columns, problem_type, label_separator)
         self._label_by(Labels)
 
     def _label_by(self, rule: type[Labels]) -> None:

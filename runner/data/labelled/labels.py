@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
@@ -47,9 +48,9 @@ class Labels:
       text by its letters. Given `names` fix the order; integer labels are indices of `names` unless a name is an integer.
     """
 
-    def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
+    def __init__(self, names: Sequence[str], problem_type: str, separator: str | None) -> None:
         check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
-        self.names = list(map(spelling.spelled, names or []))
+        self.names = list(names)
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
@@ -207,6 +208,14 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
     if missing := next(filter(_MISSING.fullmatch, names), None):
         return f"{missing!r} is a class, as it is written; an empty cell is no label"
     return ""
+
+
+def names_of(labels: Sequence[object] | None, setting: str = "data.labels") -> list[str]:
+    """Returns the labels of a setting as they are written; raises ValueError for one that is named twice."""
+    names = list(map(spelling.spelled, labels or []))
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{setting} names {first_names(twice)} more than once: name each once")
+    return names
 
 
 def each_label(some: Sequence[spelling.LocatedLabel]) -> list[spelling.LocatedLabel]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tiryns.conf.values import suggest
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
-from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy
-from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, spelled, unwrapped
+from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy, names_of
+from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, unwrapped
 from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
@@ -93,9 +93,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[object] | None
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
-        self.names = self.given = list(map(spelled, labels or []))
-        if twice := [name for name, count in Counter(self.given).items() if count > 1]:
-            raise ValueError(f"data.labels names {first_names(twice)} more than once")
+        self.names = self.given = names_of(labels)
         self.class_numbers: list[str] = []  # the class names of the training file
         self.cuts_signs: str | bool = ""
         """The signs that are split from the words of a text; True (all signs) after training on texts with entities."""

@@ -260,6 +260,8 @@ def test_labels_named_beforehand() -> None:
         tagged(wrong, names)
     with pytest.raises(ValueError, match=r"data\.labels names O more than once"):
         tagged(rows, ["O", "O"])
+    with pytest.raises(ValueError, match=r"data\.labels names a more than once: name each once"):
+        prepared("classification", train=texts(), labels=["a", "b", "a"])
 
 
 def test_longer_than_the_model_reads(tmp_path: Path) -> None:
