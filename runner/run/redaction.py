@@ -20,8 +20,8 @@ from tiryns.conf.values import Choice, rules_of
 from tiryns.runner.patches.hydra.start import register_resolver
 from tiryns.runner.patches.omegaconf import parts, used_parts, used_value
 
-SECRET_WORDS = ("key", "token", "secret", "password", "credential", "credentials")
-"""A setting or an environment variable whose name ends in one of these words holds a secret."""
+SECRET = r"(?:(?:\b|[\d_]|api|access|auth|private|secret)key|Key|KEY|(?i:token|secret|password|credentials?))"
+"""End of the name of a setting or an environment variable that holds a secret: `api_key` or `apiKey`, not `turkey`."""
 
 SHORTEST = 6
 """The fewest characters of a secret; shorter values are ordinary words."""
@@ -37,9 +37,7 @@ PUBLIC = ("USER", "LOGNAME", "HOSTNAME")
 
 HIDDEN = "***"
 
-_ASSIGNED = re.compile(
-    rf"[\w.]*(?:{'|'.join(SECRET_WORDS)})\s*[=:]\s*(?:'([^']*)'|\"([^\"]*)\"|([^\s,}}\]]+))", re.IGNORECASE
-)
+_ASSIGNED = re.compile(rf"{SECRET}\s*[=:]\s*(?:'([^']*)'|\"([^\"]*)\"|([^\s,}}\]]+))")
 """A secret setting with its value, anywhere in a word of the command line."""
 
 _IN_ADDRESS = re.compile(r"(?<=://)[^/\s:@'\"]*:[^/\s@'\"]+(?=@)")
@@ -111,7 +109,7 @@ def is_public(name: str) -> bool:
 @lru_cache(4096)
 def is_secret(name: str) -> bool:
     """Whether a setting of this name holds a secret."""
-    return name.lower().split(".")[-1].endswith(SECRET_WORDS)
+    return re.search(f"{SECRET}$", name) is not None
 
 
 def redacted(text: str) -> str:

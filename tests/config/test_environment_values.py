@@ -141,12 +141,14 @@ def test_password_of_a_known_address_is_left_out_of_any_message(
 def test_overrides_keep_what_was_typed(secrets: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     words = [
         "data.source=${oc.env:PGPASS}", "optimizer.lr=${optimizer.weight_decay}", "x.api_token=${oc.env:MY_PAT}",
-        "x.api_key='${oc.env:MY_PAT}'", "x.password=typed-in-clear", "x.password=half-${oc.env:MY_PAT}",
+        "x.api_key='${oc.env:MY_PAT}'", "data.validation.turkey=gobbling.txt", "x.apiKey=typed-in-clear",
+        "x.password=typed-in-clear", "x.password=half-${oc.env:MY_PAT}",
         "data.source=s3://id:secret@bucket", "hydra.run.dir=x", "resume=auto",
     ]  # fmt: skip
-    assert public_overrides(words) == [*words[:4], "data.source=s3://***@bucket"]
-    monkeypatch.setattr("sys.argv", ["tiryns", *words[2:5]])
-    assert shlex.split(command_line()) == ["tiryns", *words[2:4], "x.password=***"]
+    assert public_overrides(words) == [*words[:5], "data.source=s3://***@bucket"]
+    monkeypatch.setattr("sys.argv", ["tiryns", *words[2:6]])
+    assert shlex.split(command_line()) == ["tiryns", *words[2:5], "x.apiKey=***"]
+    assert redacted("no gobbling.txt") == "no gobbling.txt"
 
 
 def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) -> None:
