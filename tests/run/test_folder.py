@@ -1,11 +1,14 @@
 """A run as its folder tells it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tiryns.conf.registry import OPTIONS
 from tiryns.runner.run import recording
 from tiryns.runner.run.folder import Run
 
@@ -38,3 +41,15 @@ def test_setting_is_compared_as_yaml_reads_it(tmp_path: Path, value: str, is_sam
     (tmp_path / "overrides.json").write_text(json.dumps(["optimizer.lr=0.002"]))
     assert Run(tmp_path).has("optimizer.lr", value) != is_same, "the override counts first"
     assert not Run(tmp_path).has("optimizer.momentum", value)
+
+
+@pytest.mark.parametrize(
+    ("group", "option", "other"), [("optimizer", "adamw", "lion"), ("model", "bert_mini", "bert_tiny")]
+)
+def test_group_has_the_option_of_its_target_and_values(
+    tmp_path: Path, group: str, option: str, other: str
+) -> None:
+    node = asdict(OPTIONS[group][option]())
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({group: node}))
+    assert Run(tmp_path).has(group, option)
+    assert not Run(tmp_path).has(group, other)
