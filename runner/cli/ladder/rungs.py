@@ -44,7 +44,7 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
         "of": of,
         "widths": tried,
         "transfer": law.transferred(width, rate)._asdict() if len(width) > 1 else None,
-        "law": law.law_of(size, loss)._asdict() if len(size) > 2 and loss[0] > loss[-1] else None,
+        "law": fit._asdict() if (fit := law.law_of(size, loss)) else None,
         "predictions": [_outcome(one, rungs) for one in noted],
         "coordinates": _coordinates(runs),
     }

@@ -112,12 +112,14 @@ def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
     return float(np.exp(np.polyval(np.polyfit(np.log(widths), np.log(rates), 1), np.log(width))))
 
 
-def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law:
-    """Returns the law of least squares, with a floor of 0 for three sizes; raises ValueError if losses do not fall."""
-    x = np.asarray(sizes, float)
-    _, fits, best = _fits(x, np.asarray(losses, float))
+def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law | None:
+    """Returns the law of least squares, with a floor of 0 for three sizes; None for fewer, or if losses do not fall."""
+    x, y = np.asarray(sizes, float), np.asarray(losses, float)
+    if len(x) < 3 or y[x.argmin()] <= y[x.argmax()]:
+        return None
+    _, fits, best = _fits(x, y)
     (floor, factor), exponent = fits[best].tolist(), float(EXPONENTS[best])
-    return Law(floor, factor * float(np.exp(np.log(x).mean())) ** exponent, exponent)
+    return None if factor <= 0 else Law(floor, factor * float(np.exp(np.log(x).mean())) ** exponent, exponent)
 
 
 def predicted(
@@ -138,6 +140,10 @@ def predicted(
     The interval covers laws whose sum of squares exceeds the least sum by at most t**2 times the variance (profile
     likelihood). t is Student's, for the degrees of freedom left. The variance is the larger one of residuals and seeds.
     """
+    if law_of(sizes, losses) is None:
+        raise ValueError(
+            "the loss at the best rate does not fall with the size, so there is no law: train longer"
+        )
     x, y = np.asarray(sizes, float), np.asarray(losses, float)
     squares, fits, best = _fits(x, y)
     free = max(1, len(x) - (3 if len(x) > 3 else 2))
@@ -174,9 +180,4 @@ def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
         at_zero = losses.mean() - slope * z.mean(1)
         factor, floor = np.where(at_zero > 0, slope, alone), np.maximum(at_zero, 0)
     squares = ((losses - floor[:, None] - factor[:, None] * z) ** 2).sum(1)
-    best = int(squares.argmin())
-    if factor[best] <= 0:
-        raise ValueError(
-            "the loss at the best rate does not fall with the size, so there is no law: train longer"
-        )
-    return squares, np.stack([floor, factor], 1), best
+    return squares, np.stack([floor, factor], 1), int(squares.argmin())
