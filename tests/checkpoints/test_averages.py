@@ -176,6 +176,7 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -
         (["--last", "9"], "--last 9: .* has 3 checkpoints"),
         ([f"{run.path}@5"], "has no checkpoint '5'; there are: 2, 4, 6"),
         ([tmp_path], "is neither a run"),
+        (["--ema"], "--ema: '.*model' is an exported model, with one set of weights: name checkpoints"),
         (["--ties", run.path, "--density", "0"], "--density 0.0 must be above 0"),
     ]
     for words, message in cases:

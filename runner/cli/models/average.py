@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="FOLDER", help="the folder to write")
     add("--weights", metavar="W1,W2", help="the weight of each model (default: equal ones)")
     add("--last", type=int, metavar="N", help="takes the last N checkpoints of each run")
-    add("--ema", action="store_true", help="takes the running averages in the checkpoints")
+    add("--ema", action="store_true", help="takes the running averages in checkpoints")
     add("--ties", metavar="BASE", help="merges differences from this run, checkpoint or folder")
     add("--density", type=float, default=0.5, help="share of each difference that stays (0.5)")
     add("--scale", type=float, default=1.0, help="factor on the merged difference (1.0)")
@@ -112,6 +112,11 @@ def average(
     with staging(out) as temporary:
 
         def read(paths: list[Path]) -> "tuple[list[float], Source, list[Source]]":
+            if ema and (exports := [str(path) for path in paths if path.suffix != ".ckpt"]):
+                raise ValueError(
+                    f"--ema: {exports[0]!r} is an exported model, with one set of weights: name checkpoints (RUN@best, "
+                    "--last N), or leave out --ema, as a run with a running average exports it"
+                )
             shares = _shares(weights, paths)
             naming(out)(_write_template)(paths[0], temporary, allow)
             template = read_folder(temporary)._replace(path=paths[0])
