@@ -34,8 +34,8 @@ from tiryns.runner.run.redaction import HIDDEN
 CARRIED = ("metrics.csv", "order.txt", "digests.txt")
 """Files that a branch copies from its parent run; each is cut at the checkpoint's step."""
 
-STEPS = "trainer.max_steps"
-LENGTHS = (STEPS, *(f"trainer.{name}" for name in ("max_epochs", *BUDGETS)))
+STEPS, EPOCHS = "trainer.max_steps", "trainer.max_epochs"
+LENGTHS = (STEPS, EPOCHS, *(f"trainer.{name}" for name in BUDGETS))
 """Settings of the length of a run."""
 
 _READABLE = re.compile(r"[\w./ -]+", re.ASCII)
@@ -165,9 +165,13 @@ def saved_overrides(
         step = int(names[-1].resolve().stem.removeprefix("step-"))
         added = [f"{STEPS}={step + int(cooldown)}"]
     if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
-        old = _lengths(replayed)
-        replayed = [word for word in replayed if word not in old]
-        added += [f"{STEPS}=-1"] if _value(STEPS, old) and not _value(STEPS, new) else []
+        typed = _lengths(replayed)
+        replayed = [word for word in replayed if word not in typed]
+        # a length of the default or of a recipe is not among the overrides; epochs do not count beside steps
+        known = {word.partition("=")[0] for word in new} | ({EPOCHS} if _value(STEPS, new) else set())
+        has = [name for name in LENGTHS if folder.settings.get(name) not in (None, -1)]
+        old = dict.fromkeys([STEPS] * bool(_value(STEPS, typed)) + has)
+        added += [f"{name}={-1 if name == STEPS else 'null'}" for name in old if name not in known]
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return places + arguments[:first] + replayed + arguments[first:] + added
 

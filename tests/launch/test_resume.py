@@ -145,19 +145,30 @@ def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("new", "kept"),
+    ("lengths", "new", "kept"),
     [
-        (["trainer.max_steps=9"], ["trainer.max_steps=9"]),
-        (["trainer.max_flops=1e9"], ["trainer.max_flops=1e9", "trainer.max_steps=-1"]),
-        (["scheduler.cooldown_steps=50"], ["scheduler.cooldown_steps=50", "trainer.max_steps=1050"]),
-        (["scheduler.cooldown_steps=50", "trainer.max_steps=9"],) * 2,
-        (["seed=8"], ["trainer.max_steps=-1", "trainer.max_tokens=5", "seed=8"]),
+        ("", ["trainer.max_steps=9"], ["trainer.max_steps=9"]),
+        ("", ["trainer.max_flops=1e9"], ["trainer.max_flops=1e9", "trainer.max_steps=-1"]),
+        ("", ["scheduler.cooldown_steps=50"], ["scheduler.cooldown_steps=50", "trainer.max_steps=1050"]),
+        ("", *(["scheduler.cooldown_steps=50", "trainer.max_steps=9"],) * 2),
+        ("", ["seed=8"], ["trainer.max_steps=-1", "trainer.max_tokens=5", "seed=8"]),
+        (
+            "max_steps: -1, max_tokens: 5",
+            ["trainer.max_steps=9"],
+            ["trainer.max_steps=9", "trainer.max_tokens=null"],
+        ),
+        ("max_steps: 1500", ["trainer.max_epochs=2"], ["trainer.max_epochs=2", "trainer.max_steps=-1"]),
+        ("max_epochs: 2", ["trainer.max_steps=9"], ["trainer.max_steps=9"]),
     ],
 )
-def test_new_length_takes_the_place_of_the_old_one(tmp_path: Path, new: list[str], kept: list[str]) -> None:
+def test_new_length_takes_the_place_of_the_old_one(
+    tmp_path: Path, lengths: str, new: list[str], kept: list[str]
+) -> None:
+    """Also of a length of the default or of a recipe, which is not among the overrides."""
     run = pretend_run(tmp_path / "run")
-    words = ["seed=7", "trainer.max_steps=-1", "trainer.max_tokens=5"]
+    words = ["seed=7", *([] if lengths else ["trainer.max_steps=-1", "trainer.max_tokens=5"])]
     (run / "overrides.json").write_text(json.dumps(words))
+    (run / "config.yaml").write_text(f"trainer: {{{lengths}}}\n")
     found = saved_overrides([f"resume={run}", *new])
     assert [word for word in found if word not in ("seed=7", f"resume={run}")] == kept
 
