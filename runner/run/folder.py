@@ -2,6 +2,7 @@
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -224,9 +225,10 @@ def runs_in(folder: Path) -> list[Run]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as YAML reads it, numbers as floats: also `1e-3`, which YAML takes for text."""
-    read = yaml.safe_load(value) if isinstance(value, str) else value
-    try:
+    """Returns a value as YAML reads it, numbers as floats: also `1e-3`, and `*.txt`, which is no YAML, as it stands."""
+    read = value
+    with suppress(yaml.YAMLError):
+        read = yaml.safe_load(value) if isinstance(value, str) else value
+    with suppress(TypeError, ValueError):
         return read if isinstance(read, bool) else float(read)
-    except (TypeError, ValueError):
-        return read
+    return read

@@ -41,6 +41,9 @@ def test_setting_is_compared_as_yaml_reads_it(tmp_path: Path, value: str, is_sam
     (tmp_path / "overrides.json").write_text(json.dumps(["optimizer.lr=0.002"]))
     assert Run(tmp_path).has("optimizer.lr", value) != is_same, "the override counts first"
     assert not Run(tmp_path).has("optimizer.momentum", value)
+    (tmp_path / "overrides.json").write_text(json.dumps(["data.source=*.txt"]))
+    assert Run(tmp_path).has("data.source", "*.txt"), "which YAML takes for an alias"
+    assert not Run(tmp_path).has("data.source", f"[{value}")
 
 
 @pytest.mark.parametrize(
