@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import asdict
+from functools import cache, cached_property
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from hydra.core.config_store import ConfigNode, ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 
-from tiryns.conf.values import rules_of
+from tiryns.conf.values import Settings, rules_of
 from tiryns.former import canonical
 
 OPTIONS: dict[str, dict[str, type]] = {}
@@ -161,6 +162,31 @@ def option_of(group: str, node: object) -> str | None:
     target = target_of(node)
     named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
     return None if target is None else next(named, None)
+
+
+@cache
+def values_of(option: type) -> Settings:
+    """Returns the values of an option, interpolations as written. Do not change them: they are cached."""
+    try:
+        return asdict(option())
+    except TypeError:  # a field without a default, which takes a config
+        return cast(Settings, OmegaConf.to_container(OmegaConf.structured(option)))
+
+
+def closest_option(group: str, node: Mapping[str, object]) -> str | None:
+    """Returns the option with a node's target whose values differ the least; None for a user's own component.
+
+    A value that is a mapping on one side alone differs the most, as no override changes that.
+    """
+
+    def distance(name: str) -> tuple[int, int]:
+        pairs = [(node.get(field), value) for field, value in values_of(OPTIONS[group][name]).items()]
+        kinds = sum(isinstance(one, Mapping) is not isinstance(other, Mapping) for one, other in pairs)
+        return kinds, sum(one != other for one, other in pairs)
+
+    target = target_of(node)
+    alike = [name for name, option in OPTIONS[group].items() if target and target_of(option) == target]
+    return min(alike, key=distance, default=None)
 
 
 def component_of(target: str) -> tuple[str, type] | None:

@@ -11,12 +11,12 @@ from typing import NoReturn
 import hydra
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 import tiryns.conf  # noqa: F401  registers the groups
 from tiryns.conf.config import LATER
 from tiryns.conf.fields import default_options
-from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, option_of, target_of
+from tiryns.conf.registry import FOLDERS, GONE, OPTIONS, closest_option
 from tiryns.conf.values import Settings
 from tiryns.runner.launch.resume import run_folder
 from tiryns.runner.patches.hydra.composition import quicken_defaults
@@ -87,12 +87,10 @@ def overrides_of(config: DictConfig) -> list[str]:
         node = wanted.get(group)
         if not isinstance(node, dict) or "_target_" not in node or node == default[group]:
             continue
-        if option_of(group, node) is None:  # a component of the user's own
+        if (option := closest_option(group, node)) is None:  # a component of the user's own
             words += [f"~{group}", f"++{group}={literal(node)}"]
-            continue
-        same = {n: option for n, option in OPTIONS[group].items() if target_of(option) == target_of(node)}
-        closest = min(same, key=lambda name: _distance(node, _plain(OmegaConf.structured(same[name]))))
-        words += [f"{group}={closest}"] if closest != default_options()[group] else []
+        elif option != default_options()[group]:
+            words.append(f"{group}={option}")
     words += _differences(wanted, _plain(compose(words)))
     if differing := next(_differences(wanted, _plain(compose(words))), None):
         raise ValueError(f"this config cannot be written as overrides: {differing} would be lost")
@@ -103,12 +101,6 @@ def composing_words(config: DictConfig) -> list[str]:
     """Returns overrides that compose a run's config even if the config folders that it was started with are missing."""
     with initialized():
         return overrides_of(config)
-
-
-def _distance(node: Settings, base: Settings) -> tuple[int, int]:
-    """Counts values that are a dict only in `node` or only in `base` (no override changes these), and all differences."""
-    kinds = ((isinstance(node.get(name), dict), isinstance(value, dict)) for name, value in base.items())
-    return sum(ours is not theirs for ours, theirs in kinds), len(list(_differences(node, base)))
 
 
 def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator[str]:

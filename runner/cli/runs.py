@@ -104,12 +104,9 @@ def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
     except Exception as error:
         if arguments.state or arguments.given:
             return None
+        why = f"a file in the folder is damaged: {reason_of(error)}"
         entry = {"folder": run.path, **dict.fromkeys(KNOWN), "state": DAMAGED, "results": {}, "overrides": []}
-        entry |= {
-            "plateau": None,
-            "branch_of": None,
-            "failure": f"a file in the folder is damaged: {reason_of(error)}",
-        }
+        entry |= {"plateau": None, "branch_of": None, "failure": why}
         return entry if arguments.json else _row(entry, arguments.outputs)
 
 
@@ -118,7 +115,7 @@ def entry_of(run: Run) -> dict[str, Any]:
     branch = run.branch
     return {
         "folder": run.path, **dict.fromkeys(KNOWN), **run.status, "state": run.state,
-        "results": run.status.get("results") or {}, "overrides": _overrides(run),
+        "results": run.status.get("results") or {}, "overrides": run.known_overrides,
         "plateau": noted_plateau(run),
         "branch_of": branch and {"run": branch.parent, "checkpoint": branch.checkpoint or None},
         "failure": run.failure or None,
@@ -184,10 +181,3 @@ def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:
         "branch of": str(Branch(branch["run"], branch["checkpoint"] or "")) if branch else "",
         "failure": entry["failure"] or "",
     }
-
-
-def _overrides(run: Run) -> list[str]:
-    try:
-        return run.overrides()
-    except (OSError, ValueError):
-        return []

@@ -6,7 +6,6 @@ base class of their group. Functions of libraries are refused, except `SCHEDULES
 
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,10 +13,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import Node, OmegaConf
+from omegaconf import Node
 
 from tiryns.conf.config import HYDRA
-from tiryns.conf.registry import OPTIONS, target_of
+from tiryns.conf.registry import OPTIONS, target_of, values_of
 from tiryns.former import canonical
 from tiryns.runner.config.loading import kernel_problem, mappings_in
 from tiryns.runner.patches.hydra.start import plugins
@@ -136,17 +135,8 @@ def is_registered(target: str, group: str | None) -> bool:
     options = [option for name in groups for option in OPTIONS.get(name, {}).values()]
     # making an option to look inside costs more than its own target, which is nearly always the one
     return any(target_of(option) == target for option in options) or any(
-        target in _targets_of(option) for option in options
+        target in _targets_in(values_of(option)) for option in options
     )
-
-
-@cache
-def _targets_of(option: type) -> frozenset[str]:
-    try:
-        values: Any = asdict(option())
-    except TypeError:  # a field without a default, which takes a config
-        values = OmegaConf.to_container(OmegaConf.structured(option))
-    return _targets_in(values)
 
 
 def _targets_in(values: object) -> frozenset[str]:

@@ -3,7 +3,6 @@
 import math
 import re
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 from omegaconf import DictConfig
 
-from tiryns.conf.registry import OPTIONS, target_of
+from tiryns.conf.registry import OPTIONS, closest_option
 from tiryns.former import canonical
 from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.errors import without_samples
@@ -89,42 +88,31 @@ class Run(Recording):
         """The command that started the run."""
         return read_text(self.path / "command.txt").strip()
 
+    @property
+    def known_overrides(self) -> list[str]:
+        """The overrides; empty where they are lost."""
+        with suppress(ValueError):
+            return self.overrides()
+        return []
+
     @cached_property
     def override_values(self) -> dict[str, str]:
         """The values of the overrides by the names of their settings; empty where they are lost."""
-        try:
-            words = [str(word).partition("=") for word in self.overrides()]
-        except ValueError:
-            return {}
+        words = [str(word).partition("=") for word in self.known_overrides]
         return {name.lstrip("+"): value for name, is_given, value in words if is_given}
 
     def has(self, name: str, value: str) -> bool:
         """Whether an override, or else a setting, has this value; `1e-3` equals `0.001`. A group has its option."""
-        override = self.override_values.get(name)
-        if override is not None:
-            return bool(_plain(override) == _plain(value))
-        try:
-            settings = read_group(self.path / "config.yaml", name.partition(".")[0])
-        except (OSError, ValueError):
-            return False
-        if value in OPTIONS.get(name, ()):
-            return self._has_option(name, value, settings.get(name))
-        found = dict(flatten(settings)).get(name)
+        found: Any = self.override_values.get(name)
+        if found is None:
+            try:
+                settings = read_group(self.path / "config.yaml", name.partition(".")[0])
+            except (OSError, ValueError):
+                return False
+            found = dict(flatten(settings)).get(name)
+            if value in OPTIONS.get(name, ()):
+                found = closest_option(name, settings.get(name) or {})
         return found is not None and _plain(found) == _plain(value)
-
-    def _has_option(self, group: str, option: str, node: Any) -> bool:
-        """Whether a group has an option's target and, where other options have it too, the values that tell them apart.
-
-        A field that an override changes tells nothing.
-        """
-        target = target_of(node)
-        alike = {name: asdict(each()) for name, each in OPTIONS[group].items() if target_of(each) == target}
-        return option in alike and all(
-            node.get(field) == value
-            for field, value in alike[option].items()
-            if f"{group}.{field}" not in self.override_values
-            and any(other.get(field) != value for other in alike.values())
-        )
 
     def metrics(self) -> "dict[str, NDArray[Any]]":
         """Returns columns by name: `step`, `time` (seconds since 1970), and the logged metrics, NaN if missing.

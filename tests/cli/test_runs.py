@@ -77,6 +77,7 @@ def test_setting_is_looked_up_in_its_group_and_the_rest_is_not_parsed(tmp_path: 
     (run / "status.json").write_text('{"state": "done"}')
     (run / "overrides.json").write_text("[]")
     groups = "optimizer:\n  lr: 0.001\n\n  # why\n  betas:\n  - 0.9\nlogger:\n- csv\nseed: 3\n"
+    groups += "scheduler: {_target_: runner.optim.get_scheduler, training_kind: cosine}\n"
     (run / "config.yaml").write_text(f"data:\n  source: [never closed\n{groups}")
 
     def matches(setting: str) -> bool:
@@ -84,6 +85,7 @@ def test_setting_is_looked_up_in_its_group_and_the_rest_is_not_parsed(tmp_path: 
 
     assert all(map(matches, ["optimizer.lr=0.001", "optimizer.betas=[0.9]", "seed=3", "logger=['csv']"]))
     assert not any(map(matches, ["optimizer.lr=0.01", "see=3", "optimizer.l=None", "none=None"]))
+    assert [matches(f"scheduler={option}") for option in ("cosine", "wsd")] == [True, False]
 
 
 def test_run_whose_process_is_gone_was_killed(tmp_path: Path) -> None:

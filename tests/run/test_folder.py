@@ -1,14 +1,11 @@
 """A run as its folder tells it."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tiryns.conf.registry import OPTIONS
 from tiryns.runner.run import recording
 from tiryns.runner.run.folder import Run
 
@@ -44,15 +41,3 @@ def test_setting_is_compared_as_yaml_reads_it(tmp_path: Path, value: str, is_sam
     (tmp_path / "overrides.json").write_text(json.dumps(["data.source=*.txt"]))
     assert Run(tmp_path).has("data.source", "*.txt"), "which YAML takes for an alias"
     assert not Run(tmp_path).has("data.source", f"[{value}")
-
-
-@pytest.mark.parametrize(
-    ("group", "option", "other"), [("optimizer", "adamw", "lion"), ("model", "bert_mini", "bert_tiny")]
-)
-def test_group_has_the_option_of_its_target_and_values(
-    tmp_path: Path, group: str, option: str, other: str
-) -> None:
-    node = asdict(OPTIONS[group][option]())
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump({group: node}))
-    assert Run(tmp_path).has(group, option)
-    assert not Run(tmp_path).has(group, other)
