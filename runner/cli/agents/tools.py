@@ -107,7 +107,7 @@ def command_schema(name: str) -> Schema:
         "prints": {
             form: {"type": "array" if form in LISTS else "object", "keys": keys.split()}
             for form, keys in DOCUMENTS.items()
-            if _command_of(form) == name
+            if max((one for one in COMMANDS if f"{form} ".startswith(f"{one} ")), key=len) == name
         },
     }
 
@@ -187,7 +187,3 @@ def _plain_words(value: object) -> list[str]:
     if wrong := next((word for word in words if word.startswith("-")), None):
         raise coded("bad_arguments", f"{wrong!r} begins with a dash: pass a flag as an argument of its own")
     return words
-
-
-def _command_of(form: str) -> str:
-    return max((name for name in COMMANDS if f"{form} ".startswith(f"{name} ")), key=len)

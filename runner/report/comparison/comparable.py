@@ -140,11 +140,6 @@ def validation_of(run: Run, key: str) -> Settings:
     return {name: run.settings.get(name) for name in names}
 
 
-def validation_fingerprint(run: Run, name: str) -> object:
-    """Returns the fingerprint of a validation set, or the settings of the data if the run has no fingerprint of it."""
-    return sets_of(run).get(name) or data_of(run)
-
-
 def sets_of(run: Run) -> Manifest:
     """Returns the fingerprints of a run's validation sets by name; that of a `mixture`, their mean, has its shares."""
     inputs = inputs_of(run)
