@@ -111,6 +111,8 @@ class RunObjective:
 
     built_with: ClassVar[tuple[str, ...]] = ()
     """Settings that the model is built with, which cannot change during a run."""
+    adds_networks: ClassVar[bool] = False
+    """Whether the task model trains networks besides the model of transformers."""
 
     @property
     def needs_validation(self) -> str | None:
@@ -120,6 +122,11 @@ class RunObjective:
     def rate_at(self, progress: float) -> float | None:
         """Returns the masking rate when a share `progress` of the run is done; None without masking."""
         return None
+
+    def targets_per_token(self, progress: float) -> float:
+        """Returns the expected number of the head's targets for each token: the masking rate, or 1 without masking."""
+        rate = self.rate_at(progress)
+        return 1.0 if rate is None else rate
 
 
 class RunModule:

@@ -151,6 +151,11 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         """Returns `input_ids` and `labels` [B, T], and which rows are `causal` [B]."""
         return super().rows(labelled, places, shape) | {"causal": torch.from_numpy(labelled["causal"])}
 
+    def targets_per_token(self, progress: float) -> float:
+        """Returns the mean over causal samples, of which each token is a target, and masked samples."""
+        causal = self.options.causal_share
+        return causal + (1 - causal) * super().targets_per_token(progress)
+
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model, which reads samples causally or in both directions, with its head on the targets only."""
         from tiryns.runner.models.pretraining.causal import HybridLM

@@ -132,6 +132,10 @@ class MaskedDiffusionCollator(FlatCollator):
             "weight": torch.tensor(self.weight(labelled)),
         }
 
+    def targets_per_token(self, progress: float) -> float:
+        """Returns the share of masked tokens at the mean time, without the bounds of `min_masked` and `max_masked`."""
+        return (1 - self.options.noise_eps) * (1 + self.options.sampling_eps) / 2
+
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model; its head runs on masked tokens only, and predicts ordinary tokens only."""
         from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM

@@ -114,6 +114,7 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         "generator_size", "generator_depth", "generator", "shared_embeddings", "discriminator_weight",
         "discriminator_head", "temperature", "export_generator",
     )  # fmt: skip
+    adds_networks = True
 
     @takes_options(pretraining.ReplacedTokenDetection)
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
@@ -138,6 +139,9 @@ class ReplacedTokenDetectionCollator(FlatCollator):
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """Returns the generator's denominator, the number of its targets."""
         return {"denominators": {"masked": float(np.count_nonzero(labelled["labels"] != IGNORED))}}
+
+    def rate_at(self, progress: float) -> float:
+        return self.options.mlm_probability
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model as the discriminator, with a generator beside it."""
@@ -170,6 +174,7 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     packs = True
     options: pretraining.EnhancedMaskedLanguageModeling
     built_with = ("decoder_masking", "encoder_loss_weight", "encoder_mlm_probability", "pooling")
+    adds_networks = True
     nats_per_token = True
 
     @takes_options(pretraining.EnhancedMaskedLanguageModeling)
@@ -206,6 +211,10 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:
         """Returns `input_ids` and `labels` [B, T], and the fields of `extra_fields`."""
         return {**super().rows(labelled, places, shape), **self.extra_fields(labelled, places, shape)}
+
+    def targets_per_token(self, progress: float) -> float:
+        """Returns the targets of the decoder, which are all tokens, and of the encoder."""
+        return 1 + self.options.encoder_mlm_probability
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model with the enhanced decoder beside its own head."""

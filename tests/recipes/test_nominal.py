@@ -4,13 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import TINY
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
 from tiryns import assemble, compose
 from tiryns.runner.cli.plan.nominal import NominalRun, nominal_plan, on_gpus
+from tiryns.runner.models.flops import step_flops
 
 LENGTH = 24
 PHASES = [
@@ -25,14 +26,27 @@ PHASES = [
 ]
 
 
+def full_sequences(folder: Path, *words: str) -> DictConfig:
+    """A config of data whose sequences all have `data.max_length` tokens."""
+    (folder / "one.txt").write_text("the river runs under the old bridge " * 4000)
+    whole = ["data.text_unit=file", "data.long_documents=tokens", "data.validation_documents=0"]
+    return compose(*TINY, *whole, f"data.source={folder / 'one.txt'}", *words)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "rtd", "enhanced_mlm", "diffusion", "hybrid"])
+def test_every_network_and_target_is_planned(objective: str, tmp_path: Path) -> None:
+    parts = assemble(config := full_sequences(tmp_path, f"objective={objective}"))
+    config.data.vocab_size = len(parts.data.tokenizer)
+    plan, batches = nominal_plan(config), parts.data.train_batches(0, 1)
+    assert plan["parameters"]["total"] == sum(p.numel() for p in parts.model.parameters())
+    flops = (
+        step_flops(parts.model, parts.model.flop_counts(), batches[step]) for step in range(plan["steps"])
+    )
+    assert plan["flops"] == pytest.approx(sum(flops), rel=0.05)
+
+
 def test_full_sequences_are_planned_as_they_are_trained(tmp_path: Path) -> None:
-    document = tmp_path / "one.txt"
-    document.write_text("the river runs under the old bridge " * 4000)
-    words = [
-        *TINY, *PHASES, "data.text_unit=file", "data.long_documents=tokens", "data.validation_documents=0",
-    ]  # fmt: skip
-    words = [word for word in words if word != "trainer.max_steps=12"]
-    config = compose(*words, f"data.source={document}")
+    config = full_sequences(tmp_path, *PHASES)
     real, planned = assemble(config), NominalRun(config)
     assert real.max_steps == planned.steps
     sampler: Any = real.data.sampler

@@ -25,7 +25,8 @@ from tiryns.runner.config.targets import locate
 from tiryns.runner.data.batches import PhaseCollators, PhaseParts
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.phases import phases_in, sampler_of
-from tiryns.runner.models.flops import network_flops, peak_flops
+from tiryns.runner.models.flops import outermost, peak_flops
+from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.objectives import Collator
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.optim.schedule.schedulers import ClosedFormScheduler
@@ -174,12 +175,12 @@ class NominalRun:
         }  # fmt: skip
 
 
-def nominal_objective(settings: Settings) -> Collator:
-    """Returns the objective of a run, made without its tokenizer."""
+def nominal_objective(settings: Settings, **more: int) -> Collator:
+    """Returns the objective of a run, made without its tokenizer, with `more` arguments."""
     node = OmegaConf.create({"objective": settings}).objective
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
-    made: Collator = build(node, **TOKENIZER, **of_images)
+    made: Collator = build(node, **TOKENIZER, **of_images, **more)
     return made
 
 
@@ -201,20 +202,25 @@ def _phases(config: DictConfig) -> list[Phase]:
 def nominal_plan(config: DictConfig) -> Facts:
     """Returns sizes, phases, FLOPs, hours and values at `POINTS` steps; raises ValueError if these depend on the data."""
     with many_imports():
+        import torch
+
         model = meta_model(config)
         run = NominalRun(config)
-    counts, phases = network_flops(model), list[Facts]()
+    objective = nominal_objective(config.objective, max_sequence_length=max(p.length for p in run.phases))
+    with torch.device("meta"):
+        network = objective.task_model(model) if objective.adds_networks else TaskModel(model)
+    counts, phases = network.flop_counts(), list[Facts]()
     for phase in run.phases:
-        targets = phase.tokens * (phase.objective.rate_at(0.5) or 1.0)
+        targets = phase.tokens * phase.objective.targets_per_token(0.5)
         found = counts.step(phase.tokens, phase.tokens * phase.length, targets)
         sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
         phases.append({"name": phase.name, **sizes, "flops": found})
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
     # parameters in all, and without the tables of embeddings and an output layer of their size
-    tables = [model.get_input_embeddings(), model.get_output_embeddings()]
+    tables = [t for m in outermost(network) for t in (m.get_input_embeddings(), m.get_output_embeddings())]
     of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
-    total = sum(parameter.numel() for parameter in model.parameters())
+    total = sum(parameter.numel() for parameter in network.parameters())
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
         "parameters": {"total": total, "without_embeddings": total - sum(of_tables.values())},
