@@ -122,6 +122,11 @@ def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
         (["show", "nothing"], "no run under 'outputs' has 'nothing' in the name"),
         (["show", "sweep"], "5 runs under 'outputs' have 'sweep' in the name"),
         (["--outputs", "elsewhere"], "there is no folder 'elsewhere'"),
+        (["sweep/1"], "'sweep/1' (choose from list, show, compare); for a run: tiryns runs show sweep/1"),
+        (
+            ["shwo"],
+            "argument what: invalid choice: 'shwo' (choose from list, show, compare). Did you mean 'show'?",
+        ),
     ],
 )
 def test_wrong_words_are_one_message(outputs: Path, words: list[str], expected: str) -> None:
@@ -205,17 +210,6 @@ def test_seconds_are_those_of_the_sessions_and_not_between_them(
     run.end("done")
     assert run.status["seconds"] == 20 + 3 + 7
     assert run.status["step"] == 3
-
-
-def test_folder_or_run_in_the_place_of_an_action_is_one_hint(outputs: Path) -> None:
-    hints = {"sweep/1": "; for a run: tiryns runs show sweep/1", "shwo": ". Did you mean 'show'?"}
-    for word, hint in hints.items():
-        done = tiryns_here(outputs, "runs", word)
-        assert done.returncode == 1
-        assert (
-            f"argument what: invalid choice: {word!r} (choose from list, show, compare){hint}" in done.stderr
-        )
-    assert tiryns_here(outputs, "runs", "--outputs", "outputs").returncode == 0
 
 
 def test_command_that_needs_a_folder_names_the_run_with_this_part_of_a_name(outputs: Path) -> None:
