@@ -18,7 +18,7 @@ from tiryns.conf.values import Settings
 from tiryns.runner.config.run_config import begun_in, from_begin
 from tiryns.runner.models.adapters import is_separate
 from tiryns.runner.models.positions import longest_text
-from tiryns.runner.models.pretraining.sparse_head import objective_of
+from tiryns.runner.models.wrapped import objective_of
 from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run

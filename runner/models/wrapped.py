@@ -10,12 +10,24 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from tiryns.former import FORMER
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout import replace_dropout
 from tiryns.runner.models.packed.last_layer import NarrowedLastLayer
 from tiryns.runner.models.packed.rows import encoder_inputs, set_up_packed_rows, try_padded_rows
 from tiryns.runner.models.quick.gradients import replace_embeddings
 from tiryns.runner.models.task_model import TaskModel
+
+OBJECTIVE = "tiryns_objective"
+"""The field of an exported model's config that names its objective; missing if it guesses no next tokens."""
+
+FIELDS = (OBJECTIVE, f"{FORMER}_objective")
+"""`OBJECTIVE`, and its former name in models exported up to version 0.2."""
+
+
+def objective_of(config: object) -> str | None:
+    """Returns how an encoder was trained to guess next tokens (`clm`, `hybrid` or `hybrid_shifted`), or None."""
+    return next((getattr(config, field) for field in FIELDS if hasattr(config, field)), None)
 
 
 def summed_by_row(
@@ -40,6 +52,8 @@ class WrappedModel(TaskModel):
 
     def __init__(self, pretrained: PreTrainedModel) -> None:
         super().__init__(pretrained)
+        for field in FIELDS:  # what the model was trained as before
+            vars(pretrained.config).pop(field, None)
         replace_dropout(pretrained)
         replace_embeddings(pretrained)
         self.last_layer = NarrowedLastLayer(self.core)

@@ -7,16 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, BertForTokenClassification
 
 import tiryns
 from tests.conftest import few_of
 from tests.inference.conftest import Runs, finetuned, printed
+from tests.models.every_encoder import tiny_model
 from tests.modules.conftest import TASKS
 from tests.support.precision import rounding
 from tiryns.runner.cli.commands import main
+from tiryns.runner.data.text.tokenizer import train_tokenizer
 from tiryns.runner.inference.labelled import Labels
 from tiryns.runner.inference.predictor import Predictor
+from tiryns.runner.models.finetuning import SequenceClassifier
 
 
 @pytest.mark.rows(2)
@@ -174,18 +176,20 @@ def test_pairs_are_given_as_two_texts(tmp_path: Path, capsys: pytest.CaptureFixt
         main(["predict", str(run), "herons 3"])
 
 
-def test_model_of_others_is_read_by_its_config(
-    runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sizes: dict[str, Any] = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
-    sizes |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
-    tokenizer = AutoTokenizer.from_pretrained(runs["classification"][0] / "model")
-    config = BertConfig(vocab_size=len(tokenizer), intermediate_size=16, **sizes)
-    for kind in (BertForSequenceClassification, BertForTokenClassification):
-        kind(config).save_pretrained(tmp_path / kind.__name__)
-        tokenizer.save_pretrained(tmp_path / kind.__name__)
-        (line,) = printed(capsys, tmp_path / kind.__name__, "winter again")
+def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever its encoder was trained as before."""
+    tokenizer = train_tokenizer(["the winter again"] * 9, "wordpiece", 60, True)
+    labels = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
+    heads = {"bert": "token_classification", "distilbert": "classification"}
+    for architecture, head in heads.items():
+        model, folder = tiny_model(architecture, head, **labels), tmp_path / architecture
+        model.config.tiryns_objective = "clm"
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        (line,) = printed(capsys, folder, "winter again " * 80)
         assert "cold" in line or "warm" in line
+    SequenceClassifier(model, "single_label_classification")
+    assert not hasattr(model.config, "tiryns_objective")
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.pretraining.causal import CausalLM
 from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill, mask_probabilities
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
-from tiryns.runner.models.pretraining.sparse_head import objective_of
 from tiryns.runner.models.weights import load_trained
+from tiryns.runner.models.wrapped import objective_of
 from tiryns.runner.order.keyed import derive_seed, token_bits
 from tiryns.runner.run.files import meant_run
 from tiryns.runner.run.model_folder import model_folder
@@ -86,7 +86,9 @@ def check_language_model(run: str, config: Any) -> None:
 def generates(config: PretrainedConfig) -> bool:
     """Whether a config belongs to a model that predicts next tokens: a decoder, or an encoder trained causally."""
     decoders = ("ForCausalLM", "LMHeadModel")
-    return bool(objective_of(config)) or any(name.endswith(decoders) for name in config.architectures or [])
+    # a classifier that began with such an encoder may still name what it was before
+    causal = bool(objective_of(config)) and is_language_model(config)
+    return causal or any(name.endswith(decoders) for name in config.architectures or [])
 
 
 def is_language_model(config: PretrainedConfig) -> bool:

@@ -17,6 +17,7 @@ from tiryns.runner.models.packed.causal import Direction
 from tiryns.runner.models.packed.rows import packed_row, padded_rows
 from tiryns.runner.models.pretraining import sparse_head
 from tiryns.runner.models.task_model import Output
+from tiryns.runner.models.wrapped import OBJECTIVE
 
 PARTS = ("mlm", "clm")
 """The parts of a hybrid loss: of masked tokens, and of next tokens."""
@@ -51,7 +52,7 @@ class CausalLM(sparse_head.SparseMaskedLM):
                 "model=modernbert_tiny, or objective=clm"
             )
         if not decodes:
-            setattr(pretrained.config, sparse_head.OBJECTIVE, self.trained_as)
+            setattr(pretrained.config, OBJECTIVE, self.trained_as)
             self.note = NOTE
             self.direction = Direction(self.core, causal=True)
             if self._sees_ahead(packed=False):

@@ -10,8 +10,8 @@ from transformers import PreTrainedModel
 
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, objective_of, rows_at
-from tiryns.runner.models.wrapped import summed_by_row
+from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
+from tiryns.runner.models.wrapped import objective_of, summed_by_row
 
 ORDERS = ("random", "confidence")
 

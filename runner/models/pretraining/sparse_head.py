@@ -12,7 +12,6 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from tiryns.former import FORMER
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
@@ -26,12 +25,6 @@ from tiryns.runner.models.wrapped import WrappedModel, summed_by_row
 from tiryns.runner.optim.compiled import Compiled
 from tiryns.runner.widening import widened
 
-OBJECTIVE = "tiryns_objective"
-"""The field of an exported model's config that names its objective; missing if it only guesses masked tokens."""
-
-FIELDS = (OBJECTIVE, f"{FORMER}_objective")
-"""`OBJECTIVE`, and its former name in models exported up to version 0.2."""
-
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """Values of `objective_of`: after `clm` the encoder reads causally, after the others also both ways. After
 `hybrid_shifted` it guesses a masked token at the token before it."""
@@ -41,11 +34,6 @@ Scored = tuple[Sequence[Tensor], Sequence[Tensor]]
 
 LOGITS_AT_ONCE = 2**25
 """Logits computed at a time: 128 MiB in fp32."""
-
-
-def objective_of(config: object) -> str | None:
-    """Returns how an encoder was trained to guess next tokens (`clm`, `hybrid` or `hybrid_shifted`), or None."""
-    return next((getattr(config, field) for field in FIELDS if hasattr(config, field)), None)
 
 
 class SparseMaskedLM(WrappedModel):
@@ -61,8 +49,6 @@ class SparseMaskedLM(WrappedModel):
         super().__init__(pretrained)
         if pretrained.base_model is pretrained:
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
-        for field in FIELDS:  # what the model was trained as before
-            vars(pretrained.config).pop(field, None)
         self._ends_in_layer: bool | None = None
         self._drops: bool | None = None
         self._compiled_losses: Compiled | None = None
