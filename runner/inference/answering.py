@@ -20,6 +20,7 @@ from tiryns.runner.evaluation.totals import loss_and_accuracy
 from tiryns.runner.inference.kinds import Kept, Kind, PredictOptions, Tested, check_settings, option_defaults
 from tiryns.runner.inference.labelled import saved_task
 from tiryns.runner.inference.passes import Model, as_trained, device_here, run_config
+from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.vision.vision_language import AnswerWriter
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.run.yaml_files import settings_in
@@ -80,8 +81,7 @@ class Answers(Kind):
         )
         vision = load_processor(folder)
         pretrained = self.task.load(folder)
-        config = pretrained.config.get_text_config()
-        longest = min(config.max_position_embeddings, vision.tokenizer.model_max_length)
+        longest = min(filter(None, (longest_text(pretrained), vision.tokenizer.model_max_length)))
         reads = (min(longest, data["max_length"]), data["too_long"]) if bounded else (longest, "error")
         self.encoder = vision.encoder(*reads)
         arguments = option_defaults("objective", self.name)

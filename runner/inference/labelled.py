@@ -21,7 +21,7 @@ from tiryns.runner.evaluation.files import Entry
 from tiryns.runner.inference.kinds import Kept, PredictOptions, Tested, option_defaults
 from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import as_trained
-from tiryns.runner.models.positions import check_length
+from tiryns.runner.models.positions import check_length, longest_text
 from tiryns.runner.run.model_folder import TASK, model_folder
 from tiryns.runner.tasks import Task, get_task
 
@@ -62,26 +62,33 @@ class Labels(Tested):
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
     def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
-        known, tokenizer = saved_task(run) or _default_settings(task, opened), opened.tokenizer
-        settings = {**AS_FOUND._asdict(), **of_run(known["data"]), **(changes or {})}
+        pretrained, tokenizer = task.load(model_folder(run)), opened.tokenizer
+        if (state := saved_task(run)) is None:  # defaults, with labels and longest text of the model
+            data = option_defaults("data", task.name)
+            windows = task.second == "context_column"  # of a length that a model was trained with
+            longest = min(longest_text(pretrained) or data["max_length"], tokenizer.model_max_length)
+            plain = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
+            plain["max_length"] = min(data["max_length"], longest) if windows else longest
+            state = {"data": plain, "learnt": task.assumed(pretrained.config), "objective": {}}
+            state |= LabelRule.AS_NAMED.record
+        settings = {**AS_FOUND._asdict(), **of_run(state["data"]), **(changes or {})}
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
         self.text_column, self.separator = settings["text_column"], settings.get("label_separator")
         self.reader = task.make_reader(settings)
         self.at_once = maxsize if self.reader.joins_rows else Labels.at_once
-        self.reader.rule = LabelRule.of(known)
-        self.reader.restore(known["learnt"])
+        self.reader.rule = LabelRule.of(state)
+        self.reader.restore(state["learnt"])
         # schemas of files name classes, and cards if they did in training
         self.rule = max(self.reader.rule, LabelRule.AS_WRITTEN)
         self.collator = task.objective(
-            **{**option_defaults("objective", task.name), **known["objective"]},
+            **{**option_defaults("objective", task.name), **state["objective"]},
             **tokenizer_arguments(tokenizer),
             text_column=self.text_column,
             label_column=settings["label_column"],
             max_sequence_length=min(settings["max_length"], tokenizer.model_max_length),
             **self.reader.collator_arguments(),
         )
-        pretrained = task.load(model_folder(run))
         check_length(pretrained, self.collator.max_sequence_length)
         self.model = self.collator.task_model(pretrained).eval()
         self.computation = as_trained(run).set_up(self.collator, self.model)
@@ -204,14 +211,3 @@ def without_left_out(rows: Rows) -> Rows:
     """Returns the rows of which an example was made: all but the rows that `rows.bad` has left out."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
-
-
-def _default_settings(task: Task, opened: Opened) -> Settings:
-    """Returns the settings of a model without an exported task: defaults, with labels and text length of its config."""
-    data = option_defaults("data", task.name)
-    settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-    longest = getattr(opened.config, "max_position_embeddings", None) or data["max_length"]
-    longest, learnt = min(longest, opened.tokenizer.model_max_length), task.assumed(opened.config)
-    windows = task.second == "context_column"  # of a length that a model was trained with
-    settings["max_length"] = min(data["max_length"], longest) if windows else longest
-    return {"data": settings, "learnt": learnt, "objective": {}, **LabelRule.AS_NAMED.record}

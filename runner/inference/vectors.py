@@ -128,8 +128,7 @@ class Vectors(OfTexts):
         pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         data = (saved_task(run) or {"data": {}})["data"]  # the folder has one length for queries and passages
         longest, of_query = data.get("max_length") or embedding.max_length, data.get("max_query_length")
-        bounds = [longest, tokenizer.model_max_length, longest_text(pretrained)]
-        longest = min(bound for bound in bounds if bound)
+        longest = min(filter(None, (longest, tokenizer.model_max_length, longest_text(pretrained))))
         embedding = embedding._replace(max_length=longest, max_query_length=of_query)
         self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation

@@ -177,10 +177,10 @@ def test_pairs_are_given_as_two_texts(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever its encoder was trained as before."""
+    """However long a text it reads, and whatever its encoder was trained as before."""
     tokenizer = train_tokenizer(["the winter again"] * 9, "wordpiece", 60, True)
     labels = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
-    heads = {"bert": "token_classification", "distilbert": "classification"}
+    heads = {"bert": "token_classification", "distilbert": "classification", "roberta": "classification"}
     for architecture, head in heads.items():
         model, folder = tiny_model(architecture, head, **labels), tmp_path / architecture
         model.config.tiryns_objective = "clm"
@@ -190,6 +190,10 @@ def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.Ca
         assert "cold" in line or "warm" in line
     SequenceClassifier(model, "single_label_classification")
     assert not hasattr(model.config, "tiryns_objective")
+    tiny_model("roberta", "mlm").save_pretrained(folder)
+    assert len(printed(capsys, folder, "--length", 77, "--steps", 1)) == 1
+    with pytest.raises(SystemExit, match="80 tokens, more than the 79 that the model can take"):
+        main(["predict", str(folder), "--length", "78"])
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,8 @@ class Masks(OfTexts):
         model, tokenizer, device = self.model, self.tokenizer, device_here()
         mask, mask_id = str(tokenizer.mask_token), int(tokenizer.mask_token_id)
         batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
-        ids, longest = batch["input_ids"], model.pretrained.config.max_position_embeddings
-        if ids.shape[1] > longest:
+        ids, longest = batch["input_ids"], longest_text(model.pretrained)
+        if longest is not None and ids.shape[1] > longest:
             found = f"the text has {ids.shape[1]} tokens"
             raise ValueError(f"{found}, more than the {longest} that the model can take")
         if not (ids == mask_id).any(dim=1).all():
