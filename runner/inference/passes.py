@@ -83,8 +83,9 @@ def as_trained(run: str) -> Computation:
 
 def run_config(run: str) -> DictConfig | None:
     """Returns the config of a model's run; None for a model without its run."""
-    file = Path(model_folder(run)).parent / "config.yaml"
-    return read_config(file) if file.is_file() else None
+    parent = Run(Path(model_folder(run)).parent)
+    file = parent.path / "config.yaml"  # of the user's own, where no run was begun
+    return read_config(file) if parent.status and file.is_file() else None
 
 
 class Passed(NamedTuple):

@@ -177,7 +177,9 @@ def test_pairs_are_given_as_two_texts(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """However long a text it reads, and whatever its encoder was trained as before."""
+    """However long a text it reads, whatever its encoder was trained as before, and with a config.yaml beside."""
+    (tmp_path / "config.yaml").write_text("name: mine\n")
+    (tmp_path / "later.txt").write_text("the winter again " * 20)
     tokenizer = train_tokenizer(["the winter again"] * 9, "wordpiece", 60, True)
     labels = {"id2label": {0: "cold", 1: "warm"}, "label2id": {"cold": 0, "warm": 1}}
     heads = {"bert": "token_classification", "distilbert": "classification", "roberta": "classification"}
@@ -194,6 +196,8 @@ def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.Ca
     assert len(printed(capsys, folder, "--length", 77, "--steps", 1)) == 1
     with pytest.raises(SystemExit, match="80 tokens, more than the 79 that the model can take"):
         main(["predict", str(folder), "--length", "78"])
+    main(["evaluate", str(folder), str(tmp_path / "later.txt"), "--resamples", "0"])
+    assert "perplexity" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
