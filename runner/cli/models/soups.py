@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from omegaconf import DictConfig
 from torch import Tensor
 from torch.func import functional_call
 
@@ -25,8 +24,6 @@ from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.yaml_files import settings_in
-
-UNIFORM, GREEDY, ENSEMBLE = "uniform", "greedy", "ensemble"
 
 Figures = dict[str, float]
 
@@ -46,15 +43,15 @@ def measured(
         if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
             raise ValueError(f"--soup measures the models of finished runs; {str(source.path)!r} is not one")
     runs = [source.path.parent for source in found]
-    config = recorded_config(runs[0], allow)
-    mine = settings_in(config.data, resolve=True)
-    for run in runs[1:]:
-        theirs = settings_in(recorded_config(run, allow).data, resolve=True)
+    configs = [recorded_config(run, allow) for run in runs]
+    mine = settings_in(configs[0].data, resolve=True)
+    for run, config in zip(runs, configs, strict=True):
+        theirs = settings_in(config.data, resolve=True)
         for name in {**mine, **theirs}:
             if mine.get(name) != theirs.get(name):
                 both = f"{mine.get(name)!r} in {str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
                 raise ValueError(f"soups are measured on one validation set, but data.{name} is {both}")
-    data = make_data(config, Run(runs[0]).status.get("resolved"))
+    data = make_data(configs[0], Run(runs[0]).status.get("resolved"))
     if data.task_name is None:
         raise ValueError(f"{str(runs[0])!r} was not trained on labelled data, so there is nothing to measure")
     data.prepare_data()
@@ -62,46 +59,41 @@ def measured(
         raise ValueError(f"{str(runs[0])!r} has no validation set to measure soups on")
     sets = {f"val/{name}": s for name, s in data.validation.items()}
     sets |= {f"test/{name}": s for name, s in data.test.items()}
-    soups = _Measuring(config, found, sets)
+    soups = _Measuring([config.objective.get("thresholds") for config in configs], found, sets)
     figures, greedy = soups.measure()
     members = greedy if soup == "greedy" else list(range(len(found)))
     facts = {"kind": soup, "monitor": soups.monitor, "figures": figures, "members": members}
-    return {"soup": {**facts, "greedy": [str(runs[i]) for i in greedy]}, "task": soups.settings[soup]}
+    return {"soup": {**facts, "greedy": [str(runs[i]) for i in greedy]}, "task": soups.settings[*members]}
 
 
 class _Measuring:
-    """One model whose weights are replaced by the weights of each member or soup in turn."""
+    """Measures members and soups as the run of their first member; `thresholds` are the settings of the runs."""
 
-    def __init__(self, config: DictConfig, members: Sequence[Source], sets: Mapping[str, Any]) -> None:
+    def __init__(
+        self, thresholds: Sequence[object], members: Sequence[Source], sets: Mapping[str, Any]
+    ) -> None:
         self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]
-        opened = open_model(self.runs[0])
-        task = task_of(self.runs[0], opened.config.architectures or [])
-        assert task is not None
-        self.model = Labels(self.runs[0], task, opened)
-        self.thresholds = config.objective.get("thresholds")
+        self.thresholds = thresholds
         known = Run(Path(self.runs[0])).status
         self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
-        self.settings: dict[str, dict[str, Any]] = {}
-        """Settings of the task, such as thresholds, by the name of the soup."""
+        self.settings: dict[tuple[int, ...], dict[str, Any]] = {}
+        """Settings of the task, such as thresholds, by the members of the soup."""
 
     def measure(self) -> tuple[dict[str, Figures], list[int]]:
         """Returns the metrics of members and soups, and the indices of the greedy soup's members."""
         every = list(range(len(self.members)))
-        alone = {run: self.figures(run, [[i]]) for i, run in enumerate(self.runs)}
+        alone = {run: self.figures([[i]]) for i, run in enumerate(self.runs)}
         scores = [self.score(found) for found in alone.values()]
         first, *others = sorted(every, key=lambda i: -scores[i])
         chosen, best, found = [first], scores[first], alone[self.runs[first]]
-        self.settings[GREEDY] = self.settings[self.runs[first]]
         for i in others:
-            tried = self.figures("tried", [sorted([*chosen, i])])
+            tried = self.figures([sorted([*chosen, i])])
             if self.score(tried) >= best:
                 chosen, best, found = [*chosen, i], self.score(tried), tried
-                self.settings[GREEDY] = self.settings["tried"]
-        measured = {**alone, UNIFORM: self.figures(UNIFORM, [every]), GREEDY: found}
+        measured = {**alone, "uniform": self.figures([every]), "greedy": found}
         if "logits" in self.outputs:
-            ensemble = self.figures(ENSEMBLE, [[i] for i in every])
-            measured[ENSEMBLE] = {n: v for n, v in ensemble.items() if not n.endswith("/loss")}
+            measured["ensemble"] = self.figures([[i] for i in every])
         return measured, sorted(chosen)
 
     def score(self, figures: Figures) -> float:
@@ -113,11 +105,15 @@ class _Measuring:
             )
         return self.sign * figures[self.monitor]
 
-    def figures(self, name: str, soups: Sequence[Sequence[int]]) -> Figures:
-        """Averages the soups' logits, and returns the metrics of the mean; a soup is a list of its members' indices."""
-        model, states = self.model, [self.state(numbers) for numbers in soups]
-        if self.thresholds in THRESHOLDS:
-            model.collator.thresholds = Thresholds(self.thresholds, model.collator.labels)
+    def figures(self, soups: Sequence[Sequence[int]]) -> Figures:
+        """Returns metrics of the mean of the soups' logits, losses only of one soup; a soup is its members' indices."""
+        run, thresholds = self.runs[soups[0][0]], self.thresholds[soups[0][0]]
+        opened, states = open_model(run), [self.state(numbers) for numbers in soups]
+        task = task_of(run, opened.config.architectures or [])
+        assert task is not None
+        model = Labels(run, task, opened)
+        if thresholds in THRESHOLDS:
+            model.collator.thresholds = Thresholds(thresholds, model.collator.labels)
 
         def output(batch: MicroBatch) -> Mapping[str, Tensor]:
             outputs: list[dict[str, Tensor]] = [functional_call(model.model, s, (batch,)) for s in states]
@@ -129,8 +125,10 @@ class _Measuring:
         found: Figures = {}
         for number, (place, sequences) in enumerate(self.sets.items()):
             measured = model.measure(sequences, output=output, calibrating=number == 0)
-            found |= {f"{place}/{figure}": value for figure, value in measured.figures.items()}
-        self.settings[name] = model.collator.settings()
+            figures = measured.figures if len(states) == 1 else measured.predictions.metrics()
+            found |= {f"{place}/{figure}": value for figure, value in figures.items()}
+        if len(states) == 1:
+            self.settings[*soups[0]] = model.collator.settings()
         return found
 
     def state(self, numbers: Sequence[int]) -> dict[str, Tensor]:

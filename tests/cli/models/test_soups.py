@@ -40,10 +40,6 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
-def figure(run: Run, name: str) -> Any:
-    return evaluation(run)["sets"][name]["metrics"]["accuracy"]
-
-
 @pytest.mark.slow
 def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[Run], tmp_path: Path) -> None:
     folder = sweep[0].path.parent
@@ -52,10 +48,9 @@ def test_soups_of_a_sweep_are_measured_as_its_runs_were(sweep: list[Run], tmp_pa
     soup = record["soup"]
     for run in sweep:
         for name in ("val/validation", "test/test"):
-            found = soup["figures"][str(run.path)]
-            assert found[f"{name}/accuracy"] == pytest.approx(figure(run, name))
-            loss = evaluation(run)["sets"][name]["metrics"]["loss"]
-            assert found[f"{name}/loss"] == pytest.approx(loss, rel=rounding(1e-5, 1e-2))
+            found, expected = soup["figures"][str(run.path)], evaluation(run)["sets"][name]["metrics"]
+            assert found[f"{name}/accuracy"] == pytest.approx(expected["accuracy"])
+            assert found[f"{name}/loss"] == pytest.approx(expected["loss"], rel=rounding(1e-5, 1e-2))
     assert set(soup["figures"]) == {*(str(run.path) for run in sweep), "uniform", "greedy", "ensemble"}
     plain = average([str(run.path) for run in sweep], tmp_path / "plain")
     every = [weights(run.path / "model") for run in sweep]
@@ -83,14 +78,13 @@ def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run],
     asked: list[tuple[int, ...]] = []
 
     class Scored(soups._Measuring):
-        def figures(self, name: str, soups: Any) -> dict[str, float]:
+        def figures(self, soups: Any) -> dict[str, float]:
             key = tuple(soups[0])
             asked.append(key)
-            self.settings[name], self.outputs = {}, set[str]()
+            self.outputs = set[str]()
             return {self.monitor: scores[key]}
 
-    config = soups.recorded_config(sweep[0].path, [])
-    measuring = Scored(config, members, {"val/validation": None})
+    measuring = Scored([None] * 3, members, {"val/validation": None})
     figures, greedy = measuring.measure()
     assert (measuring.monitor, greedy) == ("val/validation/accuracy", [0, 1])
     assert figures["greedy"] == {measuring.monitor: 0.7}
@@ -114,7 +108,25 @@ def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[Run], tmp_path:
     assert figures["ensemble"]["test/test/accuracy"] == pytest.approx(
         right / len(rows), abs=rounding(1e-6, 0.1)
     )
-    assert "test/test/loss" not in figures["ensemble"]
+
+
+def test_each_run_is_measured_by_its_own_objective_and_no_loss_is_of_an_ensemble(
+    task_files: dict[str, list[str]], tmp_path: Path
+) -> None:
+    short = ["trainer.max_steps=2", "trainer.validate_every=2"]
+    run = finetuning(tmp_path, task_files)("joint_tagging", *short)
+    shutil.copytree(run.path, tmp_path / "weighted")  # as if trained with these weights
+    task = json.loads((tmp_path / "weighted" / "model" / "task.json").read_text())
+    task["objective"]["column_weights"] = {"kind": 4}
+    (tmp_path / "weighted" / "model" / "task.json").write_text(json.dumps(task))
+    soup = average([str(run.path), str(tmp_path / "weighted")], tmp_path / "soup", soup="uniform")
+    figures = json.loads((soup / "average.json").read_text())["soup"]["figures"]
+    expected, found = figures[str(run.path)], figures[str(tmp_path / "weighted")]
+    assert found["test/test/loss_kind"] == expected["test/test/loss_kind"]
+    more = 3 * expected["test/test/loss_kind"]
+    assert found["test/test/loss"] == pytest.approx(expected["test/test/loss"] + more)
+    assert "test/test/accuracy_kind" in figures["ensemble"]
+    assert not [name for name in figures["ensemble"] if "loss" in name]
 
 
 def test_what_cannot_be_measured_is_one_line(sweep: list[Run], tmp_path: Path) -> None:
