@@ -103,7 +103,8 @@ def write_model(
             arguments = loaded_without_pooler(model.pretrained.base_model)
             write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
         if task:
-            (temporary / TASK).write_text(json.dumps(task, indent=1))
+            objective = task["objective"] | (model.learnt_settings() if own else {})
+            (temporary / TASK).write_text(json.dumps({**task, "objective": objective}, indent=1))
         (temporary / "README.md").write_text(card)
         open_to_readers(temporary)
     return target

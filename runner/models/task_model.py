@@ -121,6 +121,10 @@ class TaskModel(nn.Module):
         """Returns the operations of training per token, pair of tokens, target and image."""
         return network_flops(self)
 
+    def learnt_settings(self) -> dict[str, object]:
+        """Returns the settings of the objective that training has learnt, which replace the given ones in the export."""
+        return {}
+
     def exported_weights(self) -> dict[str, Tensor] | None:
         """Returns the weights to export as those of `pretrained`; None for the weights that `pretrained` has."""
         return None

@@ -53,8 +53,6 @@ class PairsCollator(FlatCollator):
         "loss", "temperature", "learn_temperature", "symmetric", "false_negative_margin", "max_score",
         "validation_batch_size",
     )  # fmt: skip
-    measured_temperature: float | None = None
-    """The temperature in the last evaluation, which may be learnt."""
 
     def __init__(
         self,
@@ -70,11 +68,6 @@ class PairsCollator(FlatCollator):
         check_contrastive(vars(self.options), self.label_column, texts_per_row > 2)
         for rows in pair_sets:
             self._check_rows(rows.scores, rows.text_counts, rows.examples)
-
-    def settings(self) -> dict[str, object]:
-        """Returns the settings that an evaluation depends on, with the temperature that was learnt."""
-        learnt = {} if self.measured_temperature is None else {"temperature": self.measured_temperature}
-        return super().settings() | learnt
 
     @property
     def dimensions(self) -> list[int]:

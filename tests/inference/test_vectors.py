@@ -21,6 +21,7 @@ from tiryns.runner.inference.export import write_model
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.models.embedding.folder import Embedding, prompts_of
 from tiryns.runner.models.pretraining.enhanced import EnhancedMaskedLM
+from tiryns.runner.objectives import ContrastiveCollator
 
 pytestmark = pytest.mark.fp32
 
@@ -139,6 +140,15 @@ def test_the_encoder_of_enhanced_masking_is_such_a_folder(
     expected = torch.stack([states[0] if pooling == "cls" else states.mean(0) for states in encoded])
     assert_equal(theirs(str(tmp_path)), torch.nn.functional.normalize(expected).numpy())
     assert Predictor(tmp_path / "model").task == "infill"
+
+
+def test_temperature_that_was_learnt_is_exported_whether_it_was_evaluated_or_not(tmp_path: Path) -> None:
+    collator = ContrastiveCollator(0, 4, 50, learn_temperature=True)
+    model: Any = collator.task_model(tiny().base_model)
+    torch.nn.init.constant_(model.log_temperature, -1.0)
+    folder = write_model(model, None, tmp_path / "model", "card", None, {"objective": collator.settings()})
+    written = json.loads((folder / "task.json").read_text())["objective"]
+    assert written["temperature"] == pytest.approx(np.exp(-1.0))
 
 
 def test_a_model_without_vectors_is_no_such_folder(tokenizer: Any, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class PairVectors(Predictions[PairSequences]):
     """The vectors of a set. Also computes the objective's loss and metrics in batches of equal size, in the set's order.
 
     `objective` has `batch_figures` (the metrics of rows, with their mean `loss`), the `dimensions` that vectors are cut
-    to, the `similarity` that scores vectors, and `learn_temperature`. It is given the `measured_temperature`.
+    to, the `similarity` that scores vectors, and `learn_temperature`.
     """
 
     def __init__(self, sequences: PairSequences, objective: Any) -> None:
@@ -54,7 +54,7 @@ class PairVectors(Predictions[PairSequences]):
         if not self.seen.any() or not known:
             return {}
         found = {name: float(values.mean()) for name, (values, _) in self.means().items()}
-        temperature = self.objective.measured_temperature = float(self.values["temperature"][0])
+        temperature = float(self.values["temperature"][0])
         learnt = {"temperature": temperature} if self.objective.learn_temperature else {}
         sets, vectors = self.sequences, self.values["vectors"]
         rows = (vectors, sets.laid_out_ids(vectors.shape[1]), sets.match_ids, sets.scores)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from tiryns.conf.objective import contrastive as conf
@@ -109,6 +110,13 @@ class PairsModel(WrappedModel):
         if whole_batch:
             rows = micro_batch["batch_places"][rows]
         return rows * self.texts_per_row + micro_batch["text_columns"]
+
+    def learnt_settings(self) -> dict[str, object]:
+        """Returns the temperature if it is learnt; of a model in shards on the first rank, which holds it."""
+        if (weight := self.log_temperature) is None:
+            return {}
+        shard = weight.to_local() if isinstance(weight, DTensor) else weight
+        return {"temperature": float(shard.data.exp())}
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """Returns the parameters of the loss itself."""
