@@ -71,8 +71,12 @@ def device_here() -> torch.device:
 
 
 def as_trained(run: str) -> Computation:
-    """Returns the computation of a run's evaluations; without a GPU fp16 becomes fp32. Padded fp32 rows without a run."""
-    noted = Run(Path(model_folder(run)).parent).status.get("resolved") or {}
+    """Returns the computation of a run's evaluations. Padded fp32 rows without a run."""
+    return as_resolved(Run(Path(model_folder(run)).parent).status.get("resolved") or {})
+
+
+def as_resolved(noted: Mapping[str, Any]) -> Computation:
+    """Returns the computation that a run has noted as resolved; without a GPU fp16 becomes fp32."""
     known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
     if not known:
         return Computation()

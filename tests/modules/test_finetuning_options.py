@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from tests.data.pairs.rows import write
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import evaluation, predictions, weights
 from tests.runs.test_train import continued, losses
+from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.modules.finetuning import FinetuningRun, freeze_parameters
 from tiryns.runner.opened_run import open_run
 
@@ -39,7 +41,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("mode", ["per_label", "global"])
 def test_thresholds_are_chosen_on_validation_and_used_ever_after(
-    finished: Finetune, several: list[str], mode: str
+    finished: Finetune, several: list[str], mode: str, tmp_path: Path
 ) -> None:
     run = finished("classification", *several, f"objective.thresholds={mode}", "trainer.max_steps=12")
     saved = json.loads((run.path / "model/task.json").read_text())["objective"]["thresholds"]
@@ -61,6 +63,8 @@ def test_thresholds_are_chosen_on_validation_and_used_ever_after(
     assert sets["val/validation"]["metrics"][figure] > of_usual
     assert "thresholds" not in json.loads((usual.path / "model/task.json").read_text())["objective"]
     assert "threshold" in (run.path / "report.html").read_text()
+    made = consolidate(run.checkpoint_dir / "best.ckpt", tmp_path / "made")
+    assert json.loads((made / "task.json").read_text())["objective"]["thresholds"] == pytest.approx(saved)
 
 
 def test_an_evaluation_of_the_run_has_its_figures(finished: Finetune, several: list[str]) -> None:

@@ -48,6 +48,7 @@ def consolidate(
     from tiryns.runner.checkpoints.files import AtomicCheckpointIO, read_while_training
     from tiryns.runner.inference.card import model_card
     from tiryns.runner.inference.export import write_model
+    from tiryns.runner.inference.passes import as_resolved, device_here, passes
     from tiryns.runner.loop.assembly import assemble, known_task, preprocessor_of
     from tiryns.runner.loop.phases import take_over
     from tiryns.runner.models.initial.dtypes import weights_dtype
@@ -72,6 +73,13 @@ def consolidate(
     card = model_card(module.model, preprocessor, run, {}, int(saved["global_step"]))
     target.parent.mkdir(parents=True, exist_ok=True)
     with exported_weights(optimizer, weights):
+        if data.collator.needs_validation:  # such as thresholds, which no checkpoint has
+            sequences, how = next(iter(data.validation.values())), as_resolved(began)
+            model, predictions = module.model.to(device_here()).eval(), module.make_predictions(sequences)
+            for batch in passes(model, data.collator, sequences, how._replace(layout=data.layout)):
+                predictions.add(batch.micro_batch, batch.output)
+            predictions.join(lambda mine: [mine])
+            predictions.calibrate()
         return write_model(module.model, preprocessor, target, card, None, known_task(data))
 
 
