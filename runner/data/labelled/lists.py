@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, count, islice, pairwise, product
 from string import ascii_uppercase
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +27,7 @@ class Candidates(NamedTuple):
     context: str | None
     candidates: list[str]
     names: list[str]
-    """The names of the candidates: those in the data, else the letters A, B, ..."""
+    """The names of the candidates: those in the data, else the letters A to Z, AA, AB, ..."""
     label: Any
     """The grade of each candidate, or what identifies the right choice; None if unknown."""
     where: str
@@ -147,9 +147,10 @@ class ListReader(ExampleReader[Candidates]):
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:
         """Returns the texts of the candidates, and their names. Raises BadRow for too few or empty candidates."""
-        given, names = self.given(row), list(ascii_uppercase)
+        given, letters = self.given(row), (product(ascii_uppercase, repeat=size) for size in count(1))
+        names = map("".join, chain.from_iterable(letters))
         if isinstance(given, Mapping) and "text" in given:
-            names = list(map(str, given.get("label", names)))
+            names = map(str, given.get("label", names))
             given = list(given["text"])
         if not isinstance(given, list) or len(given) < self.fewest:
             expected = "expected a list of two or more, or text with data.label_separator"
@@ -158,7 +159,7 @@ class ListReader(ExampleReader[Candidates]):
         if "" in texts:
             problem = f"{self.noun} {texts.index('') + 1} of {len(texts)} is empty"
             raise BadRow(row.where, problem, f"empty {self.noun}")
-        return texts, names[: len(texts)]
+        return texts, list(islice(names, len(texts)))
 
 
 def of_json(cell: object) -> Any:

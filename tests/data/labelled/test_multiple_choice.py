@@ -40,6 +40,7 @@ RACE = {"article": "The river froze.", "question": "Why is it cold?", "options":
 COPA = {
     "premise": "The ice broke.", "question": "cause", "choice1": "It was warm.", "choice2": "It was night.",
 }  # fmt: skip
+MANY = {"question": "Which flies?", "options": [f"heron {number}" for number in range(28)]}
 ARC = {"question": "Which flies?", "choices": {"text": ["stone", "heron"], "label": ["1", "2"]}}
 
 
@@ -56,6 +57,9 @@ ARC = {"question": "Which flies?", "choices": {"text": ["stone", "heron"], "labe
             "text_column": "question", "context_column": "premise", "choice_columns": ["choice1", "choice2"],
         }),
         (ARC, {"answerKey": ["1", "2"]}, {"text_column": "question", "label_column": "answerKey"}),
+        (MANY, {"answer": ["A", "AB"]}, {
+            "text_column": "question", "choices_column": "options", "label_column": "answer",
+        }),
         (RACE, {"answer": ["winter", "noon"]}, {
             "text_column": "question", "choices_column": "options", "label_column": "answer",
         }),
