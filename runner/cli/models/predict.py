@@ -166,7 +166,7 @@ def _found(
     from tiryns.runner.data.read.rows import Row, Rows
     from tiryns.runner.inference.language.infill import MASK
 
-    text = str(arguments.input) if arguments.length is None else " ".join([MASK] * arguments.length)
+    text = str(arguments.input) if arguments.length is None else MASK * arguments.length
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     rows_of_texts = (Row(where, predictor.kind.values(text, options)) for where, text in texts)
     rows = Rows(_repeat(rows_of_texts, arguments.samples), "standard input", bad=bad)
