@@ -191,19 +191,27 @@ def _paths(source: str, last: int | None) -> list[Path]:
 
 
 def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
-    """Raises ValueError for weights beside the model's own, and for models that name or number their labels otherwise."""
+    """Raises ValueError for weights beside the model's own, and for models with other tokens or labels."""
     if beside := next(folder.glob("*/*.safetensors"), None):
         problem = f"has weights of its own in {beside.parent.name}/, of which no mean is taken"
         raise ValueError(f"{str(sources[0].path)!r} {problem}: it cannot be averaged")
-    labels = read_json(folder / "config.json", {}).get("id2label")
+    labels, vocabulary = read_json(folder / "config.json", {}).get("id2label"), _vocabulary(folder)
     for path in (source.path for source in sources):
-        config = path / "config.json" if path.is_dir() else path.parent.parent / "model" / "config.json"
-        if (names := read_json(config, {}).get("id2label", labels)) != labels:
+        model = path if path.is_dir() else path.parent.parent / "model"
+        if vocabulary and _vocabulary(model) not in ({}, vocabulary):
+            problem = f"{str(path)!r} numbers tokens otherwise than {str(sources[0].path)!r}"
+            raise ValueError(f"{problem}: give the runs the same data.tokenizer")
+        if (names := read_json(model / "config.json", {}).get("id2label", labels)) != labels:
             first, other = (", ".join((one or {}).values()) for one in (labels, names))
             raise ValueError(
                 f"the labels of {str(path)!r} are {other}, those of {str(sources[0].path)!r} {first}: give the runs "
                 "the same labels in the same order (data.labels)"
             )
+
+
+def _vocabulary(model: Path) -> object:
+    """Returns the vocabulary of a model's tokenizer; empty without its file."""
+    return read_json(model / "tokenizer.json", {}).get("model", {}).get("vocab") or {}
 
 
 def _shares(weights: str | None, paths: Sequence[Path]) -> list[float]:
