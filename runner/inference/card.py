@@ -131,7 +131,8 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
     theirs = _metadata_of(base)
     named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
     library = "peft" if is_separate(model.pretrained) else "transformers"
-    data = list(dict.fromkeys(hub_data_sets(settings.get("data") or {})))
+    sources = [*sources_of(settings.get("data") or {})]
+    data = list(dict.fromkeys(names := [*hub_data_sets(settings.get("data") or {})]))
     types = {name: name.rpartition("/")[2].removeprefix("entity_") for name in figures}
     known = {
         "library_name": "sentence-transformers" if task in kinds else library,
@@ -145,7 +146,7 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
     }
     shown = [(name, value) for name, value in figures.items() if types[name] in METRICS]
     measured = [{"type": types[name], "name": name, "value": round(value, 6)} for name, value in shown]
-    if task and data and measured:  # the figures of the data set that they were measured on
+    if task and measured and len(data) == 1 and len(names) == len(sources):  # measured on nothing else
         named = {"name": data[0], "type": data[0]}
         result = {"task": {"type": task}, "dataset": named, "metrics": measured}
         known["model-index"] = [{"name": run.name, "results": [result]}]

@@ -180,10 +180,13 @@ def test_card_does_without_an_example(files: dict[str, str], tmp_path: Path) -> 
     [{"train": "a.csv"}, {"train": "owner/set", "test": "own.csv"}, {"source": ["owner/set", "b.txt"]}, {}],
     ids=str,
 )
-def test_rows_of_a_users_own_data_are_not_quoted(data: dict[str, Any], tmp_path: Path) -> None:
+def test_rows_of_a_users_own_data_are_not_quoted_and_its_figures_are_of_no_data_set(
+    data: dict[str, Any], tmp_path: Path
+) -> None:
     line = json.dumps({"set": "t", "text": "a secret", "predicted": "yes"})
-    card = card_of(tmp_path, "classification", {"data": data}, {}, predictions__jsonl=line)
+    card = card_of(tmp_path, "classification", {"data": data}, FIGURES, predictions__jsonl=line)
     assert "a secret" not in card
+    assert "model-index" not in metadata_of(card, tmp_path)
 
 
 def test_folders_of_where_a_run_was_begun_are_no_names_of_the_hub(tmp_path: Path) -> None:
