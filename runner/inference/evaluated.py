@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tiryns.conf.values import check_choice
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
@@ -15,7 +12,7 @@ from tiryns.runner.data.read.rows import RowSource
 from tiryns.runner.evaluation.calibration import calibration, fitted, label_sets
 from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
-from tiryns.runner.evaluation.resampling import intervals
+from tiryns.runner.evaluation.resampling import Numbers, intervals
 from tiryns.runner.evaluation.statistics.intervals import LEVEL, RESAMPLES, bootstrap
 from tiryns.runner.inference.answering import SETTINGS as ANSWERED
 from tiryns.runner.inference.answering import AnswersAsTested, sees_images
@@ -43,8 +40,6 @@ DOCUMENTS = "documents.jsonl"
 
 PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
 """Available precisions, as Lightning names them."""
-
-Ends = NDArray[np.float64]
 
 
 class Asked(NamedTuple):
@@ -193,8 +188,7 @@ def computation_of(computation: Computation, asked: Asked) -> Computation:
     """Returns the computation with the precision and micro-batches in `asked`; ValueError for an unknown precision."""
     given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
     if asked.precision is not None:
-        if asked.precision not in PRECISIONS:
-            raise ValueError(f"--precision {asked.precision}: there are: {', '.join(PRECISIONS)}")
+        check_choice("--precision", asked.precision, PRECISIONS)
         given["precision"] = asked.precision
     chosen = computation._replace(**given)
     if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not processor.has_bf16():
@@ -207,7 +201,7 @@ def computation_of(computation: Computation, asked: Asked) -> Computation:
 def entry_with_intervals(
     predictions: Predictions,
     figures: Mapping[str, float],
-    sums: Mapping[str, Ends],
+    sums: Mapping[str, Numbers],
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Entry:

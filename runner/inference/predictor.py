@@ -83,9 +83,6 @@ class Predictor:
         """Yields predictions for `rows_of_file` by batch, or all at once with `figures` if the first rows have labels."""
         source = iter(rows.rows)
         first = list(islice(source, self.kind.at_once))
-        if not first:
-            problem = f" that can be used: {rows.bad.first}" if rows.bad.first else ""
-            raise ValueError(f"{rows.description} holds no examples{problem}")
         if figures and self.kind.labelled(first):
             found = iter([self.kind.predict(rows._replace(rows=[*first, *source]), options, 0, figures=True)])
         else:
@@ -96,7 +93,8 @@ class Predictor:
             empty = empty and not kept.rows
             yield kept
         if empty:
-            raise ValueError(f"{rows.description} holds no row that can be used: {rows.bad.first}")
+            problem = f" that can be used: {rows.bad.first}" if rows.bad.first else ""
+            raise ValueError(f"{rows.description} holds no examples{problem}")
 
     def rows_of_file(
         self,

@@ -198,6 +198,7 @@ class ContrastiveCollator(PairsCollator):
 
     auto = "AutoModel"
     options: Contrastive
+    predicts_with = (*PairsCollator.predicts_with, "pooling", "normalised", "dimensions", "dimension_weights")
     built_with = tuple(
         f.name for f in fields(Contrastive) if f.name not in ("_target_", "validation_batch_size")
     )
@@ -219,13 +220,6 @@ class ContrastiveCollator(PairsCollator):
         """How texts are read and pooled into vectors."""
         pooling, normalised = self.options.pooling or "mean", self.options.normalised is not False
         return super().texts._replace(pooling=pooling, normalised=normalised)
-
-    def settings(self) -> dict[str, object]:
-        """Adds how a text becomes a vector: pooling, unit length and dimensions."""
-        vectors = {"pooling": self.texts.pooling, "normalised": self.texts.normalised}
-        weights = list(self.options.dimension_weights or [])
-        sizes = {"dimensions": self.dimensions, "dimension_weights": weights}
-        return super().settings() | vectors | sizes
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the encoder with its pooling and the loss; with a `teacher` it also learns the teacher's vectors."""

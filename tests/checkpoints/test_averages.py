@@ -14,7 +14,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from tests.conftest import train_here
 from tiryns.runner.checkpoints import averages
-from tiryns.runner.checkpoints.averages import mean, ties
+from tiryns.runner.checkpoints.averages import ties
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.cli.commands import main
 from tiryns.runner.run.folder import Run
@@ -135,6 +135,7 @@ def test_ties_is_its_formula() -> None:
     assert np.abs(found.double().numpy() - expected).max() < 1e-6
     one = torch.tensor([2.0])
     assert torch.equal(ties(torch.zeros(1), [one], [1.0], 0.3, 1.0), one), "of each tensor something stays"
+    assert ties(torch.tensor([1, 7]), [torch.tensor([2, 8])], [1.0], 0.5, 1.0).tolist() == [1, 7]
 
 
 @pytest.mark.slow
@@ -148,12 +149,6 @@ def test_ties_of_runs_starts_from_its_base(run: Run, tmp_path: Path) -> None:
     record = json.loads((tmp_path / "ties" / "average.json").read_text())
     assert (record["method"], record["density"]) == ("ties", 0.2)
     assert Path(record["base"]["path"]).name == "step-00000002.ckpt"
-
-
-def test_whole_numbers_are_rounded_down() -> None:
-    counts = [torch.tensor([1, 7]), torch.tensor([2, 8])]
-    assert mean(counts, [1, 1]).tolist() == [1, 7]
-    assert ties(counts[0], counts[1:], [1.0], 0.5, 1.0).tolist() == [1, 7]
 
 
 def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -> None:

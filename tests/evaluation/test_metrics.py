@@ -44,17 +44,6 @@ def test_squads_definition(predicted: str, answers: list[str], exact: float, f1:
     assert float(metrics["f1"].compute()) == pytest.approx(f1)
 
 
-def test_entity_f1_wants_begin_end_and_type() -> None:
-    metric = EntityScore("f1")
-    true = [["B-X", "I-X", "O", "B-Y"], ["B-X", "O"]]
-    predicted = [["B-X", "O", "O", "B-Y"], ["B-Y", "O"]]
-    metric.update(predicted, true)  # of three each, only the first sentence's Y is right
-    assert float(metric.compute()) == pytest.approx(1 / 3)
-    empty = EntityScore("f1")
-    empty.update([["O"]], [["O"]])
-    assert float(empty.compute()) == 0.0
-
-
 @pytest.mark.parametrize(
     ("labels", "problem"),
     [

@@ -203,7 +203,6 @@ def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "give a text or a file, or --length N"),
         (["gone.csv"], "there is no file 'gone.csv'"),
         (["a text", "more.csv"], "unrecognized arguments: more.csv: expected one text or file"),
         (["--length", "5"], "--length is for language models"),

@@ -191,11 +191,11 @@ def test_no_row_that_can_be_used_is_an_error_and_writes_nothing(
     file.write_text(f"body,nr{label}\n" + "".join(f'"{text}",1{value}\n' for text in TEXTS))
     columns = f"body, nr{label.replace(',', ', ')}"
     with pytest.raises(
-        SystemExit, match=rf"no row that can be used: .*'Question'; it has: {columns}\. Set data\.text_c"
+        SystemExit, match=rf"no examples that can be used: .*'Question'; it has: {columns}\. Set data\.text_c"
     ):
         main(list(words))
     file.write_text(f"Question,nr{label}\n" + f'" ",1{value}\n' * 9)
-    with pytest.raises(SystemExit, match=r"no row that can be used: .*line 2: the text .* is empty"):
+    with pytest.raises(SystemExit, match=r"no examples that can be used: .*line 2: the text .* is empty"):
         main(list(words))
     assert not out.exists()
 

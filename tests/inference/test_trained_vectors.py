@@ -14,7 +14,6 @@ from tests.data.pairs.rows import scored, write
 from tests.inference.conftest import finetuned
 from tests.support import needs
 from tests.support.precision import rounding
-from tiryns.runner.cli.commands import main
 from tiryns.runner.cli.models.onnx.proof import open_for_graph
 from tiryns.runner.inference.evaluated import evaluate
 from tiryns.runner.inference.predictor import Predictor
@@ -86,14 +85,6 @@ def test_the_next_run_keeps_its_pooling_and_prompts(
     ]
     assert len(told) == 1
     assert "objective.pooling='max' instead of 'mean'" in told[0]
-
-
-def test_it_is_evaluated_on_later_pairs(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pairs(tmp_path)
-    main(["evaluate", str(run), f"{tmp_path}/pairs.jsonl", "--out", f"{tmp_path}/later"])
-    assert "mrr_at_10" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

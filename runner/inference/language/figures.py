@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tiryns.conf.config import Config
 from tiryns.conf.registry import OPTIONS, option_of
-from tiryns.conf.values import Settings, suggest
+from tiryns.conf.values import Settings, check_choice
 from tiryns.runner.build import build
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
@@ -66,9 +66,8 @@ class LanguageModel:
     def __init__(self, run: str, opened: Opened, changes: Settings, objective: str | None = None) -> None:
         config, tokenizer = opened
         check_language_model(run, config)
-        if objective is not None and objective not in OBJECTIVES:
-            known = ", ".join(OBJECTIVES)
-            raise ValueError(f"--objective {objective}: there are {known}{suggest(objective, OBJECTIVES)}")
+        if objective is not None:
+            check_choice("--objective", objective, OBJECTIVES)
         trained = run_config(run)
         # what a document was in training; the defaults of `data=files` for a model of others, but for its length
         data = {**dict.fromkeys(SETTINGS), **option_defaults("data", "files"), "max_length": None}
@@ -89,11 +88,10 @@ class LanguageModel:
         pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
         if self.settings.get("max_length") is None:
             self.settings["max_length"] = min(longest_text(pretrained) or 512, tokenizer.model_max_length)
-        length = self.settings["max_length"]
-        check_length(pretrained, length)
+        check_length(pretrained, self.settings["max_length"])
         arguments: CollatorArguments = {
             **tokenizer_arguments(tokenizer), "text_column": "text", "label_column": None,
-            "max_sequence_length": length,
+            "max_sequence_length": self.settings["max_length"],
         }  # fmt: skip
         self.collator: Collator = build(node, **arguments)
         self.model = self.collator.task_model(pretrained)

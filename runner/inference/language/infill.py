@@ -27,7 +27,7 @@ from tiryns.runner.models.encoder import load_encoder
 from tiryns.runner.models.head import LANGUAGE_MODEL
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.pretraining.causal import CausalLM
-from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill, mask_probabilities
+from tiryns.runner.models.pretraining.diffusion import MaskedDiffusionLM, infill, mask_logits
 from tiryns.runner.models.pretraining.replaced_tokens import DISCRIMINATOR
 from tiryns.runner.models.weights import load_trained
 from tiryns.runner.models.wrapped import objective_of
@@ -130,7 +130,7 @@ class Masks(OfTexts):
         if options.top_k is not None:  # of each mask, while the other masks stay
             masked = ids == mask_id
             most = min(options.top_k, int((~model.special).sum()))
-            shares, tokens = mask_probabilities(model, ids, attention_mask, masked).topk(most)
+            shares, tokens = mask_logits(model, ids, attention_mask, masked).softmax(-1).topk(most)
             own = zip(*(each.split(masked.sum(1).tolist()) for each in (tokens, shares)), strict=True)
             guesses: list[PredictionRow] = []
             for likeliest, probabilities in own:

@@ -86,7 +86,7 @@ def infill(
             masked &= (torch.rand(ids.shape, generator=generator) * steps_left < 1).to(ids.device)
         if not masked.any():
             continue
-        logits = _mask_logits(model, ids, attention_mask, masked)
+        logits = mask_logits(model, ids, attention_mask, masked)
         tokens, confidence = _draw(logits, temperature, generator)
         drawn = ids.masked_scatter(masked, tokens.to(ids.device))
         if order == "confidence":
@@ -96,17 +96,10 @@ def infill(
 
 
 @torch.no_grad()
-def mask_probabilities(
+def mask_logits(
     model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
 ) -> Tensor:
-    """Returns the probabilities [N, V] of tokens at the N positions of `masked` [B, T], row by row."""
-    return _mask_logits(model, input_ids, attention_mask, masked).softmax(-1)
-
-
-def _mask_logits(
-    model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
-) -> Tensor:
-    """Returns the logits [N, V] at the N positions of `masked` [B, T], on the CPU."""
+    """Returns the logits [N, V] of tokens at the N positions of `masked` [B, T], row by row, on the CPU."""
     hidden = model.encode({"input_ids": input_ids, "attention_mask": attention_mask})
     positions = masked.flatten().nonzero()[:, 0] - model.guessed_before
     return model.logits(rows_at(hidden, positions)).float().cpu()

@@ -95,6 +95,7 @@ class JointTaggingCollator(finetuning.WordLabels):
 
     options: JointTagging
     built_with = ("column_weights",)
+    predicts_with = ("constrained_decoding", "column_weights")
     columns = ("tag_labels",)
 
     @takes_options(JointTagging)
@@ -140,11 +141,6 @@ class JointTaggingCollator(finetuning.WordLabels):
         labels[places] = labelled["tag_labels"]
         made = torch.from_numpy(labels.reshape(*shape, -1))
         return super().rows(labelled, places, shape) | {"labels": made}
-
-    def settings(self) -> dict[str, object]:
-        """Returns the weights of the columns, and the setting of decoding."""
-        weights = {"column_weights": dict(self.weights)} if self.options.column_weights else {}
-        return {"constrained_decoding": self.options.constrained_decoding, **weights}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model with its heads and the sum of their losses."""

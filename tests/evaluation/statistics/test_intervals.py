@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tiryns.runner.evaluation.statistics.intervals import bootstrap, each, resampled
+from tiryns.runner.evaluation.statistics.intervals import bootstrap, resampled
 
 X = np.array([3.1, 0.2, 5.5, 2.2, 8.0, 1.1, 0.4, 7.7, 2.9, 6.3, 4.8, 0.9])
 
@@ -60,11 +60,6 @@ def test_resamples_without_a_number_do_not_count() -> None:
     assert np.isnan(found["none"]).all()
     assert found["table"].shape == (2, 2)
     assert (found["table"][0] == found["some"]).all()
-
-
-def test_figures_of_one_resample_after_another_are_those_of_all() -> None:
-    weights = draws(12, 30, seed=0)
-    assert each(weights, lambda row: {"mean": row @ X / row.sum()})["mean"] == pytest.approx(weights @ X / 12)
 
 
 @pytest.mark.parametrize(("samples", "resamples"), [(0, 10), (10, 0)])

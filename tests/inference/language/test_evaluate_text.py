@@ -172,7 +172,7 @@ def test_texts_are_a_column_of_a_table(
         ("", [], "is empty"),
         ("\n \n", [], "holds no text"),
         ("a", [], "none of the 1 tokens is a target: the text is too short to be measured"),
-        ("herons", ["--objective", "rtd"], "--objective rtd: there are mlm, diffusion, clm"),
+        ("herons", ["--objective", "rtd"], "--objective='rtd'; there are: mlm, diffusion, clm"),
         ("herons", ["data.max_length=4000"], "is more than the"),
     ],
 )

@@ -129,11 +129,6 @@ def test_a_wrong_argument_ends_with_one_message(run_folder: Path, arguments: lis
     assert message in str(stopped.value.code)
 
 
-def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"no trained model in '{tmp_path}'"):
-        Masks(str(tmp_path), open_model(str(tmp_path)), {})
-
-
 def test_a_model_with_another_head_is_refused(run_folder: Path, tmp_path: Path) -> None:
     BertForSequenceClassification(BertConfig(vocab_size=22, **SIZES)).save_pretrained(tmp_path)  # type: ignore[arg-type]
     AutoTokenizer.from_pretrained(run_folder / "model").save_pretrained(tmp_path)

@@ -57,7 +57,7 @@ COMMANDS: dict[str, list[str]] = {
     "evaluate cls good.csv --objective mlm": ["cls", "is for classification, not a language"],
     "evaluate cls good.csv --out herons.txt": ["--out herons.txt is a file: expected the name of a folder"],
     "evaluate run bin.txt": ["bin.txt", "is not UTF-8: it begins with"],
-    "evaluate run herons.txt --objective nope": ["nope", "there are mlm, diffusion, clm"],
+    "evaluate run herons.txt --objective nope": ["nope", "there are: mlm, diffusion, clm"],
     "evaluate run herons.txt --pseudo-perplexity some": ["some", "expected a number, or all"],
     "evaluate run herons.txt --pseudo-perplexity -3": ["3", "expected a number, or all"],
     "report": ["the following arguments are required: RUN"],
