@@ -60,9 +60,9 @@ def test_set_without_a_target_does_not_choose_beside_one_with_targets(
 ) -> None:
     texts = {"word": "a", "more": "the heron of the river rests beside the old bridge. " * 9}
     for name, text in texts.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / f"{name}.txt").write_text(text)
     for names, monitor in (("word", "val/word/loss"), ("word,more", "val/more/loss")):
-        sets = ", ".join(f"{name}: {tmp_path / name}" for name in names.split(","))
+        sets = ", ".join(f"{name}: {tmp_path}/{name}.txt" for name in names.split(","))
         config = tiny([*TINY, f"data.source={text_file}", f"data.validation={{{sets}}}"])
         assemble(config)
         assert config.checkpoint.monitor == monitor

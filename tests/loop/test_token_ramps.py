@@ -59,7 +59,7 @@ def test_ramps_of_a_run_are_the_steps_of_their_tokens(
 
 
 @pytest.mark.rows(1)
-@pytest.mark.parametrize("name", ["cooldown", "warmup"])
+@pytest.mark.parametrize("name", ["warmup", "cooldown"])
 def test_ramp_of_more_tokens_than_the_run_has_is_the_whole_run(text_file: Path, name: str) -> None:
     schedule: Any = assemble(config_of(text_file, f"scheduler.{name}_tokens=1e9")).scheduler
     assert [(phase.name, phase.num_steps) for phase in schedule.schedule.phases] == [(name, 12)]
