@@ -54,15 +54,15 @@ def recorded(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) ->
         return folder.status.get(RECORD) or {}
     parent = Run(checkpoint.path.parent.parent)
     values = {**(entry_of(checkpoint.path, RECORD) or parent.status.get(RECORD) or {})}
-    values["cuts"] = [cut for cut in values.get("cuts", ()) if cut[0] <= checkpoint.step]
+    if cuts := values.get("cuts"):
+        values["cuts"] = [cut for cut in cuts if cut[0] <= checkpoint.step]
     return values if folder.is_same(checkpoint.path) else of_branch(values, checkpoint.path, config)
 
 
 def of_branch(values: Resolved, checkpoint: Path, config: DictConfig) -> Resolved:
     """Returns the resolved settings of a checkpoint's run for a branch with another `config`.
 
-    If the branch has other batches, which lengths are counted by, `spent` replaces the counted lengths: steps, tokens and
-    FLOPs of the checkpoint.
+    If it has other batches, which lengths are counted by, `spent` (steps, tokens, FLOPs) replaces the counted lengths.
     """
     totals = (entry_of(checkpoint, "callbacks") or {}).get("Manifest")
     if not totals or COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.parent.parent), config):
