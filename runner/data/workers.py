@@ -274,8 +274,7 @@ def _end_all() -> None:
     """Kills the loader processes that an error has left: they ignore Python's signal to end."""
     if left := multiprocessing.active_children():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
-        for process in left:
-            process.kill()
+        loaders.end_at_once(left)
 
 
 def set_up_worker(worker: int) -> None:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from subprocess import Popen
+from subprocess import Popen, TimeoutExpired
 from typing import Any
 
 from omegaconf import DictConfig
@@ -144,7 +144,8 @@ class RankAgent(LocalElasticAgent):
         for rank, process in self._ranks().items():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # a rank's session holds its loader processes too
-            process.wait()
+            with contextlib.suppress(TimeoutExpired):  # of a rank that reads from a dead file server
+                process.wait(5.0)
             heartbeat_of(self.folder.path, rank).unlink(missing_ok=True)
 
     def _restart_workers(self, worker_group: WorkerGroup) -> None:

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,15 @@ def test_batches_without_steps_are_not_read_twice_where_a_process_is_killed(tmp_
     assert len(list(tmp_path.iterdir())) == 1, "one was killed"
 
 
-@pytest.mark.slow
-def test_thread_that_pins_memory_ends_with_the_processes() -> None:
-    """Torch starts one only beside a GPU; the event is what it looks at."""
+def test_process_that_no_signal_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that pins memory ends too. Torch starts one only beside a GPU; the event is what it looks at."""
     batches = begun(lambda: loader(Batches()).begun_at(3)[0], 2)
     batches._pin_memory_thread_done_event = threading.Event()
-    loaders.kill(batches)
+    workers = loaders.processes_of(batches)
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseProcess, "kill", lambda _: None)  # as in input that cannot be interrupted
+        patch.setattr(loaders, "SECONDS_TO_DIE", 0.1)
+        loaders.kill(batches)
     assert batches._pin_memory_thread_done_event.is_set()
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from socket import gethostname
+from subprocess import TimeoutExpired
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -116,6 +117,16 @@ def test_node_that_leaves_costs_no_restart_and_ends_a_run_that_needs_it(tmp_path
     ends = {0: PREEMPTED}
     assert Deciding(Run(tmp_path), Nodes(1, 3)).restarts_after(4, ends=ends) == 10, "torch takes one off"
     assert Deciding(Run(tmp_path), Nodes(2, 2)).restarts_after(4, ends=ends) == 0
+
+
+def test_rank_that_no_signal_ends_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(timeout: float) -> None:
+        raise TimeoutExpired("a rank in input that cannot be interrupted", timeout)
+
+    agent, rank = Deciding(Run(tmp_path)), SimpleNamespace(pid=2**22 + 1, wait=wait)
+    monkeypatch.setattr(agent, "_ranks", lambda: {0: rank})
+    monkeypatch.setattr(LocalElasticAgent, "_shutdown", lambda *_: None)
+    agent._shutdown()
 
 
 def test_agents_meet_again_where_one_ends_before_ranks_are_numbered(

@@ -6,10 +6,15 @@ this method would wait for the rest for ever (pytorch/pytorch#1355 has the ways 
 """
 
 import signal
-from multiprocessing.process import BaseProcess
+import time
+from collections.abc import Sequence
+from multiprocessing import process as library
 from typing import Any
 
 from torch.utils.data._utils import signal_handling
+
+SECONDS_TO_DIE = 5.0
+"""How long killed processes are waited for: the system keeps one that reads from a dead file server."""
 
 
 def running(loader: object) -> Any:
@@ -17,7 +22,7 @@ def running(loader: object) -> Any:
     return getattr(loader, "_iterator", None)
 
 
-def processes_of(batches: object) -> list[BaseProcess]:
+def processes_of(batches: object) -> list[library.BaseProcess]:
     """Returns the processes of an iterator of torch, or of an iterator that has one as `_iterator`."""
     return getattr(_iterator_of(batches), "_workers", [])
 
@@ -47,12 +52,21 @@ def kill(batches: object) -> None:
     iterator._shutdown = True
     if pinning := getattr(iterator, "_pin_memory_thread_done_event", None):
         pinning.set()  # else the thread reads the queue for ever
-    for worker in iterator._workers:
-        worker.kill()
-        worker.join()
+    end_at_once(iterator._workers)
     for queue in [*iterator._index_queues, iterator._worker_result_queue]:
         queue.cancel_join_thread()
         queue.close()
+
+
+def end_at_once(processes: Sequence[library.BaseProcess]) -> None:
+    """Kills processes; those that are there after `SECONDS_TO_DIE` are forgotten, as Python would wait at its end."""
+    for process in processes:
+        process.kill()
+    deadline = time.monotonic() + SECONDS_TO_DIE
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            library._children.discard(process)  # type: ignore[attr-defined]
 
 
 def forget(loader: Any) -> None:
