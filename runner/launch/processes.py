@@ -25,6 +25,7 @@ from tiryns.runner.run.command.lifetime import tells_rank
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
+from tiryns.runner.run.signals import COMMAND_PROCESS
 
 SPINS = "500"
 """Spins of an idle thread of GNU's OpenMP before it sleeps; they take some microseconds (`docs/benchmarks.md`)."""
@@ -71,7 +72,7 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
             del os.environ[name]
     os.environ.setdefault("OMP_NUM_THREADS", str(threads_of_ranks(count)))
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # gloo cannot be set up twice on a shared store
-    os.environ[RANK_CONFIG] = packed(config)
+    os.environ |= {RANK_CONFIG: packed(config), COMMAND_PROCESS: str(os.getpid())}
     try:
         yield
     finally:

@@ -65,7 +65,7 @@ def run_rank(folder: Path, train: Train) -> None:
         heartbeat.unlink(missing_ok=True)
         os.killpg(os.getpgid(0), signal.SIGKILL)
 
-    end_with_parent(os.getppid(), end)
+    end_with_parent(int(os.environ[signals.COMMAND_PROCESS]), end)  # the agent may be gone by now
     stacks = open(folder / "train.log", "a")  # noqa: SIM115  open as long as the process
     with signals.stoppable():
         faulthandler.register(signal.SIGQUIT, file=stacks, all_threads=True)  # the agent asks for them so

@@ -28,7 +28,7 @@ SECONDS_TO_RETURN = 18.0
 """How long after a stopping signal a rank may stay within one call of a library."""
 
 COMMAND_PROCESS = "TIRYNS_COMMAND_PROCESS"
-"""Environment variable with the process id of the command line."""
+"""Environment variable with the process id of the command line; in a rank, of the agent that started it."""
 
 _noted: int | None = None
 _heard = False

@@ -1,5 +1,6 @@
 """A rank ends with its own exit status, whatever threads of libraries are still at work in it."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,10 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 from lightning.pytorch import Callback
+from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
 from tests.support.processes import process, warm_process
+from tiryns.runner.launch.rank import RANK_CONFIG, packed, run_rank
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.signals import COMMAND_PROCESS
 
 ENDING = """
 import atexit, sys
@@ -60,6 +64,22 @@ def test_last_words_are_read(line: str, status: int, message: str) -> None:
     plain = f"from tiryns.runner.run.command.lifetime import without_teardown\nwith without_teardown():\n    {line}"
     done = process("-c", imports + plain, cwd=ROOT)
     assert (done.returncode, done.stderr[-len(message) :]) == (status, message)
+
+
+def test_rank_whose_agent_was_killed_before_it_began_ends(tmp_path: Path) -> None:
+    config = packed(OmegaConf.create({"seed": 1}))
+
+    def be_rank() -> None:
+        os.setsid()
+        os.environ |= {"RANK": "0", RANK_CONFIG: config, COMMAND_PROCESS: "4194305"}  # which no process has
+        run_rank(tmp_path, lambda *_: {"ended": threading.Event().wait(60)})
+
+    rank = multiprocessing.get_context("fork").Process(target=be_rank)
+    rank.start()
+    rank.join(30)
+    status = rank.exitcode
+    rank.kill()
+    assert status == -signal.SIGKILL
 
 
 HOLDER = """
