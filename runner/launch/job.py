@@ -140,11 +140,9 @@ def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) 
 
 
 def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
-    patience, explained = (
-        (SECONDS_FOR_THE_LAST_TO_END, stops_explained()) if slurm_job() else (0.0, contextlib.nullcontext())
-    )
+    lock = folder.lock(SECONDS_FOR_THE_LAST_TO_END) if slurm_job() else folder.lock()
     overrides = typed_overrides(HydraConfig.get())
-    with folder.lock(patience), folder.recorded(config, overrides), explained:
+    with lock, folder.recorded(config, overrides), stops_explained():
         folder.clear_leftovers()
         inherit(folder, config.resume)
         return work()

@@ -42,13 +42,11 @@ class Leadership(ExitStack):
         if self.leads or time.monotonic() - self._tried < 1.0:
             return self.leads
         self._tried = time.monotonic()
-        held = ExitStack()
         try:
-            held.enter_context(self.folder.lock())
+            self.enter_context(self.folder.lock(0.0))
         except ValueError:
             return False
-        held.enter_context(self.folder.recorded(self.config, self.overrides))
-        self.push(held.pop_all().__exit__)
+        self.enter_context(self.folder.recorded(self.config, self.overrides))
         self.leads = True
         return True
 

@@ -207,7 +207,7 @@ def locked(file: Path, patience: float | None = None, busy: Exception | None = N
     """
     deadline = time.monotonic() + (patience or 0.0)
     with open(file, "w") as handle:
-        while not takes_lock(handle, patience is None):
+        while not takes_lock(handle, fcntl.LOCK_EX | (0 if patience is None else fcntl.LOCK_NB)):
             if time.monotonic() >= deadline:
                 raise busy or BlockingIOError(f"another process holds {str(file)!r}")
             time.sleep(0.2)
@@ -218,13 +218,13 @@ def locked(file: Path, patience: float | None = None, busy: Exception | None = N
             _LOCKS.discard(handle)
 
 
-def takes_lock(file: IO[str], wait: bool = False) -> bool:
+def takes_lock(file: IO[str], kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> bool:
     """Locks an open lock file, which the system releases when its holder dies; returns False if another process holds it.
 
     Raises OSError where the file system has no locks.
     """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(file, kind)
     except BlockingIOError:
         return False
     except OSError as error:

@@ -1,6 +1,7 @@
 """Records a run in its folder: its status, config and command, and the lock of the process that trains it."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -254,12 +255,13 @@ class Recording:
         """Whether a living process holds the folder's lock."""
         try:
             with open(self.path / ".lock") as file:
-                return not takes_lock(file)
+                # on NFS a reader gets no other lock, and two that look must not take each other for the holder
+                return not takes_lock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
 
-    def lock(self, patience: float = 0.0) -> contextlib.AbstractContextManager[None]:
-        """Locks the folder until the process ends; ValueError if another process holds it after `patience` seconds."""
+    def lock(self, patience: float = 0.5) -> contextlib.AbstractContextManager[None]:
+        """Locks the folder until the process ends; ValueError if another holds it for `patience` seconds, not to look."""
         busy = ValueError(f"a process is training in {str(self.path)!r} at this moment")
         return locked(self.path / ".lock", patience, busy)
 

@@ -1,6 +1,8 @@
 """A run as its folder tells it."""
 
+import fcntl
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,20 @@ def test_status_is_parsed_once_for_each_change(tmp_path: Path, monkeypatch: pyte
     Run(tmp_path).update_status(state="failed", error="why")
     assert run.failure == "why"
     assert Run(tmp_path, "done").failure == "", "it is about to be done"
+
+
+def test_looks_at_a_lock_disturb_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".lock").touch()
+    with open(tmp_path / ".lock") as look:  # of a command that looks at the same moment
+        fcntl.flock(look, fcntl.LOCK_SH)
+        assert not Run(tmp_path).is_locked()
+        threading.Timer(0.1, look.close).start()
+        with Run(tmp_path).lock():
+            pass
+    asked: list[int] = []
+    monkeypatch.setattr(fcntl, "flock", lambda _, kind: asked.append(kind))
+    Run(tmp_path).is_locked()
+    assert not asked[0] & fcntl.LOCK_EX, "which NFS gives to writers alone"
 
 
 @pytest.mark.parametrize(("value", "is_same"), [("1e-3", True), ("0.001", True), ("0.002", False)])
