@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,8 +124,8 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
         return
     status, message = run.status, left_error(run.path)
     (run.path / RANK_ERROR).unlink(missing_ok=True)
-    began = (status.get("session") or {}).get("began") or datetime.min.isoformat()
-    if datetime.fromisoformat(began) >= found.started - timedelta(seconds=1):
+    began = (status.get("session") or {}).get("began") or "1970-01-02"
+    if datetime.fromisoformat(began).timestamp() >= found.started.timestamp() - 1.0:
         if status["state"] not in ("running", "killed"):
             return
     elif exit_status <= 128:  # of srun, which is larger where a signal ended a task

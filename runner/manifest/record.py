@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import shutil
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tiryns.runner.manifest.steps import kept_lines
 from tiryns.runner.run.environment import machine, packages
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
+from tiryns.runner.run.recording import seconds_since, timestamp
 from tiryns.runner.run.redaction import redacted
 
 VERSION = 1
@@ -43,7 +43,7 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
     before = read_manifest(folder.path)
     now: Manifest = {"code": code(), "packages": packages(), "machine": machine(), "resolved": resolved}
     session: Manifest = {
-        "began": _now(),
+        "began": timestamp(),
         "ended": None,
         "step": step,
         "host": platform.node(),
@@ -88,14 +88,14 @@ def update_session(
     if not (manifest := read_manifest(folder.path)):
         return
     session = manifest["sessions"][-1]
-    session |= {"seconds": _seconds_since(session["began"]), "last_step": step}
+    session |= {"seconds": seconds_since(session["began"]), "last_step": step}
     session |= {"cpu_seconds": round(cpu_seconds, 3)} if cpu_seconds is not None else {}
-    session |= {"ended": _now()} if ended else {}
+    session |= {"ended": timestamp()} if ended else {}
     launched = folder.status.get("session") or {"began": session["began"]}
     manifest["totals"] = {
         "steps": step,
         **totals,
-        "seconds": round(launched.get("before", 0.0) + _seconds_since(launched["began"]), 3),
+        "seconds": round(launched.get("before", 0.0) + seconds_since(launched["began"]), 3),
         "cpu_seconds": round(sum(one.get("cpu_seconds", 0.0) for one in manifest["sessions"]), 3),
     }
     _write(folder, manifest)
@@ -133,14 +133,6 @@ def _changes(before: Manifest, now: Manifest) -> Manifest:
         name: _changes(was, now[name]) if isinstance(was, dict) and isinstance(now.get(name), dict) else was
         for name, was in changed.items()
     }
-
-
-def _now() -> str:
-    return datetime.now().isoformat(timespec="milliseconds")
-
-
-def _seconds_since(began: str) -> float:
-    return round((datetime.now() - datetime.fromisoformat(began)).total_seconds(), 3)
 
 
 def _text_of(manifest: Manifest) -> str:

@@ -8,6 +8,7 @@ import re
 import secrets
 import shlex
 import shutil
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
@@ -76,6 +77,16 @@ def _without_modules(value: object) -> Any:
 def new_name() -> Path:
     """Returns a new name for a run, `<date>/<time>-<id>`."""
     return Path(datetime.now().strftime("%Y-%m-%d/%H-%M-%S") + "-" + secrets.token_hex(2))
+
+
+def timestamp() -> str:
+    """Returns the time with its offset from UTC, as a folder may be read in another time zone, or in winter time."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
+
+
+def seconds_since(began: str) -> float:
+    """Returns the seconds since a time; without an offset it is in this machine's time zone."""
+    return round(time.time() - datetime.fromisoformat(began).timestamp(), 3)
 
 
 class Recording:
@@ -179,7 +190,7 @@ class Recording:
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
-        status, now, before = self.status, datetime.now().isoformat(), self.identity()
+        status, now, before = self.status, timestamp(), self.identity()
         moved, here = before not in (None, identity), os.getcwd()
         place = [here, os.path.relpath(here, self.path.resolve())]
         earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
@@ -224,16 +235,15 @@ class Recording:
 
     def end(self, state: str, **values: object) -> None:
         """Records the end of the run, its state and its seconds."""
-        self.advance(state=state, ended=datetime.now().isoformat(timespec="seconds"), **values)
+        self.advance(state=state, ended=timestamp(), **values)
 
     def advance(self, **values: object) -> None:
         """Changes fields of `status.json`, and adds this session's seconds up to now.
 
         Checkpoints call it, so that a killed session counts with its seconds up to the last checkpoint.
         """
-        session, now = self.status.get("session") or {}, datetime.now()
-        began = datetime.fromisoformat(session.get("began") or now.isoformat())
-        seconds = session.get("before", 0.0) + (now - began).total_seconds()
+        session = self.status.get("session") or {}
+        seconds = session.get("before", 0.0) + seconds_since(session.get("began") or timestamp())
         self.update_status(seconds=round(seconds, 3), **values)
 
     def check_resumable(self, now: bool = True) -> None:

@@ -3,10 +3,12 @@
 import fcntl
 import json
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
 from tiryns.runner.run import recording
 from tiryns.runner.run.folder import Run
@@ -45,6 +47,20 @@ def test_looks_at_a_lock_disturb_nobody(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(fcntl, "flock", lambda _, kind: asked.append(kind))
     Run(tmp_path).is_locked()
     assert not asked[0] & fcntl.LOCK_EX, "which NFS gives to writers alone"
+
+
+def test_seconds_of_a_run_pass_alike_in_every_time_zone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path)
+    run.begin(OmegaConf.create({"seed": 1}), [])
+    for zone in ("EST5EDT", "CET-1"):  # as in autumn, or on another machine
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        run.advance()
+        assert 0 <= run.status["seconds"] < 600
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize(("value", "is_same"), [("1e-3", True), ("0.001", True), ("0.002", False)])
