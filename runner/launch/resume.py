@@ -25,7 +25,7 @@ from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
 from tiryns.runner.patches.hydra.start import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
-from tiryns.runner.run.files import SWEEP, locked, read_sweep
+from tiryns.runner.run.files import SWEEP, locked, read_sweep, replacing
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.recording import config_hash, new_name
@@ -257,7 +257,8 @@ def inherit(folder: Run, resume: str | None) -> None:
         )
     for name in CARRIED:
         if (parent.path / name).exists() and not (folder.path / name).exists():
-            shutil.copyfile(parent.path / name, folder.path / name)
+            with replacing(folder.path / name) as temporary:
+                shutil.copyfile(parent.path / name, temporary)
 
 
 def _value(name: str, arguments: list[str]) -> str | None:

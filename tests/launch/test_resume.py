@@ -202,6 +202,15 @@ def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:
     assert not (branch.path / "metrics.csv").exists()
     assert "branched_from" not in branch.status
     start = parent / "checkpoints" / "step-00000500.ckpt"
+
+    def copy_half(_: Path, target: Path) -> None:
+        target.write_text("par")
+        raise OSError("No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shutil.copyfile", copy_half)
+        with pytest.raises(OSError, match=r"metrics\.csv': No space left"):
+            inherit(branch, str(start))
     inherit(branch, str(start))
     assert branch.status["branched_from"] == str(start), (
         "a branch killed before its first checkpoint starts there"
