@@ -10,7 +10,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.protocols import RunLogger
-from tiryns.runner.run.files import read_sweep
+from tiryns.runner.run.files import read_sweep, read_text, write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
 from tiryns.runner.run.yaml_files import read_config, settings_in
@@ -104,11 +104,10 @@ def group_of(folder: Path, group: str | None) -> str | None:
 
 def kept_id(folder: Path, service: str) -> str | None:
     """Returns the id of the run at a service, from `<service>_id.txt` in the run folder; None if missing."""
-    file = folder / f"{service}_id.txt"
-    return (file.read_text().strip() if file.exists() else "") or None
+    return read_text(folder / f"{service}_id.txt").strip() or None
 
 
 def keep_id(folder: Path, service: str, run_id: str) -> None:
     """Writes the id of the run at a service to `<service>_id.txt` in the run folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{service}_id.txt").write_text(run_id + "\n")
+    write_atomically(folder / f"{service}_id.txt", run_id + "\n")

@@ -16,7 +16,7 @@ from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tiryns.runner import log
 from tiryns.runner.logging.resumable import Resumable, earlier_rows
-from tiryns.runner.run.files import typed_path
+from tiryns.runner.run.files import typed_path, write_atomically
 from tiryns.runner.run.signals import shield_processes
 
 UNFINISHED = "wandb_unfinished.txt"
@@ -46,7 +46,7 @@ class ResumableWandbLogger(Resumable, WandbLogger):
         """Logs a row, and records the step of this session's first row."""
         if self._first is None:
             self._first = step
-            (self.folder / UNFINISHED).write_text(str(step or 0))
+            write_atomically(self.folder / UNFINISHED, str(step or 0))
         super().log_metrics(metrics, step)
 
     def ends_service(self) -> tuple[type[Exception], ...]:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from tests.callbacks.tiny_run import TinyModule, loader, tiny_trainer
-from tiryns.runner.logging.loggers import MetricsFile
+from tests.support import needs
+from tiryns.runner.logging.loggers import MetricsFile, tensorboard_logger
+from tiryns.runner.logging.resumable import keep_id, kept_id
 from tiryns.runner.run.metrics_file import read_metrics
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -85,6 +87,13 @@ def test_resumed_training_writes_the_rows_of_one_never_stopped(tmp_path: Path) -
     tiny_trainer(9, [], resumed).fit(TinyModule(), loader(9), ckpt_path=str(tmp_path / "a.ckpt"))
     assert rows_of(parts) == rows_of(whole)
     assert len(rows_of(parts)) == 9
+
+
+def test_id_at_a_service_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    keep_id(tmp_path, "wandb", "abc")
+    (tmp_path / "before").hardlink_to(tmp_path / "wandb_id.txt")
+    keep_id(tmp_path, "wandb", "def")
+    assert (kept_id(tmp_path, "wandb"), (tmp_path / "before").read_text()) == ("def", "abc\n")
 
 
 @pytest.mark.parametrize(("row", "step"), [({"step": 1.0}, 3), ({"time": 1.0}, 3), ({"a": 1.0}, None)])
