@@ -169,8 +169,7 @@ class TensorBoard(Resumable, TensorBoardLogger):
     def resume(self, step: int) -> None:
         """Makes readers drop the values after `step`."""
         self.keep(earlier_rows(Path(self.root_dir).parent, step), step)
-        if step:
-            self._kwargs["purge_step"] = step + 1
+        self._kwargs["purge_step"] = step + 1
 
     @rank_zero_only
     def finish(self, exit_code: int) -> None:

@@ -1,6 +1,7 @@
 import csv
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -87,6 +88,18 @@ def test_resumed_training_writes_the_rows_of_one_never_stopped(tmp_path: Path) -
     tiny_trainer(9, [], resumed).fit(TinyModule(), loader(9), ckpt_path=str(tmp_path / "a.ckpt"))
     assert rows_of(parts) == rows_of(whole)
     assert len(rows_of(parts)) == 9
+
+
+def test_tensorboard_has_each_step_once_though_no_checkpoint_was_written(tmp_path: Path) -> None:
+    events = needs.package("tensorboard.backend.event_processing.event_accumulator")
+    for _ in range(2):
+        logger: Any = tensorboard_logger(tmp_path)
+        logger.resume(0)
+        for step in (1, 2):
+            logger.log_metrics({"train/loss": step / 8}, step)
+        logger.finalize("success")
+    found = events.EventAccumulator(str(tmp_path / "tensorboard"), {"scalars": 0}).Reload()
+    assert [point.step for point in found.Scalars("train/loss")] == [1, 2]
 
 
 def test_id_at_a_service_is_replaced_as_a_whole(tmp_path: Path) -> None:
