@@ -96,13 +96,16 @@ class ImageFolder:
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
     """Returns an image in RGB, turned upright by EXIF, white where transparent. UndecodableImage contains `name`."""
     with _opened(source, name) as image:
-        return in_rgb(ImageOps.exif_transpose(image))
+        ImageOps.exif_transpose(image, in_place=True)
+        return in_rgb(image)
 
 
 def in_rgb(image: Image.Image) -> Image.Image:
-    """Returns an image in RGB, white where transparent; a plugin in the documentation calls it too."""
-    if image.mode.startswith("I;16"):  # which Pillow would clip
+    """Returns an image in RGB, white where transparent; ValueError for 32-bit numbers, which Pillow would clip."""
+    if image.mode.startswith("I;16") or (image.mode, image.format) == ("I", "PPM"):  # which Pillow would clip
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif image.mode == "F" or (image.mode == "I" and np.abs(np.asarray(image)).max() > 255):
+        raise ValueError(f"its pixels are 32-bit numbers (mode {image.mode}): save it with 8 or 16 bits")
     if image.has_transparency_data:
         above = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", above.size, "white"), above)

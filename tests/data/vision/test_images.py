@@ -55,7 +55,14 @@ def test_transparent_pixels_are_white_and_deep_ones_scaled() -> None:
     clear = encoded(Image.new("RGBA", (2, 2), (255, 0, 0, 0)))
     assert decode_image(clear, "clear").getpixel((0, 0)) == (255, 255, 255)
     deep = encoded(Image.fromarray(np.full((2, 2), 0x8000, dtype=np.uint16)))
-    assert decode_image(deep, "deep").getpixel((0, 0)) == (128, 128, 128)
+    for image in (deep, b"P5 2 2 65535\n" + b"\x80\0" * 4):
+        assert decode_image(image, "deep").getpixel((0, 0)) == (128, 128, 128)
+    values = np.int32(200), np.int32(70_000), np.float32(0.5)
+    small, *deeper = (encoded(Image.fromarray(np.full((2, 2), value)), "TIFF") for value in values)
+    assert decode_image(small, "small").getpixel((0, 0)) == (200, 200, 200)
+    for image in deeper:
+        with pytest.raises(UndecodableImage, match=r"32-bit numbers \(mode [IF]\): save it with 8 or 16"):
+            decode_image(image, "deeper")
 
 
 def test_camera_orientation_is_undone() -> None:
