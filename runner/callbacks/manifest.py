@@ -64,7 +64,7 @@ class Manifest(Callback):
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
             }
             resolved = {**(folder.status.get("resolved") or {}), **kernels}
-            config = parsed((folder.path / "config.yaml").read_text())
+            config = parsed((folder.path / "config.yaml").read_text(encoding="utf-8"))
             groups = [config.get(name) or {} for name in GROUPS]
             named = [part.get(name) for part in groups for name in NAMING]
             # Short runs notice what an object of all settings takes, which only a lookup or another folder needs.

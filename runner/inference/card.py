@@ -186,12 +186,12 @@ def model_card(
 ) -> str:
     """Returns the README of a model: metadata of the hub, description, metrics, an example, usage, command and config."""
     name = type(model.pretrained).__name__
-    command = (run.path / "command.txt").read_text().strip()
+    command = run.command
     shown = sorted(
         (figure, value) for figure, value in results.items() if figure not in ("objective", "best_step")
     )
     figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
-    config = (run.path / "config.yaml").read_text()
+    config = (run.path / "config.yaml").read_text(encoding="utf-8")
     settings: Any = parsed(config) or {}
     if begun_in(run.path):  # a path of where the run was begun is no name of the hub
         settings = OmegaConf.to_container(from_begin(DictConfig(settings), run.path))

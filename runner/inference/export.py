@@ -105,7 +105,7 @@ def write_model(
         if task:
             objective = task["objective"] | (model.learnt_settings() if own else {})
             (temporary / TASK).write_text(json.dumps({**task, "objective": objective}, indent=1))
-        (temporary / "README.md").write_text(card)
+        (temporary / "README.md").write_text(card, encoding="utf-8")
         open_to_readers(temporary)
     return target
 

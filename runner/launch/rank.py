@@ -20,6 +20,7 @@ from tiryns.runner.run import signals
 from tiryns.runner.run.command.lifetime import end_with_parent, set_parent_death_signal
 from tiryns.runner.run.command.status import ERROR, LOST_PEER, PREEMPTED, REWOUND, UNSAVED
 from tiryns.runner.run.errors import Rewound, explain, wants_traceback
+from tiryns.runner.run.files import read_text
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.redaction import editable, know_secrets
 
@@ -102,14 +103,13 @@ def lost_peer(error: BaseException) -> str | None:
 
 def leave_error(folder: Path, message: str) -> None:
     """Writes a rank's message for the agent to show; only the first rank to fail writes one."""
-    with contextlib.suppress(FileExistsError), open(folder / RANK_ERROR, "x") as file:
+    with contextlib.suppress(FileExistsError), open(folder / RANK_ERROR, "x", encoding="utf-8") as file:
         file.write(message)
 
 
 def left_error(folder: Path) -> str | None:
     """Returns the message that a rank has left, if any."""
-    file = folder / RANK_ERROR
-    return file.read_text() if file.exists() else None
+    return read_text(folder / RANK_ERROR) or None
 
 
 STOPPED = (PREEMPTED, UNSAVED)

@@ -252,7 +252,7 @@ def copy_folder(source: Path, target: Path) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Writes a file without secrets; a reader sees the old text or the new one, also after a crash of the machine."""
-    with replacing(path) as temporary, open(temporary, "w") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(redacted(text))
         file.flush()
         os.fsync(file.fileno())

@@ -217,7 +217,7 @@ class Recording:
 
     def add_to_config(self, name: str, values: dict[str, Any]) -> None:
         """Writes values under `name` at the end of `config.yaml`. They are known only after the run is built."""
-        config, _, _ = (self.path / "config.yaml").read_text().partition(f"\n{name}:")
+        config, _, _ = (self.path / "config.yaml").read_text(encoding="utf-8").partition(f"\n{name}:")
         write_atomically(self.path / "config.yaml", f"{config.rstrip()}\n{OmegaConf.to_yaml({name: values})}")
 
     @contextlib.contextmanager

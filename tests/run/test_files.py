@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from lightning.pytorch import LightningModule
 
+from tests.support.processes import process
 from tiryns.runner.callbacks import OrderAudit
 from tiryns.runner.run.command.words import seal_of
 from tiryns.runner.run.files import json_object, replacing, staging, write_atomically
@@ -62,6 +63,14 @@ def test_folder_that_cannot_be_put_in_place_leaves_the_old_one(
         with staging(target, over=True) as temporary:
             temporary.mkdir()
         assert not list(target.iterdir())
+
+
+def test_text_is_written_as_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    code = "from pathlib import Path; from tiryns.runner.run.files import write_atomically as write"
+    latin = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = process("-c", f"{code}; write(Path('a'), 'gr\\xf6\\xdfe \\u65e5')", cwd=tmp_path, **latin)
+    assert not done.stderr
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "größe 日"
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\x00", b"[" * 100_000])
