@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import MISSING
 
 from tiryns.conf.registry import register
-from tiryns.conf.values import AT_LEAST_0, NAMED, Bounds, setting
+from tiryns.conf.values import AT_LEAST_0, NAMED, POSITIVE, Bounds, Choice, setting
 
 
 @dataclass
@@ -14,7 +14,7 @@ class Grid:
     """One run for every combination of the values; the same sweep started again skips finished runs."""
 
     _target_: str = "hydra_plugins.tiryns.GridSweeper"
-    max_batch_size: int | None = None
+    max_batch_size: int | None = setting(None, allowed=POSITIVE)
     """Most jobs that the launcher starts at once; none sets no bound."""
     params: Any = None
     """Values to sweep over in addition to values on the command line, such as `{seed: "1,2"}`."""
@@ -25,19 +25,19 @@ class Optuna:
     """Trials suggested by Optuna (needs `tiryns[search]`); a killed search resumes with the same trials."""
 
     _target_: str = "hydra_plugins.tiryns.OptunaSweeper"
-    n_trials: int = 20
+    n_trials: int = setting(20, allowed=POSITIVE)
     """Number of trials, failed and pruned ones included; a larger number continues a finished search."""
-    n_jobs: int = 1
+    n_jobs: int = setting(1, allowed=POSITIVE)
     """Trials that the launcher starts at once, in parallel if it can."""
-    direction: Any = None
+    direction: Any = setting(None, allowed=Choice(("min", "max", "minimize", "maximize")))
     """Whether a small (`min`) or large (`max`) value of `checkpoint.monitor` is better; none: derived from its name."""
-    sampler: str = "tpe"
+    sampler: str = setting("tpe", allowed=Choice(("tpe", "random")))
     """`tpe` learns from earlier trials, `random` does not."""
     seed: int = 0
     """Seed of the suggestions."""
-    startup_trials: int = 5
+    startup_trials: int = setting(5, allowed=AT_LEAST_0)
     """Number of first trials that are drawn at random. Pruning (except by `asha`) begins after they have finished."""
-    pruner: str = "median"
+    pruner: str = setting("median", allowed=Choice(("median", "asha", "none")))
     """Rule that stops bad trials: `median` (a validation is worse than the median of other trials), `asha` or `none`."""
     storage: Any = None
     """Journal file of the study; none: a file in the sweep's folder."""
@@ -77,29 +77,29 @@ class Slurm:
     """Quality of service."""
     constraint: str | None = None
     """Features that the nodes must have, such as `h100`."""
-    nodes: int | None = None
+    nodes: int | None = setting(None, allowed=POSITIVE)
     """Nodes of each job; none: the run's `trainer.num_nodes`, or the largest of a range."""
-    tasks_per_node: int | None = None
+    tasks_per_node: int | None = setting(None, allowed=POSITIVE)
     """Tasks on each node; none or 1: it starts and replaces ranks. `trainer.devices`: tasks are ranks, not replaced."""
-    gpus_per_node: int | None = None
+    gpus_per_node: int | None = setting(None, allowed=AT_LEAST_0)
     """GPUs on each node; none: one per rank with `trainer.accelerator=gpu`, else no GPU."""
-    cpus_per_task: int = 4
+    cpus_per_task: int = setting(4, allowed=POSITIVE)
     """Cores for each rank and its loader workers."""
-    mem_gb: float | None = None
+    mem_gb: float | None = setting(None, allowed=POSITIVE)
     """Memory on each node, in GB; none: the partition's default."""
-    timeout_min: int = 1440
+    timeout_min: int = setting(1440, allowed=POSITIVE)
     """Time limit of the job, in minutes."""
     signal: str = "USR2"
     """Signal before the time limit; the run saves a checkpoint, and the job is requeued."""
-    signal_delay_s: int = 120
+    signal_delay_s: int = setting(120, allowed=AT_LEAST_0)
     """Seconds from the signal to the time limit: enough for a step and a checkpoint."""
     requeue: bool = True
     """Whether a job that was preempted, ran out of time, was killed or lost a node is requeued."""
-    max_num_timeout: int = 50
+    max_num_timeout: int = setting(50, allowed=AT_LEAST_0)
     """How often a job that ran out of time is requeued; preemptions are not counted."""
-    max_num_killed: int = 3
+    max_num_killed: int = setting(3, allowed=AT_LEAST_0)
     """How often a job is requeued after one of its tasks was killed, for example by the OOM killer."""
-    array_parallelism: int = 256
+    array_parallelism: int = setting(256, allowed=POSITIVE)
     """Most jobs of a sweep that run at the same time."""
     setup: list[str] = setting([], runs_code=True)
     """Shell commands before the run, such as `module load cuda`."""

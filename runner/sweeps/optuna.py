@@ -15,6 +15,7 @@ from typing import Any
 from hydra.core.override_parser.types import IntervalSweep, Override
 
 from tiryns.conf import sweeps as options
+from tiryns.conf.fields import check_fields
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.evaluation.monitor import direction_of
 from tiryns.runner.patches.optuna import id_in_storage
@@ -33,14 +34,7 @@ class Search(JobSweeper):
 
     @takes_settings(options.Optuna)
     def __init__(self, settings: options.Optuna) -> None:
-        """Raises ValueError for numbers that are too small, and for unknown names."""
-        if min(settings.n_trials, settings.n_jobs) < 1 or settings.startup_trials < 0:
-            raise ValueError("hydra.sweeper: n_trials and n_jobs must be 1 or more, startup_trials 0 or more")
-        for name, known in (("sampler", ("tpe", "random")), ("pruner", ("median", "asha", "none"))):
-            if (value := getattr(settings, name)) not in known:
-                raise ValueError(f"hydra.sweeper.{name} is {', '.join(known)}, not {value!r}")
-        if settings.direction not in ("min", "max", "minimize", "maximize", None):
-            raise ValueError(f"hydra.sweeper.direction is min or max, not {settings.direction!r}")
+        check_fields(options.Optuna, "hydra.sweeper", vars(settings))
         self.settings, self.params = settings, settings.params or {}
         self.direction = f"{settings.direction[:3]}imize" if settings.direction else ""
 

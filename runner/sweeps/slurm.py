@@ -11,7 +11,6 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmitit
 from omegaconf import DictConfig
 
 from tiryns.conf import sweeps as options
+from tiryns.conf.fields import check_fields
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.launch.rank import leave_error
 from tiryns.runner.run.cluster import ANY_NODES, nodes_of, processes_per_node
@@ -65,9 +65,10 @@ class Launcher(BaseSubmititLauncher):
     def __init__(self, settings: options.Slurm) -> None:
         super().__init__()
         self.settings = settings
-        for field in fields(settings):
-            if isinstance(value := getattr(settings, field.name), str):
-                as_word(f"hydra.launcher.{field.name}", value)
+        check_fields(options.Slurm, "hydra.launcher", vars(settings))
+        for name, value in vars(settings).items():
+            if isinstance(value, str):
+                as_word(f"hydra.launcher.{name}", value)
         setup = ["export PYTHONSAFEPATH=1"] if same_modules() else []
         self.parameters = {
             **{name: getattr(settings, name) for name in FOR_ALL},

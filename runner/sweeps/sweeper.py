@@ -25,6 +25,8 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from tiryns.conf import sweeps as options
+from tiryns.conf.fields import check_fields
 from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.rank import left_error
@@ -166,8 +168,7 @@ class Grid(JobSweeper):
     """Runs every combination of the given values, each in a folder named by its number."""
 
     def __init__(self, max_batch_size: int | None, params: dict[str, str] | None) -> None:
-        if max_batch_size is not None and max_batch_size < 1:
-            raise ValueError(f"hydra.sweeper.max_batch_size must be 1 or more, not {max_batch_size}")
+        check_fields(options.Grid, "hydra.sweeper", {"max_batch_size": max_batch_size})
         self.max_batch_size, self.params = max_batch_size, params or {}
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:

@@ -131,7 +131,7 @@ def test_trials_run_beside_each_other_and_one_that_kills_its_process_is_a_failur
 def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
     for arguments, message in (
         (["seed=1"], "nothing to search over"),
-        ([RATE, "hydra.sweeper.pruner=hyper"], "pruner is median, asha, none, not 'hyper'"),
+        ([RATE, "hydra.sweeper.pruner=hyper"], "hydra.sweeper.pruner=hyper: there are: median, asha, none"),
         (["optimizer.lr=tag(log, interval(0, 1))"], "optimizer.lr=tag(log, interval(0, 1)): "),
         ([RATE, "optimizer=adamx,lion"], "adamx"),
     ):

@@ -69,6 +69,7 @@ def test_job_id_of_a_run_folder_is_no_option() -> None:
         ({}, {"tasks_per_node": 3}, "hydra.launcher.tasks_per_node=3 do not fit"),
         ({"num_nodes": "auto"}, {}, "say how many with hydra.launcher.nodes"),
         ({"devices": "auto"}, {}, "say how many with hydra.launcher.gpus_per_node"),
+        *(({}, {n: 0}, f"launcher.{n}=0: it must be") for n in ("nodes", "tasks_per_node", "cpus_per_task")),
     ],
 )
 def test_layout_that_does_not_fit_is_refused(

@@ -164,7 +164,7 @@ CONFIGS: list[tuple[str, list[str]]] = [
     ("-m optimizer=adamw,lionn", ["Did you mean 'lion'"]),
     ("-m optimizer.lr=0.1,-1", ["optimizer.lr=-1"]),
     ("-m mode=inspect seed=1,2", ["leave out -m"]),
-    ("-m hydra.sweeper.max_batch_size=0 seed=1", ["max_batch_size must be 1 or more"]),
+    ("-m hydra.sweeper.max_batch_size=0 seed=1", ["max_batch_size=0: it must be a number above 0"]),
 ]
 
 LABELLED = ["experiment=classification", "data=classification", "data.micro_batch_tokens=400"]
