@@ -67,16 +67,12 @@ def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
     meeting = folder / MEETING
     shared = FileStore(str(meeting / "store"))
     shared.set_timeout(timedelta(seconds=20))  # for what agents that have met tell each other
-    return make(
-        "run", shared, FolderBackend(meeting), nodes.least, nodes.most,
-        local_addr=own_address(), timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),
-        keep_alive_interval=SECONDS_BETWEEN_HEARTBEATS,
-    )  # fmt: skip
-
-
-def own_address() -> str:
-    """Returns an address at which other nodes reach this node: its address on the default route, else loopback."""
+    address = "127.0.0.1"
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
         way_out.connect(("192.0.2.1", 9))  # a documentation address; nothing is sent
-        return str(way_out.getsockname()[0])
-    return "127.0.0.1"
+        address = str(way_out.getsockname()[0])  # on the default route, where other nodes reach this one
+    return make(
+        "run", shared, FolderBackend(meeting), nodes.least, nodes.most,
+        local_addr=address, timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),
+        keep_alive_interval=SECONDS_BETWEEN_HEARTBEATS,
+    )  # fmt: skip

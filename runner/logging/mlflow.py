@@ -43,10 +43,8 @@ def mlflow_logger(
     place = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if place is None:
         own.mkdir(parents=True, exist_ok=True)
-    named = {
-        **dict.fromkeys(tags, "true"),
-        **({"group": of} if (of := resumable.group_of(folder, group)) else {}),
-    }
+    of = resumable.group_of(folder, group)
+    named = dict.fromkeys(tags, "true") | ({"group": of} if of else {})
     from mlflow.exceptions import MlflowException
 
     try:

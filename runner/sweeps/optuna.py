@@ -7,6 +7,7 @@ their checkpoints, and suggestions depend only on seed, trial number and results
 import json
 import logging
 import math
+import os
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -41,7 +42,8 @@ class Search(JobSweeper):
     def sweep(self, arguments: list[str]) -> float | None:
         """Runs the search; returns the best value, None if no trial has one."""
         self.fixed, self.space = search_space(self.parse(arguments))
-        first = [*self.fixed, *(f"{name}={first_value(d)}" for name, d in self.space.items())]
+        values = {n: d.choices[0] if hasattr(d, "choices") else d.low for n, d in self.space.items()}
+        first = [*self.fixed, *(f"{name}={value}" for name, value in values.items())]
         self.identity = self.configs.check(self.config, first)
         self.direction = self.direction or f"{direction_of(self.configs.compose(self.config, first))}imize"
         self.begin()
@@ -135,7 +137,10 @@ class Search(JobSweeper):
         if not folder.status:
             folder.announce(identity, overrides)
         pruning = {name: getattr(self.settings, name) for name in ("pruner", "startup_trials")}
-        told = {"journal": study.relative_storage(self.storage, folder.path), "number": trial.number}
+        # relative, as the sweep's folder may be moved
+        is_proxy = self.storage.startswith(study.PROXY)
+        journal = self.storage if is_proxy else os.path.relpath(self.storage, folder.path)
+        told = {"journal": journal, "number": trial.number}
         told |= {**pruning, "of": self.settings.n_trials, "searched": list(self.space)}
         write_atomically(folder.path / study.TRIAL, json.dumps(told))
         return Job(overrides, folder)
@@ -228,11 +233,6 @@ def distribution(override: Override) -> Any:
         step = 1 if logarithmic else abs(int(sweep.step))
         return kinds.IntDistribution(low, high, log=logarithmic, step=step)
     return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
-
-
-def first_value(distribution: Any) -> Any:
-    """Returns one value of a distribution, to check early that a config can be made with it."""
-    return distribution.choices[0] if hasattr(distribution, "choices") else distribution.low
 
 
 def suggested(trial: Any, name: str, distribution: Any) -> Any:

@@ -51,11 +51,6 @@ def storage_of(setting: str | None, sweep: Path) -> str:
     return str(Path(setting or sweep / JOURNAL).absolute())
 
 
-def relative_storage(storage: str, folder: Path) -> str:
-    """Returns a storage relative to a run folder, as the sweep's folder may be moved."""
-    return storage if storage.startswith(PROXY) else os.path.relpath(storage, folder)
-
-
 def noted_storage(noted: str, folder: Path) -> str:
     """Returns the storage that a run folder records as `noted`: a proxy's address, or a path relative to the folder."""
     return noted if noted.startswith(PROXY) else str(folder / noted)

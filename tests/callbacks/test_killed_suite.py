@@ -1,6 +1,7 @@
 """SIGKILL at random moments to `tiryns judge`: the same figures."""
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import TINY
-from tests.support.processes import assert_nothing_left, killed_at_random
+from tests.support.processes import assert_nothing_left, killed_at_random, start, steps_done
 from tiryns.runner.run.files import read_json
 
 KILLS = 12
@@ -32,7 +33,12 @@ class Finished:
 
 def judged(cwd: Path, words: list[str], kills: int) -> dict[str, Any]:
     finished = Finished(cwd, "outputs/*/*-judge/*/status.json")
-    killed_at_random(words, cwd, kills, random.Random(kills), finished)
+
+    def files() -> int:
+        return steps_done(cwd) + sum(len(names) for _, _, names in os.walk(cwd / "outputs"))
+
+    draw = random.Random(kills)
+    killed_at_random(lambda: start(words, cwd, module="tiryns"), cwd, kills, draw, files, 25, finished)
     assert_nothing_left(cwd)
     text = (cwd / "output.txt").read_text()
     answer = json.loads("{" + text.rpartition("\n{")[2])

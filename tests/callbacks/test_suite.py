@@ -16,7 +16,7 @@ import yaml
 
 from tests.conftest import TINY, Command
 from tests.support.in_process import tiryns_here
-from tests.support.processes import WarmPopen
+from tests.support.processes import WarmPopen, wait_until
 from tiryns.runner.callbacks import suite as module
 from tiryns.runner.callbacks.suite import SuiteEvaluation
 from tiryns.runner.logging import MetricsFile
@@ -209,10 +209,7 @@ def test_jobs_are_not_waited_for_and_their_figures_are_taken_in(
     waiting = Run(run.path / "suite" / "step-00000010")
     assert waiting.is_locked(), "it outlives the run"
     (tmp_path / "hold-10").unlink()
-    deadline = 20.0
-    while waiting.is_locked() and deadline > 0:
-        deadline -= 0.02
-        module.time.sleep(0.02)
+    wait_until(lambda: not waiting.is_locked(), seconds=20)
     assert json.loads((waiting.path / "suite.json").read_text())["complete"]
 
 

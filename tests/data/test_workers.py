@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from tests.support.processes import assert_workers_end_with_their_parent
+from tests.support.processes import assert_workers_end_with_their_parent, children
 from tiryns.runner.data.workers import StepLoader, StepSampler, WorkerLoader, begun
 from tiryns.runner.loaders.passes import Passes, PassLoader
 from tiryns.runner.patches.torch import loaders
@@ -67,21 +67,20 @@ def test_process_that_no_signal_ends_is_not_waited_for(monkeypatch: pytest.Monke
         patch.setattr(loaders, "SECONDS_TO_DIE", 0.1)
         loaders.kill(batches)
     assert batches._pin_memory_thread_done_event.is_set()
-
-
-def children() -> list[int]:
-    """Process ids of the processes that this one has started."""
-    return [int(p) for p in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()]
+    assert not {*workers} & {*multiprocessing.active_children()}, "nor at the end of Python"
+    for worker in workers:
+        worker.kill()
+        worker.join()
 
 
 @pytest.mark.slow
 def test_death_belongs_to_the_loader_of_the_process_whichever_is_read() -> None:
     """Validation while the training loader's process dies, with processes of its own and without."""
-    others = {*children()}  # of tests before
+    others = {*children(os.getpid())}  # of tests before
     training = iter(loader(Batches(), 1))
     read = [int(next(training)[0]) for _ in range(3)]
     for number in (0, 1):
-        (worker,) = {*children()} - others
+        (worker,) = {*children(os.getpid())} - others
         os.kill(worker, signal.SIGKILL)
         assert [int(batch[0]) for batch in loader(Batches(), number)] == list(range(3, 20))
         read += [int(next(training)[0]) for _ in range(3)]

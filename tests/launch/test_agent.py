@@ -15,7 +15,15 @@ import pytest
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, losses, weights
-from tests.support.processes import assert_nothing_left, ranks_in, start, steps_done, wait_for_steps
+from tests.support.processes import (
+    assert_nothing_left,
+    output,
+    ranks_in,
+    start,
+    steps_done,
+    wait_for_steps,
+    wait_until,
+)
 from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.manifest.steps import FILE_NAME as DIGESTS
 from tiryns.runner.run import audit
@@ -36,12 +44,8 @@ def arguments(text_file: Path) -> list[str]:
 def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of two ranks that nobody disturbs."""
     cwd = tmp_path_factory.mktemp("whole")
-    assert start([*arguments, *SLOWLY, "trainer.devices=2"], cwd).wait(timeout=300) == 0, said(cwd)
+    assert start([*arguments, *SLOWLY, "trainer.devices=2"], cwd).wait(timeout=300) == 0, output(cwd)
     return only_run(cwd / "outputs")
-
-
-def said(cwd: Path) -> str:
-    return (cwd / "output.txt").read_text()[-3000:]
 
 
 def assert_same_curve(run: Run, whole: Run) -> None:
@@ -70,52 +74,42 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     os.kill(ranks_in(tmp_path)[0], signal.SIGSTOP)
     run = only_run(tmp_path / "outputs")
     (run.path / ".status.json.4194305.4194305.tmp").touch()  # as a rank that is killed while it writes
-    assert process.wait(timeout=200) == 0, said(tmp_path)
+    assert process.wait(timeout=200) == 0, output(tmp_path)
     assert_same_curve(run, undisturbed)
     assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
     assert_clean(run, tmp_path)
     assert (run.path / DIGESTS).read_text() == (undisturbed.path / DIGESTS).read_text()
     assert [one["restart_of_ranks"] for one in read_manifest(run.path)["sessions"]] == [0, 1, 2]
-    output = (tmp_path / "output.txt").read_text()
-    assert "other than those of rank 0" not in output
-    assert f"rank 1 on {gethostname()} was killed by SIGKILL; restart 1 of 3, from step " in output
-    assert "made no progress" in output
-    assert "restart 2 of 3, from step " in output
+    text = output(tmp_path)
+    assert "other than those of rank 0" not in text
+    assert f"rank 1 on {gethostname()} was killed by SIGKILL; restart 1 of 3, from step " in text
+    assert "made no progress" in text
+    assert "restart 2 of 3, from step " in text
     assert len(run.status["restarts"]) == 2
     assert "Thread 0x" in (run.path / "train.log").read_text(), "the stacks of the rank that waited"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
-def test_run_with_a_rank_that_hangs_ends_before_it_is_killed(
-    arguments: list[str], tmp_path: Path, rank: int
-) -> None:
-    process = start([*arguments, *SLOWLY, "trainer.devices=2"], tmp_path)
-    wait_for_steps(process, tmp_path, 10)
-    os.kill(ranks_in(tmp_path)[rank], signal.SIGSTOP)
-    time.sleep(1)  # the other rank waits for it now
-    process.terminate()
-    assert process.wait(timeout=25) == 75, said(tmp_path)
-    run = only_run(tmp_path / "outputs")
-    assert run.status["state"] == "preempted"
-    assert run.status["step"] >= 8
-    assert "go on with: tiryns resume=" in said(tmp_path)
-    assert_clean(run, tmp_path)
-
-
-@pytest.mark.slow
-def test_terminated_run_whose_checkpoints_take_long_ends_in_time(
-    arguments: list[str], tmp_path: Path
+@pytest.mark.parametrize("victim", [0, 1, None])
+def test_terminated_run_with_a_rank_that_hangs_or_a_slow_disk_ends_in_time(
+    arguments: list[str], tmp_path: Path, victim: int | None
 ) -> None:
     slow = "+callback.slow={_target_: tests.support.callbacks.SlowDisk, seconds: 5}"
-    process = start([*arguments, *SLOWLY, slow, "trainer.devices=2"], tmp_path)
-    wait_for_steps(process, tmp_path, 5)
-    wait_until_it_saves(tmp_path)
+    words = [*arguments, *SLOWLY, "trainer.devices=2"]
+    process = start(words if victim is not None else [*words, slow], tmp_path)
+    wait_for_steps(process, tmp_path, 10)
+    if victim is None:
+        wait_until_it_saves(tmp_path)
+    else:
+        os.kill(ranks_in(tmp_path)[victim], signal.SIGSTOP)
+        time.sleep(1)  # the other rank waits for it now
     process.terminate()
-    assert process.wait(timeout=25) == 75, said(tmp_path)
+    assert process.wait(timeout=25) == 75, output(tmp_path)
     run = only_run(tmp_path / "outputs")
-    assert run.status["state"] == "preempted"
-    assert (run.checkpoint_dir / f"step-{audit.length(run.path):08d}.ckpt").exists(), "the last step is saved"
+    assert (run.status["state"], run.status["step"] >= 8) == ("preempted", True)
+    if victim is None:
+        assert audit.length(run.path) == run.status["step"], "the last step is saved"
+    assert "go on with: tiryns resume=" in output(tmp_path)
     assert_clean(run, tmp_path)
 
 
@@ -134,18 +128,11 @@ def test_nodes_come_and_go_and_the_order_stays(
     assert set(ranks_in(tmp_path)) == {0, 1}
     first.kill()  # the one that held the run folder
     (gates / "18").touch()
-    assert second.wait(timeout=200) == 0, said(tmp_path)
+    assert second.wait(timeout=200) == 0, output(tmp_path)
     run = only_run(tmp_path / "outputs")
     assert_same_curve(run, undisturbed)
     assert_clean(run, tmp_path)
     assert "another node joins" in (tmp_path / "output.txt").read_text()
-
-
-def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, said(cwd)
-        time.sleep(0.1)
 
 
 DEEDS = (
@@ -210,7 +197,7 @@ def test_ten_disturbances_leave_no_trace(arguments: list[str], tmp_path: Path, s
         time.sleep(draw.random() * 0.2)
         deeds.append(disturb(agents, begin, cwd, draw))
     for agent in agents:
-        assert agent.wait(timeout=300) in (0, 75, -signal.SIGKILL), (deeds, said(cwd))
+        assert agent.wait(timeout=300) in (0, 75, -signal.SIGKILL), (deeds, output(cwd))
     run = only_run(cwd / "outputs")
     assert_same_curve(run, only_run(tmp_path / "whole" / "outputs"))
     assert_clean(run, cwd)

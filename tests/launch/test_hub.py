@@ -10,6 +10,8 @@ from omegaconf import OmegaConf
 
 from tiryns.runner.launch.processes import spare_retries
 
+pytestmark = pytest.mark.usefixtures("closed_port")
+
 
 @pytest.fixture
 def closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,39 +31,33 @@ def offline_with(model: dict[str, Any], data: dict[str, Any], **objective: Any) 
     return "HF_HUB_OFFLINE" in os.environ
 
 
-@pytest.mark.usefixtures("closed_port")
 def test_hub_that_does_not_answer_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
     assert offline_with({"name_or_path": "someone/encoder"}, {"tokenizer": None})
     assert "127.0.0.1 cannot be reached" in caplog.text
 
 
-@pytest.mark.usefixtures("closed_port")
 @pytest.mark.parametrize(
-    "data",
-    [{"source": ["here/*.txt", "wikitext"]}, {"mixture": {"web": {"source": "wikitext", "weight": 1}}}],
+    ("model", "data", "objective", "is_asked"),
+    [
+        ({}, {"source": ["here/*.txt", "wikitext"]}, {}, True),
+        ({}, {"mixture": {"web": {"source": "wikitext", "weight": 1}}}, {}, True),
+        ({}, {}, {"teacher": "someone/teacher"}, True),
+        ({}, {}, {"teacher": None}, False),
+        ({"name_or_path": str(Path.cwd())}, {"source": "books/*.txt", "tokenizer": None}, {}, False),
+    ],
 )
-def test_sources_in_lists_and_mixtures_are_seen(data: dict[str, Any]) -> None:
-    assert offline_with({}, data)
+def test_hub_is_asked_for_names_alone(
+    model: dict[str, Any], data: dict[str, Any], objective: dict[str, Any], is_asked: bool
+) -> None:
+    assert offline_with(model, data, **objective) == is_asked
 
 
-@pytest.mark.usefixtures("closed_port")
-def test_teachers_are_seen() -> None:
-    assert not offline_with({}, {}, teacher=None)
-    assert offline_with({}, {}, teacher="someone/teacher")
-
-
-@pytest.mark.usefixtures("closed_port")
-def test_hub_is_not_asked_for_files_and_folders(tmp_path: Path) -> None:
-    assert not offline_with({"name_or_path": str(tmp_path)}, {"source": "books/*.txt", "tokenizer": None})
-
-
-def test_hub_that_answers_is_used(monkeypatch: pytest.MonkeyPatch, closed_port: None) -> None:
+def test_hub_that_answers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         assert not offline_with({"name_or_path": "someone/encoder"}, {})
 
 
-@pytest.mark.usefixtures("closed_port")
 def test_proxy_may_know_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert not offline_with({"name_or_path": "someone/encoder"}, {})

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import TINY
 from tests.runs.test_train import assert_same_run, rows
 from tests.support.in_process import tiryns_here
-from tests.support.processes import ranks_in, start
+from tests.support.processes import children, killed_at_random, output, ranks_in, start, steps_done
 from tests.support.processes.warm import NURSE
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -40,27 +40,9 @@ def killed_and_restarted(
     With `devices` each start takes the next number of them.
     """
     starts = cycle([[*arguments, f"trainer.devices={number}"] for number in devices] or [arguments])
-    for _ in range(kills):
-        process = start(next(starts), cwd)
-        deadline = time.monotonic() + 120
-        goal = progress(cwd) + draw.randint(1, 8)  # before the first checkpoint, or after some
-        while progress(cwd) < goal and time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.02)
-        time.sleep(draw.random() * 0.1)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    last = start(next(starts), cwd)
-    output = cwd / "output.txt"
-    assert last.wait(timeout=300) == 0, output.read_text()[-3000:]
-    assert "continuing at step" in output.read_text(), "no kill left a checkpoint to go on from"
+    killed_at_random(lambda: start(next(starts), cwd), cwd, kills, draw, lambda: steps_done(cwd), 8)
+    assert "continuing at step" in output(cwd), "no kill left a checkpoint to go on from"
     return only_run(cwd / "outputs")
-
-
-def progress(cwd: Path) -> int:
-    """Steps in the order log of the run in `cwd`."""
-    files = list((cwd / "outputs").glob("*/*/order.txt"))
-    return sum(1 for _ in open(files[0])) if files else 0
 
 
 def check(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
@@ -75,7 +57,7 @@ def undisturbed(arguments: list[str], cwd: Path, devices: int) -> Run:
     if devices == 1:
         assert tiryns_here(cwd, *arguments).returncode == 0
     else:
-        assert start(arguments, cwd).wait(timeout=300) == 0, (cwd / "output.txt").read_text()[-3000:]
+        assert start(arguments, cwd).wait(timeout=300) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 
@@ -101,30 +83,27 @@ def loader_processes(cwd: Path, process: subprocess.Popen[bytes]) -> list[int]:
     for reader in ranks_in(cwd).values() or [process.pid]:
         with contextlib.suppress(OSError):  # it has just ended
             line = Path(f"/proc/{reader}/cmdline").read_text()
-            for children in Path(f"/proc/{reader}/task").glob("*/children"):
-                ids = map(int, children.read_text().split())
-                forks += [
-                    child
-                    for child in ids
-                    if Path(f"/proc/{child}/cmdline").read_text() == line
-                    and Path(f"/proc/{child}/comm").read_text().strip() != NURSE
-                ]
+            forks += [
+                child
+                for child in children(reader)
+                if Path(f"/proc/{child}/cmdline").read_text() == line
+                and Path(f"/proc/{child}/comm").read_text().strip() != NURSE
+            ]
     return forks
 
 
 def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: random.Random) -> Run:
     """A run to the end, of which a random loader process is killed at so many random moments."""
-    cwd.mkdir()
-    process, output = start(arguments, cwd), cwd / "output.txt"
+    process = start(arguments, cwd)
     for kill in range(kills):
-        goal = progress(cwd) + draw.randint(1, 8)
-        while progress(cwd) < goal or not (workers := loader_processes(cwd, process)):
-            assert process.poll() is None, f"ended at kill {kill}: {output.read_text()[-3000:]}"
+        goal = steps_done(cwd) + draw.randint(1, 8)
+        while steps_done(cwd) < goal or not (workers := loader_processes(cwd, process)):
+            assert process.poll() is None, f"ended at kill {kill}: {output(cwd)}"
             time.sleep(0.01)
         time.sleep(draw.random() * 0.03)
         with contextlib.suppress(ProcessLookupError):
             os.kill(draw.choice(workers), signal.SIGKILL)
-    assert process.wait(timeout=300) == 0, output.read_text()[-3000:]
+    assert process.wait(timeout=300) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 

@@ -1,6 +1,5 @@
 """Whole runs with every logger at once: what W&B and TensorBoard get, over a resume, and that no secret is in it."""
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -36,17 +35,12 @@ def resumed(tmp_path_factory: pytest.TempPathFactory, text_file: Path) -> Run:
 
 
 @pytest.mark.slow
-def test_wandb_gets_one_run_with_its_config_and_files(resumed: Run) -> None:
+def test_wandb_gets_one_run_of_two_sessions(resumed: Run) -> None:
     found = of_run(resumed.path)
     runs = [record.run for record in found if record.WhichOneof("record_type") == "run"]
     assert len(list(resumed.path.glob("wandb/offline-run-*"))) == 2
     assert {run.run_id for run in runs} == {(resumed.path / "wandb_id.txt").read_text().strip()}
-    assert {(run.project, run.run_group, tuple(run.tags)) for run in runs} == {
-        ("herons", "birds", ("river", "old"))
-    }
-    config = {item.key: json.loads(item.value_json) for item in runs[0].config.update}
-    assert config["optimizer"]["lr"] == 0.003
-    assert config["data"]["vocab_size"] == 300
+    assert {run.project for run in runs} == {"herons"}
     names = {file.path for record in found for file in record.files.files}
     assert {"config.yaml", "command.txt", "environment.json", "metrics.csv"} <= names
     assert any(record.WhichOneof("record_type") == "exit" for record in found)
@@ -81,17 +75,12 @@ def test_every_logger_has_config_name_and_tags(resumed: Run, logger: str) -> Non
         assert (found.tags, found.group) == ({"river", "old"}, "birds")
 
 
-def test_tensorboard_has_config_hyperparameters_and_samples(resumed: Run) -> None:
+def test_tensorboard_has_config_and_samples(resumed: Run) -> None:
     events = needs.package("tensorboard.backend.event_processing.event_accumulator")
-    hparams = needs.package("tensorboard.plugins.hparams.plugin_data_pb2")
     found = events.EventAccumulator(str(resumed.path / "tensorboard")).Reload()
     text = {name: found.Tensors(f"{name}/text_summary")[-1].tensor_proto for name in ("config", "samples")}
     assert "vocab_size: 300" in text["config"].string_val[0].decode()
     assert text["samples"].string_val[0].decode().count("\n") >= 2
-    content = found.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    settings = hparams.HParamsPluginData.FromString(content).session_start_info.hparams
-    assert settings["optimizer.lr"].number_value == 0.003
-    assert settings["model._target_"].string_value == "runner.models.build_encoder"
 
 
 def test_log_tells_what_the_screen_told_and_each_logged_step(resumed: Run) -> None:

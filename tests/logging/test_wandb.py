@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.processes import children, wait_until
 from tiryns.runner.logging.loggers import MetricsFile, finish_loggers, wandb_logger
 from tiryns.runner.logging.wandb import UNFINISHED
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("_no_wandb_key")]
 
 
 @pytest.fixture
@@ -27,7 +27,6 @@ def _no_wandb_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
     wandb.finish()
 
 
-@pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_keeps_runs_apart_and_ids_over_resumes(tmp_path: Path) -> None:
     import wandb
 
@@ -45,17 +44,12 @@ def test_wandb_keeps_runs_apart_and_ids_over_resumes(tmp_path: Path) -> None:
     wandb.finish()
     assert first == again != second
 
-    def written(name: str) -> bytes:
-        files = (tmp_path / "2026-11-03" / name).glob("wandb/offline-run-*/*.wandb")
-        return b"".join(file.read_bytes() for file in files)
-
-    deadline = time.time() + 30  # wandb's own process writes the last rows, a moment after `finish` returns
-    while b"train/again" not in written("a") or b"train/second" not in written("b"):
-        assert time.time() < deadline
-        time.sleep(0.05)
-    assert b"train/first" in written("a")
-    assert b"train/second" not in written("a")
-    assert b"train/first" not in written("b")
+    a, b = (tmp_path / "2026-11-03" / name for name in "ab")
+    # wandb's own process writes the last rows, a moment after `finish` returns
+    wait_until(lambda: b"train/again" in sent(a) and b"train/second" in sent(b), seconds=30)
+    assert b"train/first" in sent(a)
+    assert b"train/second" not in sent(a)
+    assert b"train/first" not in sent(b)
 
 
 def sent(folder: Path) -> bytes:
@@ -67,13 +61,10 @@ def sent(folder: Path) -> bytes:
 
 def service() -> int:
     """The process of W&B that this one has started."""
-    found = subprocess.run(
-        ["pgrep", "-P", str(os.getpid()), "-f", "wandb-core"], capture_output=True, check=True, text=True
-    )
-    return int(found.stdout.split()[-1])
+    started = children(os.getpid())
+    return [p for p in started if "wandb-core" in Path(f"/proc/{p}/cmdline").read_text()][-1]
 
 
-@pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_gets_the_files_of_a_run_without_a_word_of_its_own(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -90,14 +81,10 @@ def test_wandb_gets_the_files_of_a_run_without_a_word_of_its_own(
     assert told == [f"W&B has nothing of this run until you type: wandb sync {files.parent}"]
     assert (files / "command.txt").read_text() == "tiryns optimizer=lion"
     assert (tmp_path / "config.yaml").read_text() == "seed: 7\n"
-    deadline = time.time() + 30
-    while b"command.txt" not in sent(tmp_path):
-        assert time.time() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: b"command.txt" in sent(tmp_path), seconds=30)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path) -> None:
     def begin() -> tuple[Any, MetricsFile]:
         return wandb_logger("tiryns", None, [], "true", tmp_path), MetricsFile(tmp_path)
@@ -126,13 +113,9 @@ def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path)
     log(4)
     finish_loggers([online])
     assert not (tmp_path / UNFINISHED).exists()
-    deadline = time.time() + 30
-    while not all(f"{step / 10}".encode() in sent(tmp_path) for step in (1, 2, 3, 4)):
-        assert time.time() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: all(f"{step / 10}".encode() in sent(tmp_path) for step in (1, 2, 3, 4)), seconds=30)
 
 
-@pytest.mark.usefixtures("_no_wandb_key")
 @pytest.mark.parametrize(
     ("offline", "environment", "netrc", "mode"),
     [
@@ -160,7 +143,6 @@ def test_wandb_is_offline_without_a_key(
     assert wandb_logger("p", None, [], offline, tmp_path)._wandb_init["mode"] == mode
 
 
-@pytest.mark.usefixtures("_no_wandb_key")
 def test_wandb_options_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"offline=false needs a key: run `wandb login`"):
         wandb_logger("p", None, [], "false", tmp_path)

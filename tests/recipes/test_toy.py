@@ -1,14 +1,13 @@
 """Each published recipe trains in small, on what Python or a package ships: it knows more than frequencies of tokens."""
 
 import resource
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.recipes.papers import PAPERS
 from tests.support import needs
-from tests.support.processes import start, steps_done
+from tests.support.processes import start, wait_for_steps
 from tiryns.runner.run.folder import Run
 
 CPU_SECONDS = 300
@@ -24,12 +23,9 @@ PATIENCE = 3600
 def test_toy_learns_from_context_and_resumes(recipe: str, tmp_path: Path) -> None:
     if recipe == "esm2":
         needs.package("tidytcells")
-    before, deadline = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() + PATIENCE
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     first = start([f"experiment={recipe}", "scale=toy"], tmp_path)
-    while steps_done(tmp_path) < STOPPED:
-        assert first.poll() is None, (tmp_path / "output.txt").read_text()[-3000:]
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_for_steps(first, tmp_path, STOPPED, PATIENCE)
     first.terminate()  # it saves, and stops
     first.wait(timeout=PATIENCE)
     [run] = map(Run, tmp_path.glob("outputs/*/*"))

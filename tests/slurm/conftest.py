@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.jobs import LAYOUTS, RUN, SLURM, output
+from tests.slurm.jobs import LAYOUTS, RUN, SLURM
 from tests.support import needs
-from tests.support.processes import start
+from tests.support.processes import output, start
 from tiryns.runner.run.folder import Run
 
 CLUSTER = Path(__file__).with_name("cluster.sh")

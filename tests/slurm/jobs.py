@@ -1,8 +1,6 @@
 """Runs as jobs of SLURM: their settings, and what became of them."""
 
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.conftest import TINY
@@ -20,12 +18,6 @@ LAYOUTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
 """Nodes and ranks on each."""
 
 
-def output(cwd: Path) -> str:
-    """What the command and its jobs have printed."""
-    files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
-    return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in files if file.exists())
-
-
 def only_job(cwd: Path) -> Run:
     folders = [file.parent for file in cwd.glob("outputs/**/status.json")]
     assert len(folders) == 1, folders
@@ -36,13 +28,6 @@ def command(*words: str) -> str:
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def wait_until(happened: Callable[[], bool], cwd: Path, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < deadline, output(cwd)
-        time.sleep(0.1)
 
 
 def started_again(job: str) -> int:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.launch.test_agent import assert_same_curve
-from tests.slurm.jobs import SLOWLY, SLURM, assert_same, command, only_job, output, started_again, wait_until
-from tests.support.processes import ranks_in, start, wait_for_steps
+from tests.slurm.jobs import SLOWLY, SLURM, assert_same, command, only_job, started_again
+from tests.support.processes import output, ranks_in, start, wait_for_steps, wait_until
 from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.slurm

@@ -18,11 +18,9 @@ from tests.slurm.jobs import (
     assert_same,
     command,
     only_job,
-    output,
     started_again,
-    wait_until,
 )  # fmt: skip
-from tests.support.processes import start, steps_done, wait_for_steps
+from tests.support.processes import output, start, steps_done, wait_for_steps, wait_until
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
@@ -161,12 +159,3 @@ def test_search_runs_its_trials_as_jobs(cluster: object, arguments: list[str], t
     assert len(trials) == 4
     assert {trial["state"] for trial in trials} <= {"done", "pruned"}
     assert len({trial["slurm_job"] for trial in trials}) == 4
-
-
-def test_layout_that_does_not_fit_is_refused_before_it_is_submitted(
-    cluster: object, arguments: list[str], tmp_path: Path
-) -> None:
-    process = start(["-m", *arguments, *SLURM, "hydra.launcher.tasks_per_node=3"], tmp_path)
-    assert process.wait(timeout=120) == 1
-    assert "do not fit trainer.num_nodes=1 trainer.devices=1" in (tmp_path / "output.txt").read_text()
-    assert not command("squeue", "--noheader")

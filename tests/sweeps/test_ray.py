@@ -5,8 +5,7 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tests.report.pages import read
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support import needs
 from tests.support.in_process import tiryns_here
+from tests.support.processes import wait_until
 from tiryns.conf import sweeps as options
 from tiryns.conf.fields import check_fields
 from tiryns.runner.run.folder import Run
@@ -38,15 +38,6 @@ import tiryns
 Path("where.txt").open("a").write(f"{os.getpid()} {tiryns.__file__}\\n")
 """
 """A recipe of the user's own, and a module of theirs that it imports."""
-
-
-def wait_until(condition: Callable[[], Any], seconds: float = 120) -> Any:
-    """What the condition gives once it is true; fails after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-    return found
 
 
 class Cluster:

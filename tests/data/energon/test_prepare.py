@@ -10,7 +10,6 @@ from PIL import Image
 
 from tests.support.in_process import tiryns_here
 from tests.support.json_keys import document
-from tests.support.processes import warm_process
 from tiryns.runner.cli.commands import main
 from tiryns.runner.data.energon.prepare import prepare
 from tiryns.runner.data.energon.run import ReadConversations
@@ -104,15 +103,6 @@ def test_bad_row_is_named_and_nothing_is_left(rows: Path, values: dict[str, Any]
     assert sorted(p.name for p in rows.parent.iterdir()) == ["images", "rows.jsonl"]
 
 
-def test_command_counts_its_samples_as_json(rows: Path) -> None:
-    folder = rows.parent
-    words = [str(rows), str(folder / "images"), str(folder / "out"), "--column", "question=statement"]
-    done = tiryns_here(folder, "prepare", *words, "--json")
-    assert done.returncode == 0, done.stderr
-    found = document("prepare", done.stdout)
-    assert sum(found["samples"].values()) == len(rows.read_text().splitlines())
-
-
 def test_folder_in_the_way_is_left_alone(rows: Path) -> None:
     (rows.parent / "out").mkdir()
     (rows.parent / "out" / "mine").write_text("mine")
@@ -146,9 +136,15 @@ def test_command_says_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
         main(["prepare", "rows.jsonl"])
 
 
-def test_command_writes_a_set(rows: Path) -> None:
+@pytest.mark.parametrize("as_json", [True, False])
+def test_command_writes_a_set_and_counts_its_samples(rows: Path, as_json: bool) -> None:
     arguments = ["rows.jsonl", "images", "out", "--column", "question=statement", "--validation", "3"]
-    done = warm_process("-m", "tiryns", "prepare", *arguments, cwd=rows.parent)
-    assert done.stdout.startswith("out: train: ")
+    done = tiryns_here(rows.parent, "prepare", *arguments, *["--json"] * as_json)
+    assert done.returncode == 0, done.stderr
+    if as_json:
+        samples = document("prepare", done.stdout)["samples"]
+        assert sum(samples.values()) == len(rows.read_text().splitlines())
+    else:
+        assert done.stdout.startswith("out: train: ")
     with tarfile.open(rows.parent / "out" / "val-000000.tar") as shard:
         assert {Path(name).suffix for name in shard.getnames()} <= {".json", ".png"}

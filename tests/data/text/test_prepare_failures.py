@@ -17,7 +17,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from tests.data.text.conftest import prepared_in
-from tests.support.processes import lives
+from tests.support.processes import children, lives, wait_until
 from tiryns.runner.data.read.documents import Source, open_source
 from tiryns.runner.data.store import writer as store_writer
 from tiryns.runner.data.store.reader import TokenStore
@@ -189,12 +189,6 @@ def stuck(*_: Any) -> None:
     time.sleep(600)
 
 
-def children(pid: int) -> list[int]:
-    """Processes that a living one has started."""
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]
-
-
 @pytest.mark.slow
 def test_workers_end_with_a_killed_preparation(
     prepared: Callable[..., PreparedText], source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -204,17 +198,12 @@ def test_workers_end_with_a_killed_preparation(
     monkeypatch.setattr(tokenise, "_tokenise_piece", stuck)
     work = partial(prepared_in, tmp_path / "killed", source, tokenizer=str(tokenizer))
     process = start(work, tmp_path / "none")
-    deadline = time.monotonic() + 30
-    while not (workers := children(process.pid)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    workers = wait_until(lambda: children(process.pid), seconds=30)
     time.sleep(0.5)  # they are at work
     process.kill()
     process.join()
     try:
-        while living := [*filter(lives, workers)]:
-            assert time.monotonic() < deadline, living
-            time.sleep(0.05)
+        wait_until(lambda: not any(map(lives, workers)), seconds=30)
     finally:
         for pid in workers:
             with suppress(ProcessLookupError):

@@ -32,14 +32,18 @@ PROGRAM = ("-c", lifetime.PROGRAM)
 
 
 def start(
-    arguments: list[str], cwd: Path, stdout: int | None = None, **environment: str
+    arguments: list[str],
+    cwd: Path,
+    stdout: int | None = None,
+    module: str = "runner.train",
+    **environment: str,
 ) -> subprocess.Popen[bytes]:
     """The program in a session of its own, with its output in `output.txt`; `stdout` may go elsewhere."""
     cwd.mkdir(exist_ok=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     with open(cwd / "output.txt", "ab") as output:
         return WarmPopen(
-            [sys.executable, "-m", "runner.train", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=cwd, env=env, stdout=output if stdout is None else stdout, stderr=output,
             start_new_session=True,
         )  # fmt: skip
@@ -75,43 +79,55 @@ def steps_done(cwd: Path) -> int:
 
 
 def killed_at_random(
-    words: list[str], cwd: Path, kills: int, draw: random.Random, look: Callable[[], None]
-) -> None:
-    """Runs a command to its end in `cwd`, after so many SIGKILLs to its process group; looks after each of them.
+    begin: Callable[[], Popen[Any]], cwd: Path, kills: int, draw: random.Random, progress: Callable[[], int],
+    most: int, look: Callable[[], None] = lambda: None,
+) -> None:  # fmt: skip
+    """Runs what `begin` starts in `cwd` to its end, after so many SIGKILLs to its process group; looks after each.
 
-    Each comes when the command has left some more steps or files in `outputs`.
+    Each comes when `progress` has grown by 1 to `most`.
     """
-
-    def traces() -> int:
-        return steps_done(cwd) + sum(len(names) for _, _, names in os.walk(cwd / "outputs"))
-
-    def begin() -> subprocess.Popen[bytes]:
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "tiryns", *words]
-        with open(cwd / "output.txt", "ab") as output:
-            return WarmPopen(command, cwd=cwd, env=env, stdout=output, stderr=output, start_new_session=True)
-
     cwd.mkdir(exist_ok=True)
     for _ in range(kills):
-        process, goal, deadline = begin(), traces() + draw.randint(1, 25), time.monotonic() + 120
-        while traces() < goal and process.poll() is None and time.monotonic() < deadline:
+        process, goal, deadline = begin(), progress() + draw.randint(1, most), time.monotonic() + 120
+        while progress() < goal and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
-        time.sleep(draw.random() * 0.3)
+        time.sleep(draw.random() * 0.1)
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         look()
-    assert begin().wait(timeout=900) == 0, (cwd / "output.txt").read_text()[-3000:]
+    assert begin().wait(timeout=900) == 0, output(cwd)
     look()
 
 
-def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int) -> None:
+def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int, seconds: float = 240) -> None:
     """Returns when so many steps are done, and fails when the process ends before."""
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + seconds
     while steps_done(cwd) < steps:
         assert process.poll() is None, (cwd / "output.txt").read_text()[-3000:]
         assert time.monotonic() < deadline, (cwd / "output.txt").read_text()[-3000:]
         time.sleep(0.02)
+
+
+def output(cwd: Path) -> str:
+    """What the command and its jobs have printed."""
+    files = [cwd / "output.txt", *sorted(cwd.glob("outputs/**/*_log.*")), *sorted(cwd.glob("slurm-*.out"))]
+    return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in files if file.exists())
+
+
+def wait_until(happened: Callable[[], Any], cwd: Path | None = None, seconds: float = 300) -> Any:
+    """What a function returns once it is true; fails after so many seconds, with what was printed in `cwd`."""
+    deadline = time.monotonic() + seconds
+    while not (found := happened()):
+        assert time.monotonic() < deadline, output(cwd) if cwd else "waited in vain"
+        time.sleep(0.05)
+    return found
+
+
+def children(parent: int) -> list[int]:
+    """Process ids of the living processes that a process has started."""
+    files = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]
 
 
 def lives(process: int) -> bool:
@@ -139,10 +155,7 @@ def started_in(cwd: Path) -> list[str]:
 
 def assert_nothing_left(cwd: Path, seconds: float = 10) -> None:
     """Fails where a process that was started in `cwd` is still alive after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while left := started_in(cwd):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_until(lambda: not started_in(cwd), cwd, seconds)
 
 
 def ranks_in(cwd: Path) -> dict[int, int]:
@@ -178,10 +191,7 @@ def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> 
     finally:
         reader.kill()
         reader.join()
-    deadline = time.monotonic() + 10
-    while left := [*filter(lives, workers)]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_until(lambda: not any(map(lives, workers)), seconds=10)
 
 
 _READY = "tests.support.processes.ready"
