@@ -28,7 +28,7 @@ from tiryns.runner.patches.datasets import fingerprint_of
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.patches.torch import flash, foreach, loaders, processor, trees
 from tiryns.runner.patches.torch.modules import copied, share_parts
-from tiryns.runner.patches.torch.optimizers import unscales_itself
+from tiryns.runner.patches.torch.optimizers import changes, unscales_itself
 
 
 def public(module: Any) -> list[str]:
@@ -118,6 +118,13 @@ def test_copy_of_a_module_still_shares_its_parts() -> None:
     empty = nn.Sequential()
     share_parts(empty, module)
     assert empty[0] is module[0]
+
+
+def test_torch_still_counts_changes_of_a_tensor_privately() -> None:
+    tensor = torch.zeros(2)
+    foreach.mul_([tensor], 2.0)
+    assert changes(tensor) == 1
+    assert not [name for name in public(torch.Tensor) if "version" in name], "optimizers.py"
 
 
 def test_fused_optimizers_unscale_themselves() -> None:

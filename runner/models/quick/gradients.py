@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from tiryns.runner.optim.compiled import factor_to
 from tiryns.runner.patches.torch import foreach
+from tiryns.runner.patches.torch.optimizers import changes
 
 
 class Allowed(NamedTuple):
@@ -86,45 +87,47 @@ class Embedding(nn.Embedding):
         numbers, gradient = numbers.flatten(), gradient.flatten(0, -2).to(self.weight.dtype)
         if self.padding_idx is not None:
             gradient = gradient.masked_fill((numbers == self.padding_idx)[:, None], 0)
-        state = getattr(self.weight, "row_gradients", None)  # shared with other modules of the table
-        if state is None:
-            state = _RowGradients(self.weight)
-            self.weight.row_gradients = state  # type: ignore[attr-defined]
-        state.begin(self.weight, numbers)
-        assert self.weight.grad is not None
-        self.weight.grad.index_add_(0, numbers, gradient)
+        weight = self.weight
+        if weight.grad is None:
+            weight.grad = _emptied_gradient(weight)
+        rows = _rows_of(weight.grad)
+        weight.grad.index_add_(0, numbers, gradient)
+        if rows is not None:
+            _remember(weight.grad, [*rows, numbers])
 
 
 def changed_rows(gradient: Tensor) -> Tensor | None:
     """Returns the indices of a gradient's possibly nonzero rows, without repeats; None if they are unknown."""
-    rows: list[Tensor] = getattr(gradient, "rows", [])
+    rows = _rows_of(gradient)
     return torch.cat(rows).unique() if rows else None
 
 
-class _RowGradients:
-    """Keeps a table's gradient, so that its memory is reused, and the indices of its possibly nonzero rows."""
+def _rows_of(gradient: Tensor) -> list[Tensor] | None:
+    """Returns the indices that were remembered for a gradient; None if something else has changed the gradient since.
 
-    def __init__(self, weight: Tensor) -> None:
-        self._gradient: Tensor | None = None
-        self._rows: list[Tensor] = []
-        weight.register_post_accumulate_grad_hook(self._forget_rows)
+    Autograd changes gradients of tied tables. Some optimizers compute in their gradients, as LARS does, and so change
+    rows that no token of the batch has.
+    """
+    rows, version = getattr(gradient, "rows", (None, 0))
+    return rows if version == changes(gradient) else None
 
-    def begin(self, weight: Tensor, numbers: Tensor) -> None:
-        """Ensures that the table has a gradient; records the rows that will change in it."""
-        if weight.grad is None:
-            if self._gradient is None:
-                self._gradient = torch.zeros_like(weight)
-            elif self._rows:
-                self._gradient.index_fill_(0, torch.cat(self._rows), 0)
-            weight.grad, self._rows = self._gradient, []
-            self._gradient.rows = self._rows  # type: ignore[attr-defined]
-        if weight.grad is self._gradient:
-            self._rows.append(numbers)
 
-    def _forget_rows(self, weight: Tensor) -> None:
-        """Forgets the gradient and its rows, as autograd has changed it or made another."""
-        self._rows.clear()
-        self._gradient = None
+def _remember(gradient: Tensor, rows: list[Tensor]) -> None:
+    """Notes the indices of a gradient's possibly nonzero rows."""
+    gradient.rows = rows, changes(gradient)  # type: ignore[attr-defined]
+
+
+def _emptied_gradient(weight: Tensor) -> Tensor:
+    """Returns zeros in the memory of a table's last gradient, of which only the nonzero rows change if they are known."""
+    gradient: Tensor | None = getattr(weight, "row_gradient", None)  # shared with other modules of the table
+    if gradient is None:
+        gradient = weight.row_gradient = torch.zeros_like(weight)  # type: ignore[attr-defined]
+    elif (rows := _rows_of(gradient)) is None:
+        gradient.zero_()
+    elif rows:
+        gradient.index_fill_(0, torch.cat(rows), 0)
+    _remember(gradient, [])
+    return gradient
 
 
 class _Rows(torch.autograd.Function):
@@ -164,4 +167,5 @@ def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
     for gradient, changed, values in zip(gradients, rows, read, strict=True):
         if changed is not None:
             gradient.index_copy_(0, changed, values)
+            _remember(gradient, [changed])
     return norm

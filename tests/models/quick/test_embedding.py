@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tiryns.runner.models.quick.gradients import Embedding, quick_gradients, replace_embeddings
+from tiryns.runner.optim import get_optimizer
 
 BATCHES = [[[1, 2, 2], [5, 0, 1]], [[3, 3, 3], [0, 7, 4]], [[1, 1, 6], [2, 0, 0]]]
 
@@ -35,7 +36,7 @@ def trained(quick: bool, tied: bool, padding: int | None, extra: Extra = lambda 
     if quick:
         replace_embeddings(net)
         assert type(net.table) is Embedding
-    optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+    optimizer = get_optimizer("lars", net, {"lr": 0.1})  # computes in the gradients
     for step, numbers in enumerate(BATCHES):
         for _ in range(2 if step == 1 else 1):
             with quick_gradients(once=True, directly=True):
