@@ -83,3 +83,10 @@ def test_a_branch_in_another_precision_has_weights_of_its_own(run_here: Train) -
     branch = run_here(*SHORT, FP32, f"resume={start}", folder="branch")
     assert {t.dtype for t in weights(branch, 6).values()} == {torch.float32}
     assert branch.status["resolved"]["weights"] == "float32"
+
+
+def test_half_precision_adds_up_losses_and_computes_positions_in_fp32(run_here: Train) -> None:
+    cut = ["model.architecture=crammed_bert", "sampler.global_batch_size=64", "data.micro_batch_size=1"]
+    short = [*cut, "trainer.max_steps=1", "trainer.validate_every=0"]
+    half, exact = (run_here(*short, f"trainer.precision={p}", folder=p) for p in ("bf16-true", "32-true"))
+    assert losses(half) == pytest.approx(losses(exact), rel=2e-3)

@@ -54,7 +54,8 @@ class CrammedBertEmbeddings(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor, _: Tensor | None) -> Tensor:
         """Embeddings [B, T, D] of tokens at positions [1 or B, T]."""
-        return self.drop(self.norm(tokens + self.position_scale * sinusoids(positions, tokens.shape[-1])))
+        added = sinusoids(positions, tokens.shape[-1]).to(tokens.dtype)
+        return self.drop(self.norm(tokens + self.position_scale * added))
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
