@@ -80,6 +80,8 @@ def soap(groups: Groups, max_precondition_dim: int, **settings: Any) -> Optimize
     """SOAP; its first step only measures the gradient and changes nothing."""
     from pytorch_optimizer import SOAP
 
+    if settings["shampoo_beta"] is None:
+        settings["shampoo_beta"] = settings["betas"][1]
     return SOAP(keep_vocabulary_basis(groups, "max_precondition_dim", max_precondition_dim), **settings)
 
 

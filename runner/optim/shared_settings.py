@@ -163,6 +163,12 @@ def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
     state = saved["state"]
     if not hasattr(optimizer, "average"):  # it would be saved again, ever older
         state = {n: {k: v for k, v in entries.items() if k != "average"} for n, entries in state.items()}
+    new = {n: group for group in groups for n in group["params"]}
+    state = {
+        # SOAP copies settings into the state of each parameter
+        n: {k: v if isinstance(v, Tensor) or k in STATE else new[n].get(k, v) for k, v in entries.items()}
+        for n, entries in state.items()
+    }
     return {**saved, "param_groups": groups, "state": state}
 
 

@@ -137,6 +137,11 @@ def test_settings_come_from_the_config_and_state_from_the_checkpoint() -> None:
     assert second.param_groups[0]["betas"] == (0.8, 0.9)
     parameter = second.param_groups[0]["params"][0]
     assert torch.equal(second.state[parameter]["exp_avg"], optimizer.state[parameter]["exp_avg"])
+    soap = make("soap", False, model)
+    train(model, soap, range(2))
+    changed = make("soap", False, model, precondition_frequency=1, betas=[0.9, 0.8])
+    changed.load_state_dict(through_a_file(soap.state_dict()))
+    assert changed.state[parameter].items() >= {"precondition_frequency": 1, "shampoo_beta": 0.8}.items()
 
 
 @pytest.mark.parametrize("quantized", [False, True])
