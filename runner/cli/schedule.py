@@ -29,7 +29,7 @@ def main(arguments: Namespace) -> None:
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.phases import phases_in, settle_phases
     from tiryns.runner.loop.token_ramps import ramps_in
-    from tiryns.runner.optim.schedule.plot import drawn, numbers
+    from tiryns.runner.optim.schedule.plot import in_characters, numbers
     from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
     config = completed(config)
@@ -49,7 +49,8 @@ def main(arguments: Namespace) -> None:
     scheduler = run_lengths(config).make_scheduler()(optimizer=optimizer, max_steps=max_steps)
     if not isinstance(scheduler, ThreePhaseScheduler):
         raise ValueError(f"{type(scheduler).__name__} has no closed form; draw an option of this project")
+    drawing = numbers(scheduler.schedule, max_steps, lr)
     if arguments.json:
-        print_json(numbers(scheduler.schedule, max_steps, lr))
+        print_json(drawing)
     else:
-        print(*drawn(scheduler.schedule, max_steps, lr), sep="\n")
+        print(*in_characters(drawing), sep="\n")

@@ -100,12 +100,14 @@ class RotaryPhases:
         self._present = number
 
     def _check(self, where: str, own: Settings, name: str) -> None:
+        pairs = zip(self.base, self.configs, strict=True)
+        local = any(isinstance(b, dict) and b.get(LOCAL) and LOCAL in c.layer_types for b, c in pairs)
         for setting, value in own.items():
             if POSITIVE.problem(value):
                 raise ValueError(f"{where}.{setting}={value!r}: expected {POSITIVE}")
             if not self.modules:
                 raise ValueError(f"{where}.{setting}: {name} has no rotary positions; leave the setting out")
-            if setting == "local_rope_theta" and not any(map(_has_local, self.configs)):
+            if setting == "local_rope_theta" and not local:
                 raise ValueError(
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
                     "rope_theta is the base of all layers"
@@ -115,12 +117,6 @@ class RotaryPhases:
 def _bases(config: PretrainedConfig) -> Any:
     """Returns the rotary settings of a config: one mapping, one per type of layer, or only the base (ESM)."""
     return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
-
-
-def _has_local(config: PretrainedConfig) -> bool:
-    """Whether some layers are local and have a base of their own."""
-    bases = _bases(config)
-    return isinstance(bases, dict) and bool(bases.get(LOCAL)) and LOCAL in config.layer_types
 
 
 def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:

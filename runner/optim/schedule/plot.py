@@ -10,11 +10,6 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 NAMES = {"warmup": "warm-up", "training": "training", "cooldown": "cool-down"}
 
 
-def drawn(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> list[str]:
-    """Returns lines of characters that draw the rate over `max_steps` steps (at least 1), and a line for each phase."""
-    return in_characters(numbers(schedule, max_steps, base_lr))
-
-
 def numbers(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> dict[str, Any]:
     """Returns `steps`, `lr`, `phases` with their first and last step and rate, and `rates` at up to 64 steps, from 0.
 

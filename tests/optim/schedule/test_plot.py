@@ -6,12 +6,12 @@ import pytest
 
 from tests.support.in_process import tiryns_here
 from tiryns.runner.optim import ThreePhaseSchedule
-from tiryns.runner.optim.schedule.plot import drawn
+from tiryns.runner.optim.schedule.plot import in_characters, numbers
 
 
 def test_the_drawing_shows_the_three_phases() -> None:
     schedule = ThreePhaseSchedule(warmup_steps=16, cooldown_steps=32, max_steps=64)
-    lines = drawn(schedule, 64, base_lr=2e-3)
+    lines = in_characters(numbers(schedule, 64, base_lr=2e-3))
     plot = [line.split("│")[1].ljust(64) for line in lines[:10]]
     heights = [sum(row[column] == "█" for row in plot) for column in range(64)]
     assert heights[0] == 0
@@ -27,9 +27,9 @@ def test_the_drawing_shows_the_three_phases() -> None:
 
 
 def test_one_step_and_unbounded_schedules_can_be_drawn() -> None:
-    assert "constant" in "\n".join(drawn(ThreePhaseSchedule(), 1))
+    assert "constant" in "\n".join(in_characters(numbers(ThreePhaseSchedule(), 1)))
     with pytest.raises(ValueError, match="max_steps=0"):
-        drawn(ThreePhaseSchedule(), 0)
+        numbers(ThreePhaseSchedule(), 0)
 
 
 def test_the_command_draws_a_config(tmp_path: Path) -> None:

@@ -49,20 +49,6 @@ def test_each_kind_alone() -> None:
         assert rising == pytest.approx(down(kind, 0.5)[4::-1])
 
 
-def test_cosine_ends_at_a_factor_not_at_a_rate() -> None:
-    scheduler = get_scheduler(optimizer(1e-3), training_kind="cosine", training_decay=0.1, max_steps=8)
-    assert run(scheduler, 9)[-1] == pytest.approx(1e-4)
-
-
-def test_the_cool_down_starts_where_training_ended() -> None:
-    schedule = ThreePhaseSchedule(
-        training_kind="cosine", training_decay=0.3, training_steps=10, cooldown_kind="linear",
-        cooldown_steps=10,
-    )  # fmt: skip
-    assert schedule.factor(10) == pytest.approx(0.3)
-    assert schedule.factor(15) == pytest.approx(0.15)
-
-
 lengths = st.integers(0, 40)
 kinds = st.sampled_from(KINDS)
 
@@ -120,8 +106,6 @@ def test_phases_are_described_in_words() -> None:
         "warmup 2,000 steps (cosine), training 2,980 steps (constant), cooldown 20 steps (linear)"
     )
     assert ThreePhaseSchedule().describe() == "training to the end (constant)"
-    one = ThreePhaseSchedule("linear", 1, cooldown_steps=1, max_steps=4).describe()
-    assert one == "warmup 1 step (linear), training 2 steps (constant), cooldown 1 step (linear)"
 
 
 def test_fractions_of_max_steps() -> None:
