@@ -75,7 +75,7 @@ def test_kill_leaves_no_trace_and_another_layout_is_refused(tmp_path: Path, scen
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("workers", [0, 1, 2])
 def test_kills_leave_no_trace(tmp_path: Path, scenes: Path, devices: int, workers: int, packing: str) -> None:
-    check(tmp_path, scenes, 4, devices, workers, f"data.packing_buffer_size={packing}")
+    check(tmp_path, scenes, 2, devices, workers, f"data.packing_buffer_size={packing}")
 
 
 @pytest.mark.slow
