@@ -60,7 +60,8 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", lambda run: comparable.validation_of(run, key))
     name = of.split("/")[1]
-    if _agree(runs, lambda run: comparable.sets_of(run).get(name) or comparable.data_of(run)):
+    noted = all(comparable.sets_of(run).get(name) for run in runs)  # else the settings alone can tell
+    if _agree(runs, lambda run: comparable.sets_of(run)[name] if noted else comparable.data_of(run)):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"
