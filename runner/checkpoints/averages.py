@@ -76,7 +76,7 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     if config.is_file() and OmegaConf.select(read_config(config), "objective.shared_embeddings") == "gdes":
         raise ValueError(
             f"{str(path)!r} is of a run with objective.shared_embeddings=gdes, whose tables are differences from its "
-            "generator's: write a folder of each checkpoint with `tiryns consolidate`, and average the folders"
+            "generator's: write folders with `tiryns consolidate`, which can be averaged if they hold one network"
         )
     return Source(path, tensors)
 
