@@ -117,8 +117,7 @@ def evaluate(
     model.computation = computation_of(model.computation, asked)
     what = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
     over = "documents" if isinstance(model, LanguageModel) else "examples"
-    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
-    facts: Entry = {"model": run, **what, **model.computation._asdict(), "interval": interval}
+    facts = facts_of(run, what, model.computation, asked, over)
     if isinstance(model, AnswersAsTested):
         facts |= model.writer._asdict()
     # All sources are read before the first is computed
@@ -225,3 +224,9 @@ def _entry_of_text(
     counts = {"sequences": len(sequences), "tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
     entry = {"examples": len(sizes), "over": "documents", **counts}
     return {**entry, "metrics": found.figures, "intervals": ends}
+
+
+def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:
+    """Returns the entries of `evaluation.json` on the model, its computation and the intervals."""
+    interval = {"level": LEVEL, "resamples": asked.resamples, "seed": asked.seed, "over": over}
+    return {"model": run, **kind, **computation._asdict(), "interval": interval}

@@ -173,21 +173,22 @@ def _nearly(
     begun: int,
 ) -> tuple[int, float]:
     """Returns a step just within the budget, and the cost up to this step; an order of one set is a mixture of it."""
-    alone = isinstance(order, SeamlessSampler)
-    starts, orders = ([0], [order]) if alone else (order.starts, order.orders)
+    starts, orders = ([0], [order]) if isinstance(order, SeamlessSampler) else (order.starts, order.orders)
     sizes = np.diff([*starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
     ]
 
     def until(step: int) -> float:
-        total, counts = 0.0, [order.samples_before(step)] if alone else order.counts(step)
+        total = 0.0
+        counts = [order.samples_before(step)] if isinstance(order, SeamlessSampler) else order.counts(step)
         for one, start, size, epoch, count in zip(orders, starts, sizes, epochs, counts, strict=True):
             whole, left = divmod(int(count), int(size))
             total += whole * epoch + _in_blocks(partial(_indices, one, whole * size, start), 0, left, cost)
         return total
 
-    parts, before = np.ones(1) if alone else order.parts_at(begun), until(begun) if begun else 0.0
+    parts = np.ones(1) if isinstance(order, SeamlessSampler) else order.parts_at(begun)
+    before = until(begun) if begun else 0.0
     a_draw = sum(np.array(epochs) / sizes * parts) / sum(parts)
     step = order.steps_within(order.samples_before(begun) + int(0.999 * amount / a_draw))
     step = min(begun + PROVISIONAL, step)

@@ -103,7 +103,7 @@ def build_trainer(
     leave_signals_alone(trainer)
     if isinstance(trainer.precision_plugin, HalfPrecision):
         # Lightning's has new tensors in half precision: the sum of the losses, and positions computed from whole numbers
-        trainer.precision_plugin.forward_context = nullcontext  # type: ignore[method-assign]
+        trainer.precision_plugin.forward_context = nullcontext  # type: ignore[method-assign, assignment]
     return trainer
 
 

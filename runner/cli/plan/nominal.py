@@ -218,7 +218,8 @@ def nominal_plan(config: DictConfig) -> Facts:
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
     # parameters in all, and without the tables of embeddings and an output layer of their size
-    tables = [t for m in outermost(network) for t in (m.get_input_embeddings(), m.get_output_embeddings())]
+    models: list[Any] = [*outermost(network)]
+    tables = [t for m in models for t in (m.get_input_embeddings(), m.get_output_embeddings())]
     of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
     total = sum(parameter.numel() for parameter in network.parameters())
     return {

@@ -1,7 +1,7 @@
 """Labelled data for finetuning: read, checked, tokenised in memory, and served as global batches."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from itertools import compress
 from typing import Any
@@ -25,6 +25,7 @@ from tiryns.runner.data.read.rows import HowRead, LabelRule, Rows, RowSources, d
 from tiryns.runner.data.text.holdout import are_held_out, fold_numbers
 from tiryns.runner.data.text.tokenizer import load_tokenizer, train_tokenizer
 from tiryns.runner.data.text.vocabulary import describe_vocabulary
+from tiryns.runner.protocols import Resolved
 from tiryns.runner.run.model_folder import model_folder
 
 
@@ -232,7 +233,7 @@ class FinetuningData(EvaluatedDataModule):
         kept = {name: one for name, one in noted.items() if one}
         return {**super().decided(), **kept, **self.reader.rule.record}
 
-    def take_over(self, decided: Mapping[str, Any]) -> None:
+    def take_over(self, decided: Resolved) -> None:
         """Takes over what the run to resume `decided`, so that `prepare_data` reads tables and labels as that run did."""
         super().take_over(decided)
         tables = decided.get("tables") or {}

@@ -69,9 +69,9 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
         files = _card_split(folder, of_config(folder, given, config), chosen or split)
         paths, chosen, name = files, "", clone
     if paths:
-        files = (file for path in paths for file in _files(path, chosen, split, formats, any_format))
-        unique = list(dict.fromkeys(files))  # `**` matches folders beside the files below them
-        return Found(unique, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
+        each = (file for path in paths for file in _files(path, chosen, split, formats, any_format))
+        files = list(dict.fromkeys(each))  # `**` matches folders beside the files below them
+        return Found(files, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
     if has_magic(name):
         raise FileNotFoundError(f"no file matches {name} (looked in {Path.cwd()})")
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith("/")
