@@ -141,8 +141,9 @@ def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) 
 
 def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
     lock = folder.lock(SECONDS_FOR_THE_LAST_TO_END) if slurm_job() else folder.lock()
+    explained = stops_explained() if slurm_job() else contextlib.nullcontext()
     overrides = typed_overrides(HydraConfig.get())
-    with lock, folder.recorded(config, overrides), stops_explained():
+    with lock, folder.recorded(config, overrides), explained:
         folder.clear_leftovers()
         inherit(folder, config.resume)
         return work()

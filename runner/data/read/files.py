@@ -119,9 +119,9 @@ def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_form
     known = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
         raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
+    has_splits = path.is_dir() and not is_saved(path) and are_splits(path, _visible(path, formats))
     is_data_set = (path / "dataset_dict.json").is_file()
-    has_splits = is_data_set or (not is_saved(path) and are_splits(path, _visible(path, formats)))
-    wanted = chosen or (split if has_splits else None)
+    wanted = chosen or (split if has_splits or is_data_set else None)
     if files := split_files(path, wanted, formats):
         return files
     if wanted is None:
