@@ -80,13 +80,9 @@ class LossLevel:
     def state_dict(self) -> State:
         """Returns the state that the next loss is compared with, in plain values."""
         return {
-            "first": list(self._first),
-            "lowest": self._lowest,
-            "last": [list(pair) for pair in self._last],
-            "history": list(self._history),
-            "since": self.since,
-            "at_level": self._at_level,
-        }
+            "first": list(self._first), "lowest": self._lowest, "last": [list(pair) for pair in self._last],
+            "history": list(self._history), "since": self.since, "at_level": self._at_level,
+        }  # fmt: skip
 
     def load_state_dict(self, state: State) -> None:
         """Continues from a state; takes only the first losses from a state that an older version wrote."""

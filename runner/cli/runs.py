@@ -171,13 +171,10 @@ def find_run(outputs: Path, name: str) -> Run:
 def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:
     branch = entry["branch_of"]
     return {
-        "run": str(entry["folder"].relative_to(outputs)),
-        "state": entry["state"],
-        "note": plateau_note(entry["plateau"]),
-        "step": entry["step"],
+        "run": str(entry["folder"].relative_to(outputs)), "state": entry["state"],
+        "note": plateau_note(entry["plateau"]), "step": entry["step"],
         "time": clock(entry["seconds"]) if entry["seconds"] is not None else None,
-        "best": entry["results"].get("objective"),
-        "overrides": " ".join(entry["overrides"]),
+        "best": entry["results"].get("objective"), "overrides": " ".join(entry["overrides"]),
         "branch of": str(Branch(branch["run"], branch["checkpoint"] or "")) if branch else "",
         "failure": entry["failure"] or "",
-    }
+    }  # fmt: skip

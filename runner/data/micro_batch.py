@@ -231,9 +231,6 @@ def tokenizer_arguments(tokenizer: Tokenizer) -> TokenizerArguments:
     """Returns a tokenizer, its token ids and vocabulary size for collators. The padding id replaces a missing mask id."""
     pad, mask = tokenizer.pad_token_id, tokenizer.mask_token_id
     return {
-        "pad_token_id": pad,
-        "mask_token_id": pad if mask is None else mask,
-        "vocab_size": len(tokenizer),
-        "special_token_ids": tokenizer.all_special_ids,
-        "tokenizer": tokenizer,
-    }
+        "pad_token_id": pad, "mask_token_id": pad if mask is None else mask, "vocab_size": len(tokenizer),
+        "special_token_ids": tokenizer.all_special_ids, "tokenizer": tokenizer,
+    }  # fmt: skip

@@ -67,13 +67,9 @@ def _minimise(start: Tensor, features: Tensor, labels: Tensor, penalty: float) -
     """Returns the weights [H + 1, C] with the smallest loss, found from `start`."""
     weights = start.clone().requires_grad_()
     optimizer = torch.optim.LBFGS(
-        [weights],
-        max_iter=1000,
-        max_eval=2000,
-        tolerance_grad=SMALLEST_GRADIENT,
-        tolerance_change=0.0,
+        [weights], max_iter=1000, max_eval=2000, tolerance_grad=SMALLEST_GRADIENT, tolerance_change=0.0,
         line_search_fn="strong_wolfe",
-    )
+    )  # fmt: skip
 
     def loss() -> Tensor:
         optimizer.zero_grad()

@@ -147,12 +147,9 @@ class ClassScore(CountedScore):
     """A score of one class per example: `accuracy`, `mcc`, or the mean of F1, `precision` or `recall` over classes."""
 
     measures: ClassVar[dict[str, Score]] = {
-        "accuracy": micro(OF_CLASSES["recall"]),
-        "macro_f1": macro(OF_CLASSES["f1"]),
-        "precision": macro(OF_CLASSES["precision"]),
-        "recall": macro(OF_CLASSES["recall"]),
-        "mcc": matthews,
-    }
+        "accuracy": micro(OF_CLASSES["recall"]), "macro_f1": macro(OF_CLASSES["f1"]),
+        "precision": macro(OF_CLASSES["precision"]), "recall": macro(OF_CLASSES["recall"]), "mcc": matthews,
+    }  # fmt: skip
 
     def marks(self, predicted: Tensor, true: Tensor) -> tuple[Marks, ...]:
         """Returns the marks of one class index per item [D], predicted and true."""

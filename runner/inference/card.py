@@ -135,15 +135,11 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
     data = list(dict.fromkeys(names := [*hub_data_sets(settings.get("data") or {})]))
     types = {name: name.rpartition("/")[2].removeprefix("entity_") for name in figures}
     known = {
-        "library_name": "sentence-transformers" if task in kinds else library,
-        "pipeline_tag": task,
-        "license": theirs.get("license"),
-        "language": theirs.get("language"),
-        "base_model": named,
-        "datasets": data,
-        "tags": ["tiryns", *kinds.get(task, [])],
+        "library_name": "sentence-transformers" if task in kinds else library, "pipeline_tag": task,
+        "license": theirs.get("license"), "language": theirs.get("language"), "base_model": named,
+        "datasets": data, "tags": ["tiryns", *kinds.get(task, [])],
         "metrics": sorted({*types.values()} & {*METRICS} - {"loss"}),
-    }
+    }  # fmt: skip
     shown = [(name, value) for name, value in figures.items() if types[name] in METRICS]
     measured = [{"type": types[name], "name": name, "value": round(value, 6)} for name, value in shown]
     if task and measured and len(data) == 1 and len(names) == len(sources):  # measured on nothing else

@@ -238,14 +238,11 @@ def supervise(config: DictConfig, folder: Run, nodes: Nodes, lead: Callable[[], 
     command = [*same_modules(), "-m", "tiryns.runner.train", "--rank", str(folder.path)]
     restarts = config.trainer.get("max_restarts")
     spec = WorkerSpec(
-        role="rank",
-        local_world_size=processes_per_node(config.trainer),
-        entrypoint=sys.executable,
-        args=tuple(word.replace("$", "$$") for word in command),
-        rdzv_handler=rendezvous(folder.path, nodes),
+        role="rank", local_world_size=processes_per_node(config.trainer), entrypoint=sys.executable,
+        args=tuple(word.replace("$", "$$") for word in command), rdzv_handler=rendezvous(folder.path, nodes),
         max_restarts=3 if restarts is None else int(restarts),
         monitor_interval=SECONDS_BETWEEN_LOOKS if nodes == (1, 1) else SECONDS_BETWEEN_LOOKS_AT_NODES,
-    )
+    )  # fmt: skip
     agent = RankAgent(spec, folder, nodes, config.trainer.get("timeout", 600.0), lead)
     try:
         result = agent.run()

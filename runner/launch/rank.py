@@ -33,13 +33,9 @@ HEARTBEAT = "TIRYNS_HEARTBEAT"
 RANK_ERROR = ".rank-error"
 
 OF_LOST_PEERS = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Connection refused",
-    "Broken pipe",
-    "Timed out",
+    "Connection closed by peer", "Connection reset by peer", "Connection refused", "Broken pipe", "Timed out",
     "has timed out",
-)
+)  # fmt: skip
 """Messages of gloo and of a process group's store after another rank has ended."""
 
 Train = Callable[[DictConfig, Run], dict[str, float]]

@@ -208,14 +208,10 @@ class StreamedPasses(Passes):
     def settings(self) -> dict[str, object]:
         """Returns the settings that the order of the stream depends on, by the names that messages about changes use."""
         return {
-            "source": repr(self.source.fingerprint()),
-            "seed": self.seed,
-            "documents taken at a time": self.window,
-            "shuffle_buffer_size": self.order.buffer_size,
-            "num_shards": self.num_shards,
-            "ranks": self.num_ranks,
-            "tokens of a row": self.row_tokens,
-        }
+            "source": repr(self.source.fingerprint()), "seed": self.seed,
+            "documents taken at a time": self.window, "shuffle_buffer_size": self.order.buffer_size,
+            "num_shards": self.num_shards, "ranks": self.num_ranks, "tokens of a row": self.row_tokens,
+        }  # fmt: skip
 
     def filler(self) -> Batch:
         """Returns a batch of one token without a target."""

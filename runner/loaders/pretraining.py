@@ -80,12 +80,9 @@ class PretrainingDataModule(PassesDataModule):
                 raise ValueError(problem)
             validation = train
         reading = {
-            "text_column": self.text_column,
-            "text_unit": self.text_unit,
-            "streaming": self.streaming,
-            "options": self.data_kwargs,
-            "reading": Reading(format=self.file_format or "auto"),
-        }
+            "text_column": self.text_column, "text_unit": self.text_unit, "streaming": self.streaming,
+            "options": self.data_kwargs, "reading": Reading(format=self.file_format or "auto"),
+        }  # fmt: skip
         self.source: Source = open_splits(train, self.train_split, "train", **reading)
         self.validation_sources: dict[str, Source] = {
             name: open_splits(path, split, "validation", **reading)

@@ -49,13 +49,10 @@ def mlflow_logger(
 
     try:
         return ResumableMlflowLogger(
-            folder=folder,
-            experiment_name=experiment_name,
-            run_name=Run(folder).name,
+            folder=folder, experiment_name=experiment_name, run_name=Run(folder).name,
             tracking_uri=place or f"sqlite:///{own / 'mlflow.db'}",
-            artifact_location=None if place else (own / "artifacts").as_uri(),
-            tags=named,
-        )
+            artifact_location=None if place else (own / "artifacts").as_uri(), tags=named,
+        )  # fmt: skip
     except MlflowException as error:
         raise ValueError(f"logger.mlflow.tracking_uri={place}: {error.message}") from error
 

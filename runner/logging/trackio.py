@@ -50,12 +50,9 @@ class TrackioLogger(RowLogger):
         if self._run is None:
             with contextlib.redirect_stdout(io.StringIO()):
                 self._run = trackio.init(
-                    self.project,
-                    self.name,
-                    group=group_of(self.folder, self.group),
-                    config={**config_of(self.folder), "tags": self.tags},
-                    embed=False,
-                )
+                    self.project, self.name, group=group_of(self.folder, self.group),
+                    config={**config_of(self.folder), "tags": self.tags}, embed=False,
+                )  # fmt: skip
             keep_id(self.folder, "trackio", self._run.id)
         return self._run
 

@@ -114,12 +114,9 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
 
         initialise_by_width(model, config.optimizer.base_width)
     module = make_module(
-        **given,
-        optimizer=make_optimizer_of(config.optimizer),
-        scheduler=lengths.make_scheduler(),
-        seed=config.seed,
-        log_every=config.trainer.log_every,
-    )
+        **given, optimizer=make_optimizer_of(config.optimizer), scheduler=lengths.make_scheduler(),
+        seed=config.seed, log_every=config.trainer.log_every,
+    )  # fmt: skip
     choose_monitor(config, module, data)
     weights = {"weights": "; ".join(lines)} if lines else {}
     if checkpoint is not None:

@@ -60,14 +60,10 @@ def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequ
     saved = _outermost(model, frozen)
     chosen = chosen_layers(model, core, settings.adapter_targets)
     config = peft.LoraConfig(
-        r=settings.adapter_rank,
-        lora_alpha=settings.adapter_alpha,
-        lora_dropout=settings.adapter_dropout,
-        target_modules=chosen,
-        use_rslora=settings.adapter == "rslora",
-        use_dora=settings.adapter == "dora",
+        r=settings.adapter_rank, lora_alpha=settings.adapter_alpha, lora_dropout=settings.adapter_dropout,
+        target_modules=chosen, use_rslora=settings.adapter == "rslora", use_dora=settings.adapter == "dora",
         base_model_name_or_path=str(Path(base).resolve()) if Path(base).is_dir() else base,
-    )
+    )  # fmt: skip
     peft.inject_adapter_in_model(config, model, adapter_name=NAME)
     for parameter in trained:
         parameter.requires_grad_(True)

@@ -285,10 +285,6 @@ def best_spans(starts: Tensor, ends: Tensor, allowed: Tensor, max_tokens: int) -
     last = first + offset.gather(1, first[:, None])[:, 0]
     total, null = starts.logsumexp(-1) + ends.logsumexp(-1), starts[:, 0] + ends[:, 0]
     return {
-        "score": score,
-        "first": first,
-        "last": last,
-        "probability": (score - total).exp(),
-        "null_score": null,
-        "null_probability": (null - total).exp(),
-    }
+        "score": score, "first": first, "last": last, "probability": (score - total).exp(),
+        "null_score": null, "null_probability": (null - total).exp(),
+    }  # fmt: skip

@@ -131,14 +131,11 @@ class TrainingModule(base.ModelModule):
                 metrics.update({name: float(norm) for name, norm in self._parameter_norms.items()})
             self.log_metrics(metrics, step + 1)
         return {
-            "loss": loss,
-            "grad_norm": grad_norm,
+            "loss": loss, "grad_norm": grad_norm,
             "order": order_hash(totals["hash_high"], totals["hash_low"]),
-            "votes": {name: totals[name] for name in self.votes},
-            "tokens": int(totals["tokens"]),
-            "padded_tokens": int(totals["padded_tokens"]),
-            "flops": totals["flops"],
-        }
+            "votes": {name: totals[name] for name in self.votes}, "tokens": int(totals["tokens"]),
+            "padded_tokens": int(totals["padded_tokens"]), "flops": totals["flops"],
+        }  # fmt: skip
 
     def _scaler(self) -> torch.amp.GradScaler | None:
         """Returns the scaler of fp16 gradients, which stay scaled until the optimizer's step; None if not fp16."""

@@ -230,13 +230,10 @@ class Collator(RunObjective, ABC):
         counts = not tokenized.get("filler")
         low, high = layout.sample_hashes(labelled) if counts else (0, 0)
         return {
-            **batch,
-            "tokens": int(lengths.sum()) if counts else 0,
+            **batch, "tokens": int(lengths.sum()) if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
-            "token_pairs": int((lengths**2).sum()) if counts else 0,
-            "hash_low": low,
-            "hash_high": high,
-        }
+            "token_pairs": int((lengths**2).sum()) if counts else 0, "hash_low": low, "hash_high": high,
+        }  # fmt: skip
 
 
 class FlatCollator(Collator):

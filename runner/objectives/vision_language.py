@@ -84,9 +84,6 @@ class VisionLanguageCollator(FlatCollator):
         from tiryns.runner.models.vision.vision_language import VisionLanguageModel
 
         return VisionLanguageModel(
-            pretrained,
-            image_token_id=self.image_token_id,
-            example=self.image_example,
-            pad_token_id=self.pad_token_id,
-            end_token_id=self.end_token_id,
-        )
+            pretrained, image_token_id=self.image_token_id, example=self.image_example,
+            pad_token_id=self.pad_token_id, end_token_id=self.end_token_id,
+        )  # fmt: skip

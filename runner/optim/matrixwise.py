@@ -66,13 +66,9 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     check_choice("graft_type", settings["graft_type"], known)
     settings["graft_type"] = known[settings["graft_type"]]
     return PlainShampoo(
-        groups,
-        moving_average_for_momentum=True,
-        decoupled_weight_decay=True,
-        shape_interpretation=False,
-        nesterov=False,
-        **settings,
-    )
+        groups, moving_average_for_momentum=True, decoupled_weight_decay=True, shape_interpretation=False,
+        nesterov=False, **settings,
+    )  # fmt: skip
 
 
 @optimizer(conf.Soap, decoupled=True, matrices_apart=True)

@@ -28,12 +28,9 @@ KNOWN = (
 
 SCORES = {"precision": "precision", "recall": "recall", "F1": "f1", "examples": "support"}
 QUESTIONS = {
-    "type": "kind",
-    "exact match": "exact_match",
-    "best constant answer": "constant",
-    "its exact match": "constant_exact_match",
-    "examples": "examples",
-}
+    "type": "kind", "exact match": "exact_match", "best constant answer": "constant",
+    "its exact match": "constant_exact_match", "examples": "examples",
+}  # fmt: skip
 CONFUSIONS = {"true class": "true", "predicted as": "as", "examples": "count", "share of the class": "share"}
 """Heads of tables, and the keys of their columns."""
 

@@ -48,14 +48,11 @@ def predictions_table(folder: Path, name: str) -> page.Part:
     cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
     heads = HEADS[:-1] if has_numbers else HEADS
     return page.table(
-        heads,
-        [j.cells[: len(heads)] for j in listed],
-        [] if has_numbers else [{"class": "wrong" if j.wrong else "right"} for j in listed],
-        find=True,
-        fold=f"Predictions: {counted}{cut}",
-        label=(FARTHEST if has_numbers else GRAVEST) if wrong else "",
+        heads, [j.cells[: len(heads)] for j in listed],
+        [] if has_numbers else [{"class": "wrong" if j.wrong else "right"} for j in listed], find=True,
+        fold=f"Predictions: {counted}{cut}", label=(FARTHEST if has_numbers else GRAVEST) if wrong else "",
         first=list(range(min(WORST, len(wrong)))),
-    )
+    )  # fmt: skip
 
 
 def _judged_rows(path: Path, name: str) -> Iterator[Judged]:

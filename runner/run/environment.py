@@ -34,15 +34,12 @@ def environment() -> dict[str, str | bool | None]:
     names = _core_lines("model name")
     cpu = f"{names[0]} x {len(names)}" if names else platform.processor()
     return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        **{package: version_of(package) for package in PACKAGES},
-        "cpu": cpu,
+        "python": platform.python_version(), "platform": platform.platform(),
+        **{package: version_of(package) for package in PACKAGES}, "cpu": cpu,
         "gpus": output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader"),
-        "hostname": platform.node(),
-        "git_commit": output_of(*git, "rev-parse", "HEAD") if here else None,
+        "hostname": platform.node(), "git_commit": output_of(*git, "rev-parse", "HEAD") if here else None,
         "git_dirty": None if status is None else bool(status),
-    }
+    }  # fmt: skip
 
 
 @cache

@@ -204,16 +204,12 @@ class Recording:
         write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{shown}")
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         self.update_status(
-            state="running",
-            started=status.get("started") or now,
-            session={"began": now, "before": status.get("seconds") or 0.0},
-            ended=None,
-            error=None,
+            state="running", started=status.get("started") or now,
+            session={"began": now, "before": status.get("seconds") or 0.0}, ended=None, error=None,
             config_hash=identity,
             **({"identities": earlier, "moved_in": [place, *status.get("moved_in", [])]} if moved else {}),
-            pid=os.getpid(),
-            begun_in=status.get("begun_in") or place,
-        )
+            pid=os.getpid(), begun_in=status.get("begun_in") or place,
+        )  # fmt: skip
 
     def add_to_config(self, name: str, values: dict[str, Any]) -> None:
         """Writes values under `name` at the end of `config.yaml`. They are known only after the run is built."""

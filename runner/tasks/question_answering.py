@@ -60,12 +60,9 @@ class QuestionAnswering(TrainerTask):
         elif tokenizer is not None and tokenizer.sep_token_id is not None:
             inside &= (ids == tokenizer.sep_token_id).cumsum(-1) > 0
         own = {
-            "starts": batch["start_positions"],
-            "ends": batch["end_positions"],
-            "in_context": inside,
-            "sample_weights": known.float(),
-            "weight": float(known.sum()),
-        }
+            "starts": batch["start_positions"], "ends": batch["end_positions"], "in_context": inside,
+            "sample_weights": known.float(), "weight": float(known.sum()),
+        }  # fmt: skip
         return cast(MicroBatch, batch | own)
 
     def measured(self, batch: Evaluated) -> Iterator[Compared]:

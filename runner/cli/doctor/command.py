@@ -71,16 +71,12 @@ def findings(outputs: Path) -> Facts:
     except Exception:  # torch is missing or broken, which `choose` tells
         gpus = []
     return {
-        "processor": machine.processor(),
-        "memory": machine.memory(),
-        "gpus": gpus,
+        "processor": machine.processor(), "memory": machine.memory(), "gpus": gpus,
         "driver": machine.driver(),
         "disk": {"outputs": machine.disk(outputs), "cache": machine.disk(own_cache())},
-        "slurm": machine.slurm(),
-        "compiler": machine.compiler(),
-        "versions": {name: environment()[name] for name in ("python", *PACKAGES)},
-        "extras": machine.extras(),
-    }
+        "slurm": machine.slurm(), "compiler": machine.compiler(),
+        "versions": {name: environment()[name] for name in ("python", *PACKAGES)}, "extras": machine.extras(),
+    }  # fmt: skip
 
 
 def screen(found: Facts) -> dict[str, dict[str, str]]:

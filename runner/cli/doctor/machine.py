@@ -42,13 +42,9 @@ def processor() -> Facts:
         quota, period = (CGROUPS / "cpu.max").read_text().split()
         share = int(quota) / int(period)
     return {
-        "name": facts["cpu"] or facts["processor"],
-        "architecture": facts["processor"],
-        "features": facts["features"],
-        "cores": facts["cores"],
-        "usable_cores": num_cores(),
-        "quota": share,
-    }
+        "name": facts["cpu"] or facts["processor"], "architecture": facts["processor"],
+        "features": facts["features"], "cores": facts["cores"], "usable_cores": num_cores(), "quota": share,
+    }  # fmt: skip
 
 
 def memory() -> dict[str, int | None]:

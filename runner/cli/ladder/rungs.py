@@ -39,15 +39,11 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Found:
     tried = [r for r in rungs if r["width"] not in untried or len({row["rate"] for row in r["runs"]}) > 1]
     width, size, rate, loss = _columns(tried, "width", "size", "rate", "loss")
     return {
-        "folder": str(folder),
-        "figure": key,
-        "of": of,
-        "widths": tried,
+        "folder": str(folder), "figure": key, "of": of, "widths": tried,
         "transfer": law.transferred(width, rate)._asdict() if len(width) > 1 else None,
         "law": fit._asdict() if (fit := law.law_of(size, loss)) else None,
-        "predictions": [_outcome(one, rungs) for one in noted],
-        "coordinates": _coordinates(runs),
-    }
+        "predictions": [_outcome(one, rungs) for one in noted], "coordinates": _coordinates(runs),
+    }  # fmt: skip
 
 
 def _width(run: Run) -> int:

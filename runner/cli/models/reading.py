@@ -26,20 +26,16 @@ if TYPE_CHECKING:
     from tiryns.runner.inference.kinds import Kept
 
 READ_BY = {
-    "text_column": "column of the text",
-    "pair_column": "column of the second text of a pair",
-    "context_column": "column of the context of a question",
-    "label_column": "column of the label",
+    "text_column": "column of the text", "pair_column": "column of the second text of a pair",
+    "context_column": "column of the context of a question", "label_column": "column of the label",
     "label_columns": "columns of one-hot labels, such as birds,streets",
-    "tag_columns": "columns of the labels of words, such as upos,ner",
-    "id_column": "column of the id",
-    "delimiter": "separator of fields in csv files",
-    "encoding": "encoding of the file, such as latin-1",
+    "tag_columns": "columns of the labels of words, such as upos,ner", "id_column": "column of the id",
+    "delimiter": "separator of fields in csv files", "encoding": "encoding of the file, such as latin-1",
     "header": "names of the columns of a csv file without a line of them, such as text,label",
     "quoting": "whether double quotes enclose the fields of a csv file: true or false",
     "on_bad_row": "rows that cannot be used: error, or skip and count them (error)",
     "format": "csv, tsv, jsonl, json, parquet, txt, conll, ...; also of standard input",
-}
+}  # fmt: skip
 """Settings of data that may differ from those of training, each as a flag."""
 
 LISTS = ("label_columns", "tag_columns", "header")

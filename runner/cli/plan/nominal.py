@@ -225,14 +225,10 @@ def nominal_plan(config: DictConfig) -> Facts:
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
         "parameters": {"total": total, "without_embeddings": total - sum(of_tables.values())},
-        "steps": run.steps,
-        "tokens": run.tokens,
-        "flops": flops,
-        "phases": phases,
-        "gpus": on_gpus(flops, run.tokens),
-        "published_hours": published_hours(),
+        "steps": run.steps, "tokens": run.tokens, "flops": flops, "phases": phases,
+        "gpus": on_gpus(flops, run.tokens), "published_hours": published_hours(),
         "points": [run.at(step) for step in points_of(run)],
-    }
+    }  # fmt: skip
 
 
 def points_of(run: NominalRun) -> list[int]:

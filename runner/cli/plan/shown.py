@@ -164,10 +164,7 @@ def _size(count: float) -> str:
 
 
 SHOWN: dict[str, Callable[[Any], None]] = {
-    "dataset": _show_data,
-    "phases": _show_phases,
-    "samples": _show_samples,
-    "lengths": _show_lengths,
+    "dataset": _show_data, "phases": _show_phases, "samples": _show_samples, "lengths": _show_lengths,
     "optimization": _show_optimizer,
-}
+}  # fmt: skip
 """Printers of the parts that have a section of their own."""

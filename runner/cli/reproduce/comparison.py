@@ -56,14 +56,11 @@ def compare(then: Recorded, now: Recorded) -> Report:
     if first is not None and first["what"] != "order" and small and same_made:
         verdict = TO_ROUNDING
     return {
-        "verdict": verdict,
-        "steps": {"compared": len(pairs), "last": pairs[-1][0].step, "whole": whole},
-        "first_difference": first,
-        "largest_loss_difference": loss,
+        "verdict": verdict, "steps": {"compared": len(pairs), "last": pairs[-1][0].step, "whole": whole},
+        "first_difference": first, "largest_loss_difference": loss,
         "largest_weight_difference": _weights(old, new) if whole and MODEL in other else None,
-        "files": {"identical": same, "different": other},
-        "reasons": [str(reason) for reason in reasons],
-    }
+        "files": {"identical": same, "different": other}, "reasons": [str(reason) for reason in reasons],
+    }  # fmt: skip
 
 
 def described(report: Report) -> list[str]:

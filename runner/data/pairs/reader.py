@@ -56,13 +56,10 @@ class PairSequences(TaskSequences):
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         texts = self.parts_of(self.text_counts, indices)
         return {
-            **super().extras(indices),
-            "text_counts": self.text_counts[indices],
-            "text_lengths": self.text_lengths[texts],
-            "text_ids": self.text_ids[texts],
-            "match_ids": self.match_ids[indices],
-            "scores": self.scores[indices].astype(np.float32),
-        }
+            **super().extras(indices), "text_counts": self.text_counts[indices],
+            "text_lengths": self.text_lengths[texts], "text_ids": self.text_ids[texts],
+            "match_ids": self.match_ids[indices], "scores": self.scores[indices].astype(np.float32),
+        }  # fmt: skip
 
     def laid_out_ids(self, count: int) -> NDArray[np.int64]:
         """Returns the `text_ids` of each row [D, count]; cells after the last text of a row are 0."""

@@ -211,12 +211,9 @@ def _train_wordpiece(documents: Iterable[str], vocab_size: int, lowercase: bool)
     alphabet = sorted(heapq.nsmallest(size, letters, key=lambda letter: (-counts[letter], letter)))
     continuing = [f"##{letter}" for letter in alphabet if inside_words(letter)]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[*SPECIAL_TOKENS.values(), *continuing],
-        initial_alphabet=alphabet,
-        limit_alphabet=len(alphabet),
-        show_progress=False,
-    )
+        vocab_size=vocab_size, special_tokens=[*SPECIAL_TOKENS.values(), *continuing],
+        initial_alphabet=alphabet, limit_alphabet=len(alphabet), show_progress=False,
+    )  # fmt: skip
     tokenizer.train_from_iterator(documents, trainer)
     tokenizer = build(tokenizer.get_vocab())
     tokenizer.add_special_tokens(list(SPECIAL_TOKENS.values()))

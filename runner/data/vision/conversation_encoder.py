@@ -144,15 +144,11 @@ class ConversationEncoder:
     def collator_arguments(self, reader: ConversationReader) -> CollatorArguments:
         """Arguments of the objective's collator; `reader` knows the columns of the rows."""
         return {
-            **tokenizer_arguments(self.tokenizer),
-            "mask_token_id": self.tokenizer.pad_token_id,
-            "text_column": reader.columns["question"],
-            "label_column": reader.columns["answer"],
-            "max_sequence_length": self.max_length,
-            "image_token_id": self.images.feature_id,
-            "image_example": self.images.example,
-            "end_token_id": self.end_token_id,
-        }
+            **tokenizer_arguments(self.tokenizer), "mask_token_id": self.tokenizer.pad_token_id,
+            "text_column": reader.columns["question"], "label_column": reader.columns["answer"],
+            "max_sequence_length": self.max_length, "image_token_id": self.images.feature_id,
+            "image_example": self.images.example, "end_token_id": self.end_token_id,
+        }  # fmt: skip
 
     def _rendered(self, conversation: Conversation) -> tuple[str, list[tuple[int, int]]]:
         """Returns the whole text, and the spans of the assistant's words in it."""

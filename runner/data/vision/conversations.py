@@ -100,13 +100,9 @@ class ConversationReader:
             )
         kind = values.get(names["kind"])
         conversation = Conversation(
-            id=str(values.get(names["id"], number)),
-            turns=turns,
-            images=images,
-            accepted=accepted or [turns[-1].text],
-            kind=None if kind is None else str(kind),
-            where=row.where,
-        )
+            id=str(values.get(names["id"], number)), turns=turns, images=images,
+            accepted=accepted or [turns[-1].text], kind=None if kind is None else str(kind), where=row.where,
+        )  # fmt: skip
         places = [turn.role for turn in turns for _ in range(turn.text.count(IMAGE_PLACE))]
         if places != [USER] * len(images):
             raise ValueError(

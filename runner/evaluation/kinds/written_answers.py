@@ -88,11 +88,8 @@ class AnswerPredictions(Predictions[ConversationSequences]):
         for i, text in self.answers.items():
             example = self.sequences.examples[i]
             row = {
-                "id": example.id,
-                "kind": example.kind,
-                "image": example.images,
-                "text": question_of(example),
-            }
+                "id": example.id, "kind": example.kind, "image": example.images, "text": question_of(example),
+            }  # fmt: skip
             yield {**row, "gold": example.accepted, "predicted": text, "probability": None}
 
     def tables(self) -> Entry:

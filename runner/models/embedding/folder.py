@@ -18,13 +18,10 @@ from tiryns.runner.run.model_folder import model_folder
 MODULES, LENGTH, PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 
 POOLINGS = {
-    "cls": "pooling_mode_cls_token",
-    "max": "pooling_mode_max_tokens",
-    "mean": "pooling_mode_mean_tokens",
+    "cls": "pooling_mode_cls_token", "max": "pooling_mode_max_tokens", "mean": "pooling_mode_mean_tokens",
     "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
-    "weightedmean": "pooling_mode_weightedmean_tokens",
-    "lasttoken": "pooling_mode_lasttoken",
-}
+    "weightedmean": "pooling_mode_weightedmean_tokens", "lasttoken": "pooling_mode_lasttoken",
+}  # fmt: skip
 """The config field of each pooling in version 5, by the pooling's name in version 6."""
 
 OURS = ("cls", "mean", "max")
@@ -181,13 +178,9 @@ def _read(path: str, modules: object) -> Embedding:
         raise _UnknownModule("do_lower_case, which the tokenizer does not do")
     prompts = {name: text for name, text in (known.get("prompts") or {}).items() if text is not None}
     return Embedding(
-        _pooling(pooling),
-        normalised,
-        prompts,
-        known.get("default_prompt_name"),
-        length.get("max_seq_length"),
-        known.get("similarity_fn_name") or "cosine",
-    )
+        _pooling(pooling), normalised, prompts, known.get("default_prompt_name"),
+        length.get("max_seq_length"), known.get("similarity_fn_name") or "cosine",
+    )  # fmt: skip
 
 
 def _pooling(config: Mapping[str, Any]) -> str:

@@ -41,15 +41,12 @@ def write_comparison(
     heads, rows = folds_table(compared, joined)
     missing = [page.part("problem", text=text) for text in lacking(compared, joined)]
     parts = [
-        *_best(compared),
-        _again(compared, folder),
-        page.section("Settings", _settings(compared)),
+        *_best(compared), _again(compared, folder), page.section("Settings", _settings(compared)),
         page.section("Folds joined", *missing, page.table(heads, rows, **page.folded("figures", len(rows)))),
         page.section("What mattered", *_importance(importance or variance_explained(compared))),
         page.section("Runs", _runs(compared, folder)),
-        page.section(f"Against {across}", page.charts(against)),
-        page.section("Curves", *_curves(compared)),
-    ]
+        page.section(f"Against {across}", page.charts(against)), page.section("Curves", *_curves(compared)),
+    ]  # fmt: skip
     return page.save_page(folder / name, "Tiryns comparison", f"{len(runs)} runs", parts, meta=meta)
 
 

@@ -43,15 +43,11 @@ CODES = {word: Code(meaning) for status, (word, meaning) in MEANINGS.items() if 
 """The codes of failures. If a command fails with an exit status alone, the code is the word of the status."""
 
 PACKAGES = {
-    "tiryns.conf": "bad_setting",
-    "tiryns.runner.config": "bad_setting",
-    "tiryns.runner.build": "bad_setting",
-    "tiryns.runner.optim": "bad_setting",
-    "tiryns.runner.data": "bad_data",
-    "tiryns.runner.models": "bad_model",
-    "tiryns.runner.checkpoints": "bad_model",
+    "tiryns.conf": "bad_setting", "tiryns.runner.config": "bad_setting", "tiryns.runner.build": "bad_setting",
+    "tiryns.runner.optim": "bad_setting", "tiryns.runner.data": "bad_data",
+    "tiryns.runner.models": "bad_model", "tiryns.runner.checkpoints": "bad_model",
     "tiryns.runner.inference": "bad_model",
-}
+}  # fmt: skip
 """The code of an error by the package that raised it, if the type of the error decides no code."""
 
 _FIXES = (
@@ -132,14 +128,10 @@ def _code(chain: list[BaseException], message: str) -> str:
     from tiryns.runner.run.errors import Diverged, TrainingFailure, explain, is_of_hydra
 
     kinds = (
-        (KeyboardInterrupt, "interrupted"),
-        (Diverged, "diverged"),
-        (TrainingFailure, "training_failed"),
-        (BrokenPipeError, "closed_output"),
-        (FileNotFoundError, "no_such_file"),
-        (OSError, "file_error"),
+        (KeyboardInterrupt, "interrupted"), (Diverged, "diverged"), (TrainingFailure, "training_failed"),
+        (BrokenPipeError, "closed_output"), (FileNotFoundError, "no_such_file"), (OSError, "file_error"),
         (ImportError, "not_installed"),
-    )
+    )  # fmt: skip
     if explain(chain[0]) is None and not isinstance(chain[0], KeyboardInterrupt):
         return "unexpected"
     if message.startswith("the memory of the "):

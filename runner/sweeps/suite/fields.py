@@ -88,15 +88,11 @@ def _task(where: str, name: str, fields: Mapping[str, Any], data: str | None, so
     _expect(is_share, where, "keep", keep, "a share from 0 to 1")
     chosen_by = fields.get("chosen_by")
     return Task(
-        name=name,
-        overrides=tuple(last_of_each(words)),
-        grid=_grid(where, fields.get("grid")),
-        seeds=_seeds(where, fields.get("seeds", 3)),
-        keep=float(keep),
-        metric=metric,
+        name=name, overrides=tuple(last_of_each(words)), grid=_grid(where, fields.get("grid")),
+        seeds=_seeds(where, fields.get("seeds", 3)), keep=float(keep), metric=metric,
         chosen_by=metric if chosen_by is None else _names(where, "chosen_by", chosen_by),
         start_from=None if fields.get("start_from") is None else str(fields["start_from"]),
-    )
+    )  # fmt: skip
 
 
 def _words(where: str, given: Any) -> list[str]:

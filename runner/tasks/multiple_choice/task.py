@@ -128,15 +128,12 @@ class ChoicePredictions(OfLabels[ListSequences]):
             example, label = self.sequences.examples[i], self.sequences.labels[i]
             chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])
             yield {
-                "id": example.id,
-                **({} if example.context is None else {"context": example.context}),
-                "text": example.text,
-                "choices": example.candidates,
+                "id": example.id, **({} if example.context is None else {"context": example.context}),
+                "text": example.text, "choices": example.candidates,
                 "gold": example.candidates[label] if label >= 0 else None,
-                "predicted": example.candidates[chosen],
-                "predicted_choice": example.names[chosen],
+                "predicted": example.candidates[chosen], "predicted_choice": example.names[chosen],
                 "probability": round(probability, 6),
-            }
+            }  # fmt: skip
 
     def tables(self) -> dict[str, Any]:
         """Returns `numbers_of_choices`: for each number its count of examples, their accuracy, and that of guessing."""

@@ -133,13 +133,9 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
             rows.append(cells)
     inputs, outputs = (", ".join(f"`{one}`" for one in some) for some in (network.inputs, network.outputs))
     text = CARD.format(
-        graph=GRAPH,
-        inputs=inputs,
-        outputs=outputs,
-        largest=facts["largest_difference"],
-        quantized=OF_QUANTIZED if "quantized" in facts else "",
-        table=markdown(names, rows, ()),
-    )
+        graph=GRAPH, inputs=inputs, outputs=outputs, largest=facts["largest_difference"],
+        quantized=OF_QUANTIZED if "quantized" in facts else "", table=markdown(names, rows, ()),
+    )  # fmt: skip
     with open(folder / "README.md", "a") as card:
         card.write(text)
 
