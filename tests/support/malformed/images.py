@@ -63,52 +63,35 @@ def bombs() -> dict[str, bytes]:
 
 GOOD = encoded()
 FILES: dict[str, str | bytes] = {
-    "i/images/good.png": GOOD,
-    "i/images/cut.png": GOOD[: len(GOOD) // 2],
-    "i/images/flipped.png": GOOD[:400] + b"\xff" * 60 + GOOD[460:],
-    "i/images/head.png": GOOD[:20],
-    "i/images/words.png": "no image\n",
-    "i/images/none.png": "",
-    "i/images/zero.png": header(0, 0) + chunk(b"IEND", b""),
-    "i/images/zero.ppm": b"P6\n0 0\n255\n",
-    "i/images/mode.png": header(8, 8, 3, 5) + chunk(b"IEND", b""),
-    "i/images/cut.jpg": encoded("JPEG")[:600],
-    "i/images/cut.webp": encoded("WEBP")[:200],
-    "i/images/cut.gif": encoded("GIF", "P")[:900],
+    "i/images/good.png": GOOD, "i/images/cut.png": GOOD[: len(GOOD) // 2],
+    "i/images/flipped.png": GOOD[:400] + b"\xff" * 60 + GOOD[460:], "i/images/head.png": GOOD[:20],
+    "i/images/words.png": "no image\n", "i/images/none.png": "",
+    "i/images/zero.png": header(0, 0) + chunk(b"IEND", b""), "i/images/zero.ppm": b"P6\n0 0\n255\n",
+    "i/images/mode.png": header(8, 8, 3, 5) + chunk(b"IEND", b""), "i/images/cut.jpg": encoded("JPEG")[:600],
+    "i/images/cut.webp": encoded("WEBP")[:200], "i/images/cut.gif": encoded("GIF", "P")[:900],
     "i/images/cut.tiff": encoded("TIFF")[:300],
     "i/images/program.png": b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n(pwned) (w) file\n",
     "i/images/drawn.png": '<svg xmlns="http://www.w3.org/2000/svg"><image href="file:///etc/passwd"/></svg>',
     "i/secret.png": GOOD,
-}
+}  # fmt: skip
 WHOLE = {"image": "good.png", "question": "<image> what?", "answer": "noise"}
 ASKED = {"question": "what is it?", "answer": "noise"}
 SHOWN = {"image": "good.png"}
 UNDECODABLE = {
-    "cut.png": "image file is truncated",
-    "flipped.png": "unrecognized data stream",
-    "head.png": "Truncated File Read",
-    "words.png": "of no known format, which are BMP, GIF,",
-    "none.png": "of no known format",
-    "zero.png": "of no known format",
-    "zero.ppm": "of no known format",
-    "mode.png": "of no known format",
-    "cut.jpg": "Truncated File Read",
-    "cut.webp": "could not create decoder object",
-    "cut.gif": "image file is truncated",
-    "cut.tiff": "image file is truncated",
-    "program.png": "of no known format",
+    "cut.png": "image file is truncated", "flipped.png": "unrecognized data stream",
+    "head.png": "Truncated File Read", "words.png": "of no known format, which are BMP, GIF,",
+    "none.png": "of no known format", "zero.png": "of no known format", "zero.ppm": "of no known format",
+    "mode.png": "of no known format", "cut.jpg": "Truncated File Read",
+    "cut.webp": "could not create decoder object", "cut.gif": "image file is truncated",
+    "cut.tiff": "image file is truncated", "program.png": "of no known format",
     "drawn.png": "of no known format",
-}
+}  # fmt: skip
 MANY = "Image size ("
 TOO_LARGE = {
-    "wide.png": MANY,
-    "edge.png": "it has 8193 x 8192 pixels; at most 67,108,864 are allowed",
-    "text.png": "Decompressed data too large",
-    "itext.png": "Decompressed data too large",
-    "wide.gif": MANY,
-    "wide.bmp": MANY,
-    "wide.ppm": MANY,
-}
+    "wide.png": MANY, "edge.png": "it has 8193 x 8192 pixels; at most 67,108,864 are allowed",
+    "text.png": "Decompressed data too large", "itext.png": "Decompressed data too large", "wide.gif": MANY,
+    "wide.bmp": MANY, "wide.ppm": MANY,
+}  # fmt: skip
 LEAVES = "leaves the folder of images"
 ROWS: dict[str, tuple[object, str]] = {
     **{
