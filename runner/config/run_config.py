@@ -192,8 +192,8 @@ def is_moved(run: Run, config: DictConfig) -> bool:
 
 def has_batches_of(run: Run, config: DictConfig) -> bool:
     """Whether a config has the settings of global batches in a run's `config.yaml`; True if that cannot be read."""
-    noted = config_of(run)
-    both = [noted, without_secrets(config)] if noted is not None else []
+    of_run = config_of(run)
+    both = [of_run, without_secrets(config)] if of_run is not None else []
     return len({config_hash(OmegaConf.masked_copy(one, BATCHES)) for one in both}) < 2
 
 

@@ -165,13 +165,13 @@ def saved_overrides(
         step = int(names[-1].resolve().stem.removeprefix("step-"))
         added = [f"{STEPS}={step + int(cooldown)}"]
     if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
-        typed = _lengths(replayed)
-        replayed = [word for word in replayed if word not in typed]
+        lengths = _lengths(replayed)
+        replayed = [word for word in replayed if word not in lengths]
         # a length of the default or of a recipe is not among the overrides; epochs do not count beside steps
-        known = {word.partition("=")[0] for word in new} | ({EPOCHS} if _value(STEPS, new) else set())
+        keys = {word.partition("=")[0] for word in new} | ({EPOCHS} if _value(STEPS, new) else set())
         has = [name for name in LENGTHS if folder.settings.get(name) not in (None, -1)]
-        old = dict.fromkeys([STEPS] * bool(_value(STEPS, typed)) + has)
-        added += [f"{name}={-1 if name == STEPS else 'null'}" for name in old if name not in known]
+        old = dict.fromkeys([STEPS] * bool(_value(STEPS, lengths)) + has)
+        added += [f"{name}={-1 if name == STEPS else 'null'}" for name in old if name not in keys]
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
     return places + arguments[:first] + replayed + arguments[first:] + added
 

@@ -218,9 +218,8 @@ def nominal_plan(config: DictConfig) -> Facts:
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
     # parameters in all, and without the tables of embeddings and an output layer of their size
-    models: list[Any] = [*outermost(network)]
-    tables = [t for m in models for t in (m.get_input_embeddings(), m.get_output_embeddings())]
-    of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}
+    tables = [t for m in outermost(network) for t in (m.get_input_embeddings(), m.get_output_embeddings())]
+    of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}  # type: ignore[operator]
     total = sum(parameter.numel() for parameter in network.parameters())
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",

@@ -230,8 +230,8 @@ class FinetuningData(EvaluatedDataModule):
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
         left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
         noted = {"tables": tables, "left_out": left_out}
-        kept = {name: one for name, one in noted.items() if one}
-        return {**super().decided(), **kept, **self.reader.rule.record}
+        facts = {name: one for name, one in noted.items() if one}
+        return {**super().decided(), **facts, **self.reader.rule.record}
 
     def take_over(self, decided: Resolved) -> None:
         """Takes over what the run to resume `decided`, so that `prepare_data` reads tables and labels as that run did."""

@@ -54,8 +54,8 @@ class CrammedBertEmbeddings(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor, _: Tensor | None) -> Tensor:
         """Embeddings [B, T, D] of tokens at positions [1 or B, T]."""
-        added = sinusoids(positions, tokens.shape[-1]).to(tokens.dtype)
-        return self.drop(self.norm(tokens + self.position_scale * added))
+        waves = sinusoids(positions, tokens.shape[-1]).to(tokens.dtype)
+        return self.drop(self.norm(tokens + self.position_scale * waves))
 
 
 def sinusoids(positions: Tensor, width: int) -> Tensor:
