@@ -61,7 +61,9 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         """The phases of the run as they are given; set before `prepare_data`."""
         self.parts: Sequence[PhaseParts] = ()
         self.cuts: dict[int, int] = {}
-        """Steps that a run whose epochs ended there, this one or a parent, has trained, with their samples."""
+        """Steps in which the epochs of parents ended, with the number of samples that they trained there."""
+        self.end: dict[int, int] = {}
+        """The step in which this run's epochs end, with the number of its samples."""
         self.changed: dict[str, object] = {}
         """The checkpoint's values of data and order that differ from this run's, if `accept_changes` is set."""
 
@@ -121,6 +123,9 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
                 self.sampler = Joined(self.sampler, step, trained)
             elif missing > 0:
                 log.warning("the parent run ended in step %d: %d samples are not trained on", step, missing)
+        if not self.streamed and self.sampler.num_epochs is not None:
+            last = len(self.sampler)
+            self.end = {last: len(self.sampler.global_batch(last - 1))}
         if leave_out is not None:
             self.sampler = leave_out(self.sampler)
         self.length_warmup = self._length_warmup(len(self.sampler))
@@ -131,10 +136,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def decided(self) -> Mapping[str, Any]:
         """Returns the steps in which epochs have ended or will end, with the number of their samples."""
-        cuts = dict(self.cuts)
-        if not self.streamed and self.sampler.num_epochs is not None:
-            last = len(self.sampler)
-            cuts[last] = len(self.sampler.global_batch(last - 1))
+        cuts = {**self.cuts, **self.end}
         return {"cuts": [[step, trained] for step, trained in cuts.items()]} if cuts else {}
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:

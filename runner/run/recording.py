@@ -8,7 +8,6 @@ import re
 import secrets
 import shlex
 import shutil
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from hashlib import sha256
@@ -86,7 +85,7 @@ def timestamp() -> str:
 
 def seconds_since(began: str) -> float:
     """Returns the seconds since a time; without an offset it is in this machine's time zone."""
-    return round(time.time() - datetime.fromisoformat(began).timestamp(), 3)
+    return round(datetime.now().timestamp() - datetime.fromisoformat(began).timestamp(), 3)
 
 
 class Recording:

@@ -96,7 +96,7 @@ def test_run_that_is_not_done_counts_only_where_none_is(tmp_path: Path) -> None:
 def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     ways: list[dict[str, Any]] = [
         {"trainer.devices": 2, "data.num_workers": 3},
-        {"trainer.log_every": 1, "checkpoint.every": 7, "logger.csv": None},
+        {"trainer.log_every": 1, "checkpoint.every_steps": 7, "logger.csv": None},
     ]
     for seed, settings in enumerate(ways):
         words = [f"{name}={value}" for name, value in settings.items()]

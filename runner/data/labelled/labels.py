@@ -48,9 +48,9 @@ class Labels:
       text by its letters. Given `names` fix the order; integer labels are indices of `names` unless a name is an integer.
     """
 
-    def __init__(self, names: Sequence[str] | None, problem_type: str, separator: str | None) -> None:
+    def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
         check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
-        self.names = list(names or [])
+        self.names = list(map(spelling.spelled, names or []))
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
