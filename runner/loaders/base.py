@@ -76,8 +76,10 @@ class PassesDataModule(pl.LightningDataModule):
         """Returns a loader from the restored position, else from the trainer's epoch or 0; `uneven`: ranks may differ."""
         epoch, start = self._restored or (0 if self.trainer is None else self.trainer.current_epoch, 0)
         self._restored = None
-        check = self.end_check(uneven)
-        self._training = PassLoader(passes, self.num_workers, epoch, start, any_has_more=check)
+        # where Lightning does not know the number of batches, it fetches one ahead
+        unlimited = self.trainer is not None and isinstance(self.trainer.limit_train_batches, float)
+        ahead, check = int(unlimited and (uneven or passes.row_tokens is not None)), self.end_check(uneven)
+        self._training = PassLoader(passes, self.num_workers, epoch, start, any_has_more=check, ahead=ahead)
         return self._training
 
     def end_check(self, uneven: bool) -> Callable[[bool], bool] | None:
@@ -102,8 +104,11 @@ class PassesDataModule(pl.LightningDataModule):
         """Returns the pass, its consumed batches, and the settings that their order depends on."""
         if self.trainer is None or self._training is None:
             return {}
-        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
-        epoch, start = self._training.place(progress.processed)
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress
+        (epoch, start), count = self._training.following, progress.current.processed
+        # the trainer's epoch ends before the pass does where `limit_train_batches` is set
+        if epoch > self._training.epoch and not (progress.is_last_batch and count == progress.current.ready):
+            epoch, start = self._training.epoch, count
         return {"pass": epoch, "batch": start, "order": self.order()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

@@ -107,7 +107,7 @@ class StoredPasses(Passes):
 class PassLoader(WorkerLoader):
     """A `DataLoader` whose iterations are successive passes, or the same pass if it `repeats`.
 
-    `epoch` is the present pass, `served` the number of its batches so far, including batches before a restored position.
+    `epoch` is the present pass. A pass counts once more than `ahead` batches are fetched: a trainer may drop these.
     With several ranks `any_has_more` is called for each batch: ranks without batches get fillers until all have none.
     """
 
@@ -121,37 +121,32 @@ class PassLoader(WorkerLoader):
         start: int = 0,
         repeats: bool = False,
         any_has_more: Callable[[bool], bool] | None = None,
+        ahead: int = 0,
     ) -> None:
         super().__init__(passes, num_workers, pin_memory=torch.cuda.is_available())
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
-        self.epoch, self.served, self.ended = epoch, start, False
+        self.epoch, self.ahead = epoch, ahead
 
     def __iter__(self) -> Any:
         """Returns the next pass; its workers start now, not at its first batch."""
-        self.epoch, self.served = self.following
-        self.ended = False
-        self.following = self.following if self.repeats else (self.epoch + 1, 0)
-        return self._count(replacing(self.begun_at, self.served, self.unit))
+        self.epoch, start = self.following
+        return self._count(replacing(self.begun_at, start, self.unit))
 
     def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
         passes = self.dataset
         passes.epoch, passes.start = self.epoch, number if passes.can_skip else 0
         return super().begun_at(number)[0], number - passes.start
 
-    def place(self, consumed: int) -> tuple[int, int]:
-        """Returns the pass and batch to resume at after `consumed` batches of this pass."""
-        return (self.epoch + 1, 0) if self.ended and consumed >= self.served else (self.epoch, consumed)
-
     def _count(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        while True:
+        for number in count():
+            if number == self.ahead and not self.repeats:
+                self.following = self.epoch + 1, 0
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
                 batch = self.dataset.filler()
             if batch is None:
-                break
-            self.served += 1
+                return
             yield batch
-        self.ended = True
 
 
 @dataclass(eq=False, kw_only=True)

@@ -211,34 +211,38 @@ def test_under_trainer_clips(
 
 @pytest.mark.rows(1)
 @pytest.mark.parametrize(
-    "options",
-    [{"shuffle": True}, {"packing": True, "train_batch_size": 2}, {"streaming": True, "shuffle": True}],
+    ("lengths", "options"),
+    [
+        ([{"max_epochs": 1}, {"max_epochs": 2}], {"shuffle": True}),
+        ([{"limit_train_batches": 2, "max_steps": n} for n in (2, 5)], {"shuffle": True}),
+        ([{"limit_train_batches": 2, "max_epochs": n} for n in (1, 2)], {"shuffle": True}),
+        ([{"max_steps": 3}, {"max_steps": 7}], {"streaming": True, "shuffle": True}),
+        ([{"max_steps": 4}, {"max_steps": 7}], {"packing": True, "train_batch_size": 2}),
+    ],
 )
 def test_under_trainer_resumes(
-    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, options: dict[str, Any]
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, lengths: Any, options: Any
 ) -> None:
-    """A run stopped in its second pass goes on with the same batches to the same weights."""
+    """A run stopped in a pass or after it goes on with the same batches to the same weights."""
     arguments = {"train_batch_size": 16, "shuffle_buffer_size": 10, **options}
 
-    def fit(steps: int, path: str | None = None) -> tuple[Noted, PretrainingModule, lightning.Trainer]:
+    def fit(length: Any, path: str | None = None) -> tuple[Noted, PretrainingModule, lightning.Trainer]:
         noted = Noted()
         module = new(tokenizer_folder, learning_rate=1e-2, scheduler_warmup_steps=4)
-        runs = trainer(max_steps=steps, callbacks=[noted])
+        runs = trainer(**length, callbacks=[noted])
         runs.fit(module, data(text_lines, tokenizer_folder, tmp_path, **arguments), ckpt_path=path)
         return noted, module, runs
 
-    whole, module, _ = fit(7)
-    first, _, runs = fit(4)
-    path = str(tmp_path / "four.ckpt")
+    first, _, runs = fit(lengths[0])
+    path = str(tmp_path / "first.ckpt")
     runs.save_checkpoint(path)
-    rest, resumed, _ = fit(7, path)
+    (whole, module, _), (rest, resumed, _) = fit(lengths[1]), fit(lengths[1], path)
     assert same(whole.batches, first.batches + rest.batches)
     assert whole.rates == first.rates + rest.rates
-    assert len(rest.batches) == 3
     assert same(parameters(module), parameters(resumed))
     arguments["train_batch_size"] = 5
     with pytest.raises(ValueError, match=r"train_batch_size was .* and is 5"):
-        fit(7, path)
+        fit(lengths[1], path)
 
 
 def test_load_from_checkpoint(
