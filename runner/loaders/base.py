@@ -112,9 +112,9 @@ class PassesDataModule(pl.LightningDataModule):
         return {"pass": epoch, "batch": start, "order": self.order()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Resumes after the batches that a checkpoint has consumed; ValueError if the order of the data has changed."""
-        if "order" not in state_dict:
-            return
+        """Resumes training after the batches of a checkpoint; ValueError if the order of the data has changed."""
+        if "order" not in state_dict or not (self.trainer is None or self.trainer.training):
+            return  # a checkpoint may be evaluated on other data
         if changes := differences(state_dict["order"], self.order()):
             raise ValueError(
                 f"the checkpoint belongs to another order of the data: {changes}. Restore these settings, or "

@@ -289,6 +289,8 @@ def test_checkpoints(trainer: TrainerMaker, encoder_folder: str, tmp_path: Any, 
     assert same(whole.batches, first.batches + rest.batches)
     assert same(parameters(module), parameters(resumed))
     loaded = FinetuningModule.load_from_checkpoint(tmp_path / "three.ckpt")
+    other = data(task, encoder_folder, train_batch_size=3)
+    trainer().validate(new(task, encoder_folder), other, ckpt_path=tmp_path / "three.ckpt", verbose=False)
     assert same(parameters(loaded), parameters(stopped))
     exported = TASKS[task]["auto"].from_pretrained(tmp_path / "huggingface" / "step-00000003")
     assert same(parameters(exported), parameters(stopped.model.pretrained))
