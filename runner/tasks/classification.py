@@ -57,6 +57,8 @@ class Classification(TrainerTask):
         """Returns the batch with its labels; the kind of problem follows from the labels."""
         labels = batch["labels"]
         kind = (REGRESSION if labels.ndim == 1 else MULTI) if labels.is_floating_point() else SINGLE
+        if kind == REGRESSION and model.pretrained.config.num_labels != 1:
+            raise ValueError("the labels are numbers: set num_labels=1, for a head with one output")
         model.problem_type = model.pretrained.config.problem_type = kind
         weight = float(_known(labels).sum())
         return cast(MicroBatch, {**batch, "example_labels": labels, "problem_type": kind, "weight": weight})

@@ -162,7 +162,7 @@ def test_numbers_and_several_labels(trainer: TrainerMaker, encoder_folder: str) 
     """The type of the labels says what kind of problem it is."""
     tokenizer = AutoTokenizer.from_pretrained(encoder_folder)
     ids = (tokenizer.pad_token_id, tokenizer.mask_token_id, len(tokenizer))
-    for labels, num_labels, figure in (([0.5, 1.5], 1, "pearson"), ([[1.0, 0, 1], [0, 0, 1]], 3, "micro_f1")):
+    for labels, num_labels, figure in (([[1.0, 0, 1], [0, 0, 1]], 3, "micro_f1"), ([0.5, 1.5], 1, "pearson")):
         samples: Any = [{**tokenizer(row["text"]), "label": labels[i % 2]} for i, row in enumerate(texts(6))]
         collator = get_collator_cls("classification")(*ids)
         module = new("classification", encoder_folder, num_labels=num_labels).eval()
@@ -171,6 +171,8 @@ def test_numbers_and_several_labels(trainer: TrainerMaker, encoder_folder: str) 
         expected = float(module.model.pretrained(**collator(samples)).loss.detach())
         assert found["val/loss"] == pytest.approx(expected, rel=1e-3)
         assert f"val/{figure}" in found
+    with pytest.raises(ValueError, match="the labels are numbers: set num_labels=1"):
+        new("classification", encoder_folder).training_step(collator(samples), 0)
 
 
 def rates(trainer: TrainerMaker, encoder_folder: str, steps: int = 4, **options: Any) -> list[float]:
