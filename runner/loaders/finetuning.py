@@ -12,6 +12,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.labelled.columns import without_hidden
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
+from tiryns.runner.data.labelled.spelling import unwrapped
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.files import load_hub, of_config, split_files, splits_in
@@ -208,9 +209,9 @@ def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool)
     """Returns the names of integer labels, so that each label keeps its number; None for other labels."""
     if next(iter(rows.values())).class_names.get(label_column):
         return None
-    labels: list[Any] = [row.values.get(label_column) for found in rows.values() for row in found.rows]
+    labels = [unwrapped(row.values.get(label_column)) for found in rows.values() for row in found.rows]
     if per_word:
-        labels = [one for label in labels for one in (label if isinstance(label, list | tuple) else [label])]
+        labels = [one for label in labels for one in (label if isinstance(label, list) else [label])]
     if any(isinstance(one, bool) or not isinstance(one, int) for one in labels):
         return None
     if (highest := max([1, *labels])) >= MOST_CLASSES:

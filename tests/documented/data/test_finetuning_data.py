@@ -7,6 +7,7 @@ from typing import Any
 
 import datasets
 import lightning
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -66,6 +67,8 @@ def test_set_datasets(new: Any, kind: Any) -> None:
     data = new(shuffle_train=False)
     data.set_datasets(train=kind(gappy))
     assert labels(data.train_dataloader()) == [row["label"] for row in gappy], "integers keep their numbers"
+    data.set_datasets(train=[{**row, "label": np.int64(row["label"])} for row in gappy])
+    assert labels(data.train_dataloader()) == [row["label"] for row in gappy]
     assert data.val_dataloader() == data.test_dataloader() == []
     data.set_datasets(val=kind(ROWS))
     assert data.train_dataloader() == data.test_dataloader() == []
