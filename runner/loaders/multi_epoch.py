@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
-from torch.utils.data import Dataset
+import numpy as np
+import torch
+from torch.utils.data import Dataset, TensorDataset
 
 from tiryns.runner.order.permutation import epoch_seed, permute
 from tiryns.runner.samplers.base import EpochIndex
@@ -97,10 +99,9 @@ class EpochSeeds(Sequence[int]):
         return len(self.epochs)
 
     def __getitem__(self, index: Any) -> Any:
-        found: Any = self.epochs[index]
-        if isinstance(found, range):
-            return [epoch_seed(self.seed, epoch) for epoch in found]
-        return epoch_seed(self.seed, found)
+        epochs: Any = self.epochs[index]
+        several = isinstance(epochs, range)
+        return [epoch_seed(self.seed, e) for e in epochs] if several else epoch_seed(self.seed, epochs)
 
 
 @dataclass
@@ -156,7 +157,11 @@ class MultiEpochDatasetResampler(Dataset[T]):
         return EpochIndex(epoch, place)
 
     def __getitem__(self, index: SupportsIndex) -> T:
+        kind = type(self.dataset)
+        arrays: tuple[Any, ...] = (np.ndarray, torch.Tensor, TensorDataset)
         try:
+            if kind.__getitem__ in [c.__getitem__ for c in arrays] or kind.__module__.startswith("datasets."):
+                raise TypeError("it takes an EpochIndex, which is a tuple, for several indices")
             return self.dataset[self.epoch_index(index)]
         except TypeError as error:
             if EpochIndex.__name__ not in str(error):

@@ -4,14 +4,20 @@ import tracemalloc
 from dataclasses import dataclass
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, StackDataset, TensorDataset
 
 from tests.order.test_permutation import z_score
-from tiryns.runner.loaders.multi_epoch import MultiEpochDatasetResampler, MultiEpochDatasetWrapper
+from tiryns.runner.loaders.multi_epoch import (
+    IdentityMultiEpochDatasetWrapper,
+    MultiEpochDatasetResampler,
+    MultiEpochDatasetWrapper,
+)
 from tiryns.runner.order.permutation import MAX_LENGTH, epoch_seed, permute, permute_block
 from tiryns.runner.samplers.base import EpochIndex
 
@@ -139,14 +145,6 @@ def test_seeds_lengths_and_epochs_do_not_alias() -> None:
         assert (shorter == longer).mean() < 0.05
 
 
-@pytest.mark.parametrize("index", [-1, 5, 6])
-def test_indices_outside_the_range_are_refused(index: int) -> None:
-    with pytest.raises(IndexError, match=str(index)):
-        permute(index, 5, 0)
-    with pytest.raises(IndexError, match="not all in"):
-        permute_block(index, 6, 5, 0)
-
-
 def test_integers_of_numpy_count_as_integers() -> None:
     one, length, seed = np.int64(1), np.int64(2**40), np.uint64(2**63)
     assert permute(one, length, seed) == permute(1, 2**40, 2**63)  # type: ignore[arg-type]
@@ -177,10 +175,13 @@ def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:
         def apply_transform(self, sample: int, index: EpochIndex) -> int:
             raise TypeError("of the transform itself")
 
-    for plain in (range(10), [*range(10)]):
-        given: Any = plain
+    table: Any = torch.eye(3)
+    hub = datasets.Dataset.from_dict({"text": ["a", "b"]})
+    for plain in (range(10), [*range(10)], table, table.numpy(), TensorDataset(table), hub):
         told = f"{type(plain).__name__} is not indexed by EpochIndex .* IdentityMultiEpochDatasetWrapper"
         with pytest.raises(TypeError, match=told):
-            next(iter(DataLoader(MultiEpochDatasetResampler(given, num_epochs=2))))
+            next(iter(DataLoader(MultiEpochDatasetResampler(plain, num_epochs=2))))
     with pytest.raises(TypeError, match=r"^of the transform itself$"):
         MultiEpochDatasetResampler(Broken(range(10)))[0]
+    several: Any = StackDataset(IdentityMultiEpochDatasetWrapper("a"), IdentityMultiEpochDatasetWrapper("b"))
+    assert MultiEpochDatasetResampler(several)[0] == ("a", "b")

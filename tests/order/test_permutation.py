@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiryns.runner.order.permutation import epoch_seed, permute, permute_many
+from tiryns.runner.order.permutation import epoch_seed, permute, permute_block, permute_many
 
 BILLION = 10**9
 SOME, CELLS = 1 << 18, 1 << 12
@@ -36,8 +36,11 @@ def test_a_sample_is_found_where_it_was_put(length: int, seed: int, data: st.Dat
 
 def test_what_is_outside_the_range_is_refused() -> None:
     for outside in (-1, 5):
+        for inverse in (False, True):
+            with pytest.raises(IndexError, match=f"{outside} are not all in"):
+                permute(outside, 5, 0, inverse)
         with pytest.raises(IndexError, match="not all in"):
-            permute(outside, 5, 0, inverse=True)
+            permute_block(outside, 6, 5, 0)
         with pytest.raises(IndexError, match="not all in"):
             permute_many(np.array([2, outside]), 5, 0)
 
