@@ -229,9 +229,11 @@ class MeanOverQuestions(Metric):
     full_state_update = False
     total: Tensor
     count: Tensor
+    measures: ClassVar[dict[str, Callable[..., float]]]
 
-    def __init__(self, **kwargs: object) -> None:
+    def __init__(self, measure: str, **kwargs: object) -> None:
         super().__init__(**kwargs)
+        self.measure = self.measures[measure]
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
@@ -255,13 +257,11 @@ class AnswerOverlap(MeanOverQuestions):
     A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
     """
 
-    def __init__(self, measure: str, **kwargs: object) -> None:
-        super().__init__(**kwargs)
-        self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
+    measures: ClassVar[dict[str, Callable[..., float]]] = {"exact_match": exact_match, "f1": token_f1}
 
-    def score(self, predicted: str, true: Sequence[str]) -> float:
-        """Returns the best score over the accepted answers."""
-        wanted = [answer for answer in true if normalized(answer)] or [""]
+    def score(self, predicted: str, true: str | Sequence[str]) -> float:
+        """Returns the best score over the accepted answers; a text is the only one."""
+        wanted = [*filter(normalized, [true] if isinstance(true, str) else true)] or [""]
         return max(self.measure(predicted, answer) for answer in wanted)
 
 
@@ -275,15 +275,11 @@ class RankScore(MeanOverQuestions):
         0.5
     """
 
-    measures: ClassVar[dict[str, Callable[[TiedRanks], float]]] = {
+    measures: ClassVar[dict[str, Callable[..., float]]] = {
         "ndcg_at_10": TiedRanks.ndcg,
         "mrr_at_10": TiedRanks.reciprocal_rank,
         "map": TiedRanks.average_precision,
     }
-
-    def __init__(self, measure: str, **kwargs: object) -> None:
-        super().__init__(**kwargs)
-        self.measure = self.measures[measure]
 
     def score(self, predicted: Sequence[float], true: Sequence[float]) -> float:
         """Returns the metric of a list, given scores and grades."""

@@ -20,7 +20,7 @@ from tiryns.runner.evaluation.metrics import KINDS, EntityScore, get_metrics_for
     ("predicted", "answers", "exact", "f1"),
     [
         ("the Cat", ["cat"], 1.0, 1.0),
-        ("An answer!", ["answer"], 1.0, 1.0),
+        ("An answer!", "answer", 1.0, 1.0),
         ("cat, dog", ["cat dog"], 1.0, 1.0),
         ("anthem", ["them"], 0.0, 0.0),
         ("  white   space ", ["white space"], 1.0, 1.0),
@@ -36,7 +36,7 @@ from tiryns.runner.evaluation.metrics import KINDS, EntityScore, get_metrics_for
         ("U.S.", ["US"], 1.0, 1.0),
     ],
 )
-def test_squads_definition(predicted: str, answers: list[str], exact: float, f1: float) -> None:
+def test_squads_definition(predicted: str, answers: str | list[str], exact: float, f1: float) -> None:
     metrics = get_metrics_for_task("question_answering", 0)
     for metric in metrics.values():
         metric.update([predicted], [answers])
