@@ -40,28 +40,26 @@ class SetFigures:
     decode: Callable[[Tensor], str] | None
     loss: float = 0.0
     weight: float = 0.0
-    metrics: dict[str, Metric] = field(default_factory=dict)
-    known: dict[str, dict[str, Metric]] = field(default_factory=dict)
-    """All metrics of each kind of prediction; `metrics` has only the metrics that the task uses."""
+    metrics: dict[str, dict[str, Metric]] = field(default_factory=dict)
+    """The metrics that the task uses of each kind of prediction."""
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Adds a batch to the loss and the metrics."""
         self.loss += float(output["loss"])
         self.weight += float(micro_batch["weight"])
         for part in self.task.measured(Evaluated(micro_batch, output, self.names, self.decode)):
-            if part.kind not in self.known:
-                made = get_metrics_for_task(part.kind, max(2, len(self.names)))
-                self.known[part.kind] = {n: metric.to(output["loss"].device) for n, metric in made.items()}
-            for name, metric in self.known[part.kind].items():
-                if part.only is None or name in part.only:
-                    self.metrics[name] = metric
-                    if len(part.true):
-                        metric.update(part.predicted, part.true)
+            kind = f"{part.kind} {part.only}"
+            if kind not in self.metrics:
+                made, device = get_metrics_for_task(part.kind, max(2, len(self.names))), output["loss"].device
+                self.metrics[kind] = {n: made[n].to(device) for n in part.only or made}
+            for metric in self.metrics[kind].values() if len(part.true) else ():
+                metric.update(part.predicted, part.true)
 
     def finish(self, gather: Gather, sum_over_ranks: Callable[[Totals], Totals]) -> Totals:
         """Returns the `loss` per target and the metrics by name, as one process would compute them over the whole set."""
         totals = sum_over_ranks({"loss": self.loss, "weight": self.weight})
-        return mean_loss(totals) | {name: float(metric.compute()) for name, metric in self.metrics.items()}
+        metrics = [item for of_kind in self.metrics.values() for item in of_kind.items()]
+        return mean_loss(totals) | {name: float(metric.compute()) for name, metric in metrics}
 
 
 TaskName = Literal["classification", "token_classification", "question_answering"]
