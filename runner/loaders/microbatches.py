@@ -71,12 +71,10 @@ def prepare_finetuning_batch(
     sequences: Any = batch.get(seq_key)
     if sequences is None:
         lengths = {default_seq_length}
+    elif isinstance(sequences, torch.Tensor | np.ndarray):
+        lengths = {*sequences.shape[1:2]}
     else:
-        lengths = (
-            {*sequences.shape[1:2]}
-            if isinstance(sequences, torch.Tensor | np.ndarray)
-            else {*map(len, sequences)}
-        )
+        lengths = {*map(len, sequences)}
     if len(lengths) != 1:
         what = f"batch['{seq_key}'] has sequences of lengths {sorted(lengths)}"
         raise ValueError(f"{what}: expected [batch, sequence], padded to one length.")

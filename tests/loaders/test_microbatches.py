@@ -107,6 +107,7 @@ def test_finetuning_batches_have_the_length_of_their_own_tokens() -> None:
         assert [len(next(iter(part.values()))) for part in parts] == [2, 2]
     with pytest.raises(StopIteration):
         prepare_finetuning_batch(data, 2, 128)
+    assert prepare_finetuning_batch(None, 2, 128) == (None, 128), "a rank that loads nothing"
 
 
 @pytest.mark.parametrize(

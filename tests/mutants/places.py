@@ -43,10 +43,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/order/partition.py": ("tests/order/test_partition.py", GOLDEN),
     "runner/order/packing.py": ("tests/order/test_packing.py",),
     "runner/order/ranges.py": ("tests/order/test_packing.py",),
-    "runner/loaders/microbatches.py": (
-        "tests/loaders/test_microbatches.py",
-        "tests/documented/data/test_microbatches.py",
-    ),
+    "runner/loaders/microbatches.py": ("tests/loaders/test_microbatches.py",),
     "runner/data/batches.py": ("tests/data/test_ramps.py", EXAMPLES, *RUNS, DIFFERS),
     "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
     "runner/loop/assembly.py": (*RUNS, DIFFERS, "tests/data/text/test_without_mask.py"),
