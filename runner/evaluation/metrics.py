@@ -229,11 +229,9 @@ class MeanOverQuestions(Metric):
     full_state_update = False
     total: Tensor
     count: Tensor
-    measures: ClassVar[dict[str, Callable[..., float]]]
 
-    def __init__(self, measure: str, **kwargs: object) -> None:
+    def __init__(self, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.measure = self.measures[measure]
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("count", torch.zeros((), dtype=torch.long), dist_reduce_fx="sum")
 
@@ -257,7 +255,9 @@ class AnswerOverlap(MeanOverQuestions):
     A question without accepted answers is right if left unanswered (evaluation script of SQuAD 2.0, arXiv 1806.03822).
     """
 
-    measures: ClassVar[dict[str, Callable[..., float]]] = {"exact_match": exact_match, "f1": token_f1}
+    def __init__(self, measure: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.measure = {"exact_match": exact_match, "f1": token_f1}[measure]
 
     def score(self, predicted: str, true: str | Sequence[str]) -> float:
         """Returns the best score over the accepted answers; a text is the only one."""
@@ -280,6 +280,10 @@ class RankScore(MeanOverQuestions):
         "mrr_at_10": TiedRanks.reciprocal_rank,
         "map": TiedRanks.average_precision,
     }
+
+    def __init__(self, measure: str, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.measure = self.measures[measure]
 
     def score(self, predicted: Sequence[float], true: Sequence[float]) -> float:
         """Returns the metric of a list, given scores and grades."""

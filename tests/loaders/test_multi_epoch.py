@@ -175,9 +175,9 @@ def test_a_dataset_that_is_not_wrapped_is_told_the_wrapper() -> None:
         def apply_transform(self, sample: int, index: EpochIndex) -> int:
             raise TypeError("of the transform itself")
 
-    table: Any = torch.eye(3)
-    hub = datasets.Dataset.from_dict({"text": ["a", "b"]})
-    for plain in (range(10), [*range(10)], table, table.numpy(), TensorDataset(table), hub):
+    table, hub = torch.eye(3), datasets.Dataset.from_dict({"text": ["a", "b"]})
+    data_sets: list[Any] = [range(10), [*range(10)], table, table.numpy(), TensorDataset(table), hub]
+    for plain in data_sets:
         told = f"{type(plain).__name__} is not indexed by EpochIndex .* IdentityMultiEpochDatasetWrapper"
         with pytest.raises(TypeError, match=told):
             next(iter(DataLoader(MultiEpochDatasetResampler(plain, num_epochs=2))))
