@@ -90,10 +90,13 @@ def test_interval_holds_as_often_as_it_says(law: Law, count: int) -> None:
     for _ in range(200):
         noise = draw.normal(0, 0.01, count + 1)
         losses = [law.at(one) + each for one, each in zip(sizes, noise, strict=False)]
+        if law_of(sizes, losses) is None:  # which is refused
+            continue
         found = predicted(sizes, losses, 0.0, size)
         inside += found.low <= law.at(size) + noise[-1] <= found.high
         widths.append(found.high - found.low)
-    assert inside >= 180
+    assert inside >= 0.9 * len(widths)
+    assert len(widths) > 190
     assert 0.02 < np.median(widths) < 0.8
 
 
