@@ -252,10 +252,8 @@ def test_num_labels_gradient_checkpointing_compile_model(
     five = new("classification", encoder_folder, num_labels=5)
     assert five.model.pretrained.classifier.out_features == five.model.pretrained.config.num_labels == 5
     five.model.pretrained.save_pretrained(tmp_path)
-    again = new("classification", str(tmp_path), num_labels=None).model.pretrained
-    assert torch.equal(again.classifier.weight, five.model.pretrained.classifier.weight), (
-        "a trained head goes on"
-    )
+    again = new("classification", str(tmp_path), num_labels=None).model.pretrained  # a trained head goes on
+    assert torch.equal(again.classifier.weight, five.model.pretrained.classifier.weight)
     assert new("classification", str(tmp_path), num_labels=3).model.pretrained.classifier.out_features == 3
     with pytest.raises(ValueError, match="num_labels=3"):
         trainer(max_steps=1).fit(
@@ -286,19 +284,17 @@ def test_checkpoints(trainer: TrainerMaker, encoder_folder: str, tmp_path: Any, 
 
     whole, module, _ = fit(5)
     first, stopped, runs = fit(3)
-    runs.save_checkpoint(tmp_path / "three.ckpt")
-    rest, resumed, _ = fit(5, tmp_path / "three.ckpt")
+    runs.save_checkpoint(path := tmp_path / "three.ckpt")
+    rest, resumed, _ = fit(5, path)
     assert same(whole.batches, first.batches + rest.batches)
     assert same(parameters(module), parameters(resumed))
-    loaded = FinetuningModule.load_from_checkpoint(tmp_path / "three.ckpt")
+    loaded = FinetuningModule.load_from_checkpoint(path)
     other = data(task, encoder_folder, train_batch_size=3)
-    trainer().validate(new(task, encoder_folder), other, ckpt_path=tmp_path / "three.ckpt", verbose=False)
+    trainer().validate(new(task, encoder_folder), other, ckpt_path=path, verbose=False)
     assert same(parameters(loaded), parameters(stopped))
-    exported = TASKS[task]["auto"].from_pretrained(tmp_path / "huggingface" / "step-00000003")
+    folder = tmp_path / "huggingface" / "step-00000003"
+    exported = TASKS[task]["auto"].from_pretrained(folder)
     assert same(parameters(exported), parameters(stopped.model.pretrained))
     if task == "classification":
         assert exported.config.id2label == {0: "birds", 1: "none", 2: "stones"}
-    assert (
-        len(AutoTokenizer.from_pretrained(tmp_path / "huggingface" / "step-00000003"))
-        == exported.config.vocab_size
-    )
+    assert len(AutoTokenizer.from_pretrained(folder)) == exported.config.vocab_size
