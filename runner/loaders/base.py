@@ -74,12 +74,12 @@ class PassesDataModule(pl.LightningDataModule):
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
         """Returns a loader from the restored position, else from the trainer's epoch or 0; `uneven`: ranks may differ."""
-        epoch, start = self._restored or (0 if self.trainer is None else self.trainer.current_epoch, 0)
-        self._restored = None
-        # where Lightning does not know the number of batches, it fetches one ahead
-        unlimited = self.trainer is not None and isinstance(self.trainer.limit_train_batches, float)
-        ahead, check = int(unlimited and (uneven or passes.row_tokens is not None)), self.end_check(uneven)
-        self._training = PassLoader(passes, self.num_workers, epoch, start, any_has_more=check, ahead=ahead)
+        at: tuple[int, int | None] = self._restored or (self.trainer.current_epoch if self.trainer else 0, 0)
+        # with max_steps, Lightning ends the epoch of a checkpoint again, by no batch, before it begins the next one
+        if self._restored and self.trainer and self.trainer.max_steps != -1 and at[1] == 0 < at[0]:
+            at = at[0] - 1, None
+        self._restored, check = None, self.end_check(uneven)
+        self._training = PassLoader(passes, self.num_workers, *at, any_has_more=check)
         return self._training
 
     def end_check(self, uneven: bool) -> Callable[[bool], bool] | None:

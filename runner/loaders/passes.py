@@ -107,7 +107,7 @@ class StoredPasses(Passes):
 class PassLoader(WorkerLoader):
     """A `DataLoader` whose iterations are successive passes, or the same pass if it `repeats`.
 
-    `epoch` is the present pass. A pass counts once more than `ahead` batches are fetched: a trainer may drop these.
+    `epoch` is the present pass, `following` the next one and its first batch; None as first batch: it has no batch.
     With several ranks `any_has_more` is called for each batch: ranks without batches get fillers until all have none.
     """
 
@@ -118,29 +118,29 @@ class PassLoader(WorkerLoader):
         passes: Passes,
         num_workers: int,
         epoch: int = 0,
-        start: int = 0,
+        start: int | None = 0,
         repeats: bool = False,
         any_has_more: Callable[[bool], bool] | None = None,
-        ahead: int = 0,
     ) -> None:
         super().__init__(passes, num_workers, pin_memory=torch.cuda.is_available())
         self.following, self.repeats, self.any_has_more = (epoch, start), repeats, any_has_more
-        self.epoch, self.ahead = epoch, ahead
+        self.epoch = epoch
 
     def __iter__(self) -> Any:
         """Returns the next pass; its workers start now, not at its first batch."""
         self.epoch, start = self.following
-        return self._count(replacing(self.begun_at, start, self.unit))
+        self.following = self.following if self.repeats else (self.epoch + 1, 0)
+        if start is None:
+            return iter(())
+        return self._until_all_end(replacing(self.begun_at, start, self.unit))
 
     def begun_at(self, number: int) -> tuple[Iterator[Any], int]:
         passes = self.dataset
         passes.epoch, passes.start = self.epoch, number if passes.can_skip else 0
         return super().begun_at(number)[0], number - passes.start
 
-    def _count(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        for number in count():
-            if number == self.ahead and not self.repeats:
-                self.following = self.epoch + 1, 0
+    def _until_all_end(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        while True:
             batch = next(batches, None)
             if self.any_has_more is not None and self.any_has_more(batch is not None) and batch is None:
                 batch = self.dataset.filler()

@@ -215,6 +215,7 @@ def test_under_trainer_clips(
     [
         ([{"max_epochs": 1}, {"max_epochs": 2}], {"shuffle": True}),
         ([{"limit_train_batches": 2, "max_steps": n} for n in (2, 5)], {"shuffle": True}),
+        ([{"limit_val_batches": 0, "max_steps": n} for n in (3, 7)], {"shuffle": True}),
         ([{"limit_train_batches": 2, "max_epochs": n} for n in (1, 2)], {"shuffle": True}),
         ([{"max_steps": 3}, {"max_steps": 7}], {"streaming": True, "shuffle": True}),
         ([{"max_steps": 4}, {"max_steps": 7}], {"packing": True, "train_batch_size": 2}),
