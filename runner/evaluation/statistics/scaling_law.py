@@ -114,12 +114,12 @@ def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
 
 def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law | None:
     """Returns the law of least squares, with a floor of 0 for three sizes; None for fewer, or if losses do not fall."""
-    x, y = np.asarray(sizes, float), np.asarray(losses, float)
-    if len(x) < 3 or y[x.argmin()] <= y[x.argmax()]:
+    x = np.asarray(sizes, float)
+    if (found := _fits(x, np.asarray(losses, float))) is None:
         return None
-    _, fits, best = _fits(x, y)
+    _, fits, best = found
     (floor, factor), exponent = fits[best].tolist(), float(EXPONENTS[best])
-    return None if factor <= 0 else Law(floor, factor * float(np.exp(np.log(x).mean())) ** exponent, exponent)
+    return Law(floor, factor * float(np.exp(np.log(x).mean())) ** exponent, exponent)
 
 
 def predicted(
@@ -140,12 +140,12 @@ def predicted(
     The interval covers laws whose sum of squares exceeds the least sum by at most t**2 times the variance (profile
     likelihood). t is Student's, for the degrees of freedom left. The variance is the larger one of residuals and seeds.
     """
-    if law_of(sizes, losses) is None:
+    x = np.asarray(sizes, float)
+    if (found := _fits(x, np.asarray(losses, float))) is None:
         raise ValueError(
             "the loss at the best rate does not fall with the size, so there is no law: train longer"
         )
-    x, y = np.asarray(sizes, float), np.asarray(losses, float)
-    squares, fits, best = _fits(x, y)
+    squares, fits, best = found
     free = max(1, len(x) - (3 if len(x) > 3 else 2))
     variance = max(float(squares[best]) / free, deviation**2)
     to_spend = squares[best] + t_quantile(free, error) ** 2 * variance - squares
@@ -169,8 +169,13 @@ def _ratios(sizes: Floats, of: Floats) -> Floats:
     return found
 
 
-def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
-    """Fits a law for each exponent; returns sums of squares [E], (floor, factor) [E, 2] and the index of the best law."""
+def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int] | None:
+    """Fits a law for each exponent; returns sums of squares [E], (floor, factor) [E, 2] and the index of the best law.
+
+    Returns None for fewer than three sizes, and if losses do not fall.
+    """
+    if len(sizes) < 3 or losses[sizes.argmin()] <= losses[sizes.argmax()]:
+        return None
     z = _ratios(sizes, sizes)
     alone = (z @ losses) / (z**2).sum(1)
     factor, floor = alone, np.zeros_like(alone)
@@ -180,4 +185,5 @@ def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int]:
         at_zero = losses.mean() - slope * z.mean(1)
         factor, floor = np.where(at_zero > 0, slope, alone), np.maximum(at_zero, 0)
     squares = ((losses - floor[:, None] - factor[:, None] * z) ** 2).sum(1)
-    return squares, np.stack([floor, factor], 1), int(squares.argmin())
+    best = int(squares.argmin())
+    return None if factor[best] <= 0 else (squares, np.stack([floor, factor], 1), best)
