@@ -145,6 +145,10 @@ class MultiEpochDatasetResampler(Dataset[T]):
         self.num_samples = given.get("num_samples", Derived(length * given.get("num_epochs", 1)))
         self.num_epochs = given.get("num_epochs", Derived(-(-self.num_samples // length)))
         self.epoch_seeds: Sequence[int] = EpochSeeds(self.seed, self.num_epochs)
+        kind, arrays = type(self.dataset), (np.ndarray, torch.Tensor, TensorDataset)
+        self._takes_several = kind.__module__.startswith("datasets.") or any(
+            kind.__getitem__ is array.__getitem__ for array in arrays
+        )
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:
         """Returns the epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""
@@ -157,10 +161,8 @@ class MultiEpochDatasetResampler(Dataset[T]):
         return EpochIndex(epoch, place)
 
     def __getitem__(self, index: SupportsIndex) -> T:
-        kind = type(self.dataset)
-        arrays: tuple[Any, ...] = (np.ndarray, torch.Tensor, TensorDataset)
         try:
-            if kind.__getitem__ in [c.__getitem__ for c in arrays] or kind.__module__.startswith("datasets."):
+            if self._takes_several:
                 raise TypeError("it takes an EpochIndex, which is a tuple, for several indices")
             return self.dataset[self.epoch_index(index)]
         except TypeError as error:
