@@ -46,6 +46,7 @@ def consolidate(
         raise ValueError(f"{str(target)!r} is there already; choose a folder that is not")
     run = Run(_checkpoint_path(checkpoint).parent.parent)
     from tiryns.runner.checkpoints.files import AtomicCheckpointIO, read_while_training
+    from tiryns.runner.evaluation.totals import LabelledSet
     from tiryns.runner.inference.card import model_card
     from tiryns.runner.inference.export import write_model
     from tiryns.runner.inference.passes import as_resolved, device_here, passes
@@ -75,11 +76,11 @@ def consolidate(
     with exported_weights(optimizer, weights):
         if data.collator.needs_validation:  # such as thresholds, which no checkpoint has
             sequences, how = next(iter(data.validation.values())), as_resolved(began)
-            model, predictions = module.model.to(device_here()).eval(), module.make_predictions(sequences)
+            chooser = LabelledSet(module.make_predictions(sequences), calibrating=True)
+            model = module.model.to(device_here()).eval()
             for batch in passes(model, data.collator, sequences, how._replace(layout=data.layout)):
-                predictions.add(batch.micro_batch, batch.output)
-            predictions.join(lambda mine: [mine])
-            predictions.calibrate()
+                chooser.add(batch.micro_batch, batch.output)
+            chooser.finish(lambda mine: [mine], lambda sums: sums)
         return write_model(module.model, preprocessor, target, card, None, known_task(data))
 
 
