@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from sys import maxsize
 
+from transformers import PreTrainedModel
+
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
 from tiryns.runner import log
@@ -63,14 +65,7 @@ class Labels(Tested):
 
     def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
         pretrained, tokenizer = task.load(model_folder(run)), opened.tokenizer
-        if (state := saved_task(run)) is None:  # defaults, with labels and longest text of the model
-            data = option_defaults("data", task.name)
-            windows = task.second == "context_column"  # of a length that a model was trained with
-            longest = min(longest_text(pretrained) or data["max_length"], tokenizer.model_max_length)
-            plain = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-            plain["max_length"] = min(data["max_length"], longest) if windows else longest
-            state = {"data": plain, "learnt": task.assumed(pretrained.config), "objective": {}}
-            state |= LabelRule.AS_NAMED.record
+        state = saved_task(run) or _default_state(task, pretrained, tokenizer.model_max_length)
         settings = {**AS_FOUND._asdict(), **of_run(state["data"]), **(changes or {})}
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
@@ -211,3 +206,16 @@ def without_left_out(rows: Rows) -> Rows:
     """Returns the rows of which an example was made: all but the rows that `rows.bad` has left out."""
     left_out = {place for places in rows.bad.places.values() for place in places}
     return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
+
+
+def _default_state(task: Task, pretrained: PreTrainedModel, longest: int) -> Settings:
+    """Returns the state of a task that no folder has: defaults, with labels and the longest text of the model."""
+    data = option_defaults("data", task.name)
+    settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
+    longest, learnt = (
+        min(longest_text(pretrained) or data["max_length"], longest),
+        task.assumed(pretrained.config),
+    )
+    windows = task.second == "context_column"  # of a length that a model was trained with
+    settings["max_length"] = min(data["max_length"], longest) if windows else longest
+    return {"data": settings, "learnt": learnt, "objective": {}, **LabelRule.AS_NAMED.record}

@@ -64,6 +64,10 @@ def check_decay(kind: str, decay: float, where: str) -> float:
     return decay
 
 
+def _long(steps: int | None) -> str:
+    return "to the end" if steps is None else count_of(steps, "step")
+
+
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     """Returns a number of steps from a number or a fraction of max_steps; raises ValueError for other values."""
     number = isinstance(steps, int | float) and not isinstance(steps, bool) and 0 <= steps < math.inf
@@ -182,9 +186,7 @@ class ThreePhaseSchedule:
 
     def describe(self) -> str:
         """Returns the phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
-        lengths = [p.num_steps and count_of(p.num_steps, "step") for p in self.phases]
-        pairs = zip(self.phases, lengths, strict=True)
-        return ", ".join(f"{phase.name} {length or 'to the end'} ({phase.kind})" for phase, length in pairs)
+        return ", ".join(f"{phase.name} {_long(phase.num_steps)} ({phase.kind})" for phase in self.phases)
 
     @property
     def num_steps(self) -> int | None:
