@@ -130,7 +130,8 @@ def wandb_logger(
 ) -> ResumableWandbLogger:
     """Returns a Weights & Biases logger with the config; the run folder holds its files and its id for a resume.
 
-    Raises ValueError for `offline=false` without a key.
+    Raises:
+        ValueError: `offline` is not auto, true or false, or it is `false` without a key.
     """
     import wandb
 
@@ -201,6 +202,8 @@ def _cell(value: float | None) -> str:
 
 def _is_offline(offline: str) -> bool:
     choice = offline.lower()
+    if choice not in ("auto", "true", "false"):
+        raise ValueError(f"logger.wandb.offline is auto, true or false, not {offline!r}")
     if choice == "auto":
         mode = os.environ.get("WANDB_MODE", "")
         return mode in ("offline", "dryrun") or (mode != "online" and not _has_wandb_key())
