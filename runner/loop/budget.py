@@ -173,7 +173,10 @@ def _nearly(
     begun: int,
 ) -> tuple[int, float]:
     """Returns a step just within the budget, and the cost up to this step; an order of one set is a mixture of it."""
-    starts, orders = ([0], [order]) if isinstance(order, SeamlessSampler) else (order.starts, order.orders)
+    if isinstance(order, SeamlessSampler):
+        starts, orders, parts = np.zeros(1, int), [order], np.ones(1, int)
+    else:
+        starts, orders, parts = order.starts, order.orders, order.parts_at(begun)
     sizes = np.diff([*starts, len(data.train)])
     epochs = [
         _in_blocks(np.arange, start, start + size, cost) for start, size in zip(starts, sizes, strict=True)
@@ -187,7 +190,6 @@ def _nearly(
             total += whole * epoch + _in_blocks(partial(_indices, one, whole * size, start), 0, left, cost)
         return total
 
-    parts = np.ones(1) if isinstance(order, SeamlessSampler) else order.parts_at(begun)
     before = until(begun) if begun else 0.0
     a_draw = sum(np.array(epochs) / sizes * parts) / sum(parts)
     step = order.steps_within(order.samples_before(begun) + int(0.999 * amount / a_draw))

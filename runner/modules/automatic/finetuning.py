@@ -40,15 +40,15 @@ class SetFigures:
     decode: Callable[[Tensor], str] | None
     loss: float = 0.0
     weight: float = 0.0
-    metrics: dict[str, dict[str, Metric]] = field(default_factory=dict)
-    """The metrics that the task uses of each kind of prediction."""
+    metrics: dict[tuple[str, ...], dict[str, Metric]] = field(default_factory=dict)
+    """The metrics that the task uses, by their kind of prediction and their names; all of a kind without names."""
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Adds a batch to the loss and the metrics."""
         self.loss += float(output["loss"])
         self.weight += float(micro_batch["weight"])
         for part in self.task.measured(Evaluated(micro_batch, output, self.names, self.decode)):
-            kind = f"{part.kind} {part.only}"
+            kind = (part.kind, *(part.only or ()))
             if kind not in self.metrics:
                 made, device = get_metrics_for_task(part.kind, max(2, len(self.names))), output["loss"].device
                 self.metrics[kind] = {n: made[n].to(device) for n in part.only or made}
