@@ -4,6 +4,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 
 import numpy as np
@@ -139,16 +140,16 @@ class MultiEpochDatasetResampler(Dataset[T]):
         for name, count in given.items():
             if count < 1:
                 raise ValueError(f"{name} is {count}: expected 1 or more.")
-        length = len(self.dataset)
-        if length == 0:
+        if not (length := len(self.dataset)):
             raise ValueError("The dataset to resample is empty: expected one sample or more.")
         self.num_samples = given.get("num_samples", Derived(length * given.get("num_epochs", 1)))
         self.num_epochs = given.get("num_epochs", Derived(-(-self.num_samples // length)))
         self.epoch_seeds: Sequence[int] = EpochSeeds(self.seed, self.num_epochs)
+
+    @cached_property
+    def _takes_several(self) -> bool:
         kind, arrays = type(self.dataset), (np.ndarray, torch.Tensor, TensorDataset)
-        self._takes_several = kind.__module__.startswith("datasets.") or any(
-            kind.__getitem__ is array.__getitem__ for array in arrays
-        )
+        return kind.__module__.startswith("datasets.") or kind.__getitem__ in [a.__getitem__ for a in arrays]
 
     def epoch_index(self, index: SupportsIndex) -> EpochIndex:
         """Returns the epoch and sample at a position of the stream. Raises IndexError outside [0, len)."""

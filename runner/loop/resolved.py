@@ -64,9 +64,8 @@ def of_branch(values: Resolved, checkpoint: Path, config: DictConfig) -> Resolve
 
     If it has other batches, which lengths are counted by, `spent` (steps, tokens, FLOPs) replaces the counted lengths.
     """
-    if COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.parent.parent), config):
-        return values
-    if not (totals := (entry_of(checkpoint, "callbacks") or {}).get("Manifest")):
+    same_lengths = COUNTED.isdisjoint(values) or has_batches_of(Run(checkpoint.parent.parent), config)
+    if same_lengths or not (totals := (entry_of(checkpoint, "callbacks") or {}).get("Manifest")):
         return values
     spent = {"steps": entry_of(checkpoint, "global_step"), **{n: totals[n] for n in ("tokens", "flops")}}
     return {**{name: value for name, value in values.items() if name not in COUNTED}, "spent": spent}
