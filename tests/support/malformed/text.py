@@ -100,7 +100,7 @@ FILES: dict[str, str | bytes] = {
     "t/surrogate.jsonl": '{"text": "\\ud800"}\n' * 40,
     "t/open.csv": 'id,text\n1,"a\n2,b\n',
     "t/twice.csv": "text,text\na,b\n",
-    "t/blank_name.csv": ",\na,b\n" * 9,
+    "t/blank_name.csv": ",\na,b\nc,d\n" * 9,
     "t/nul.csv": b"id,text\n1,a\0b\n2,c\n",
     "t/wide.csv": "id,text\n1,a,b,c\n",
     "t/ragged.tsv": "id\ttext\n1\ta\n2\n",
