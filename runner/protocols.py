@@ -182,6 +182,10 @@ class RunCallback:
 
     rewinds = False
     """Whether the callback rewinds a run whose loss has diverged."""
+    needs_batches = False
+    """Whether the callback needs global batches, which Lightning's own loop does not have."""
+    instead = ""
+    """What to do instead in Lightning's own loop, which refuses the callback; empty: the callback is left out."""
 
     @property
     def other_losses(self) -> Collection[int]:
@@ -199,6 +203,10 @@ class RunCallback:
 
     def after_training(self, trainer: Any, module: Any) -> None:
         """Runs after the final evaluation, when the results of the run are known; all ranks must call it."""
+
+    def results(self, trainer: Any) -> Mapping[str, float]:
+        """Returns metrics for the results of the run."""
+        return NOTHING
 
 
 class RunLogger:

@@ -229,31 +229,24 @@ def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
 
 def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     """Returns the callbacks of a run. For Lightning's own loop, callbacks that read global batches are left out."""
-    from tiryns.runner.callbacks import Divergence, OrderAudit, SuiteEvaluation
     from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
-    rewinding = any(callback.rewinds for callback in asked_callbacks(callbacks.values()))
-    if rewinding:
+    if any(callback.rewinds for callback in asked_callbacks(callbacks.values())):
         check_numbered(data, "callback.divergence.action=rewind")
     if not is_plain(data, module):
         return list(callbacks.values())
-    plain = f"{type(module).__name__} is trained by Lightning's own loop"
-    if rewinding:
-        what = "callback.divergence.action=rewind needs training by global batches"
-        raise ValueError(f"{what}, but {plain}: set callback.divergence.action=stop")
-    if any(isinstance(callback, SuiteEvaluation) for callback in callbacks.values()):
-        instead = "leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
-        raise ValueError(f"callback=suite evaluates weights between global batches, and {plain}: {instead}")
+    readers = [callback for callback in asked_callbacks(callbacks.values()) if callback.needs_batches]
+    for callback in (reader for reader in readers if reader.instead):
+        what = f"{type(callback).__name__} needs global batches, and {type(module).__name__}"
+        raise ValueError(f"{what} is trained by Lightning's own loop: {callback.instead}")
     log.warning("%s", limits_of_plain(data, module))
-    kept = [callback for callback in callbacks.values() if not isinstance(callback, Divergence | OrderAudit)]
-    return [LightningLoop(), *kept]
+    return [LightningLoop(), *(callback for callback in callbacks.values() if callback not in readers)]
 
 
 def finish(data: Any, module: Any, trainer: Any, run: Run, saver: Any, pruned: bool) -> dict[str, float]:
     """Exports and reports a trained run, on every rank; returns its final metrics."""
     import torch
 
-    from tiryns.runner.callbacks.suite import suite_results
     from tiryns.runner.inference.export import export_model
     from tiryns.runner.loop.lightning_loop import plain_results
     from tiryns.runner.manifest.record import complete_manifest
@@ -264,7 +257,8 @@ def finish(data: Any, module: Any, trainer: Any, run: Run, saver: Any, pruned: b
     if torch.distributed.is_initialized():  # its threads may abort a process that ends
         torch.distributed.destroy_process_group()
     results: dict[str, Any] = {**(module.results() or plain_results(trainer)), **saver.results()}
-    results |= suite_results(trainer)
+    for callback in asked_callbacks(trainer.callbacks):
+        results |= callback.results(trainer)
     if trainer.is_global_zero:
         if not pruned:
             export_model(module, preprocessor_of(data), run, results, weights, known_task(data))

@@ -106,10 +106,13 @@ class Divergence(Callback, RunCallback):
         1
     """
 
+    needs_batches = True
+
     def __init__(
         self, action: str, factor: float, sigmas: float, window: int, skip_before: int, max_rewinds: int
     ) -> None:
         self.rewinds = action == "rewind"
+        self.instead = "set callback.divergence.action=stop" if self.rewinds else ""
         self.skip_before, self.max_rewinds, self.window = skip_before, max_rewinds, window
         self.new_level = partial(LossLevel, window, factor, sigmas)
         self.level = self.new_level()

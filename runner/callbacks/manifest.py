@@ -20,7 +20,7 @@ from tiryns.runner.manifest.digests import value_digest
 from tiryns.runner.manifest.inputs import NAMING, checkpoint_of, data_files, read_manifest, weights_of
 from tiryns.runner.manifest.record import begin_manifest, update_session
 from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
-from tiryns.runner.protocols import RunData, State
+from tiryns.runner.protocols import RunCallback, RunData, State
 from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
@@ -170,12 +170,13 @@ def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
     return ranks[0]
 
 
-class OrderAudit(Callback):
+class OrderAudit(Callback, RunCallback):
     """Writes the hash of every global batch to `order.txt` in the run folder; main process only.
 
     A resumed run drops the lines after its checkpoint and writes them again. Example: `tiryns ~callback.audit`
     """
 
+    needs_batches = True
     _file: TextIO | None = None
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

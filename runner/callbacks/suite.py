@@ -61,6 +61,9 @@ class SuiteEvaluation(Callback, RunCallback):
     Example: `tiryns 'callback=[default,suite]' callback.suite.suite=probe callback.suite.every=500`
     """
 
+    needs_batches = True
+    instead = "leave it out, and evaluate model/ at the end: tiryns suite=NAME model=RUN"
+
     def __init__(self, suite: str, every: int, jobs: bool, overrides: list[str]) -> None:
         self.suite, self.every, self.jobs, self.overrides = suite, every, jobs, list(overrides)
         self._started: dict[Path, subprocess.Popen[bytes]] = {}
@@ -90,6 +93,13 @@ class SuiteEvaluation(Callback, RunCallback):
                 "suite %s: no figures yet of %s in %s; when it has ended, read them with: tiryns resume=%s",
                 self.suite, names, last.parent, last,
             )  # fmt: skip
+
+    def results(self, trainer: Trainer) -> dict[str, float]:
+        """Returns the metrics of the newest evaluated weights, and their step; empty without an evaluation."""
+        if not (done := list(filter(_complete, _exported_folders(trainer)))):
+            return {}
+        figures = figures_of(done[-1])
+        return {**figures, f"{next(iter(figures)).rpartition('/')[0]}/step": float(step_of(done[-1]))}
 
     def _evaluate(self, trainer: Trainer, module: TrainingModule) -> None:
         with module.evaluation_weights():
@@ -184,15 +194,6 @@ class SuiteEvaluation(Callback, RunCallback):
                 int(r[0]) for r in rows if any(name.startswith("suite/") for name in logged_in(columns, r))
             }
         return self._logged
-
-
-def suite_results(trainer: Trainer) -> dict[str, float]:
-    """Returns the metrics of the newest evaluated weights, and their step; empty without an evaluation."""
-    done = list(filter(_complete, _exported_folders(trainer)))
-    if not done or not _of(SuiteEvaluation, trainer):
-        return {}
-    figures = figures_of(done[-1])
-    return {**figures, f"{next(iter(figures)).rpartition('/')[0]}/step": float(step_of(done[-1]))}
 
 
 def figures_of(folder: Path) -> dict[str, float]:

@@ -245,7 +245,7 @@ def test_wrong_setting_ends_in_one_line_before_the_first_step(
 
 
 def test_lightnings_own_loop_is_refused() -> None:
-    with pytest.raises(ValueError, match="callback=suite evaluates weights between global batches"):
+    with pytest.raises(ValueError, match=r"SuiteEvaluation needs global batches.*leave it out"):
         watchers({"suite": SuiteEvaluation("probe", 5, False, [])}, RunData(), RunModule())
 
 
