@@ -54,7 +54,7 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
     ) -> None:
         """Takes (has an image, text tokens) of each example as `modality_lengths`; an image adds `image_patches` tokens.
 
-        `num_replicas` and `rank` default to torch.distributed's. Raises ValueError unless there is one length for each
+        `num_replicas` and `rank` default to torch.distributed's. Raises ValueError unless there is one pair for each
         example, for an empty dataset, a `global_batch_size` below 1 or indivisible by the ranks, and a wrong rank.
         """
         check_sizes(global_batch_size, len(dataset))
@@ -78,6 +78,10 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         self.global_batch_size, self.num_replicas, self.rank = global_batch_size, num_replicas, rank
         self.drop_last, self.image_patches = drop_last, image_patches
         table = modality_lengths
+        widths = table.shape[1:] if isinstance(table, np.ndarray) else {*map(len, table)}
+        if {*widths} != {2}:  # triples would be read as pairs of other examples
+            wrong = next(entry for entry in table if np.size(entry) != 2)
+            raise ValueError(f"modality_lengths must be pairs (has an image, text tokens), not {wrong}.")
         if not isinstance(table, np.ndarray):
             table = np.fromiter(chain.from_iterable(table), dtype=np.int64).reshape(-1, 2)
         has_image = table[:, 0] != 0

@@ -1,5 +1,6 @@
 import logging
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,6 +144,14 @@ def test_settings_that_cannot_be_are_refused(arguments: tuple[range, int, int, i
     data, size, num_ranks, rank = arguments
     with pytest.raises(ValueError, match=message):
         SplitModalitySampler(data, [(True, 1)] * 4, size, num_ranks, rank)
+
+
+@pytest.mark.parametrize(
+    "entries", [[(1, 9, 1)] * 4, [(1, 9), (1, 9, 1), (1,), (0, 9)], np.ones((4, 3), int)]
+)
+def test_lengths_that_are_no_pairs_are_refused(entries: Any) -> None:
+    with pytest.raises(ValueError, match=r"must be pairs \(has an image, text tokens\), not .1.* 1.\.$"):
+        SplitModalitySampler(range(4), entries, 2)
 
 
 def test_without_a_process_group_there_is_one_rank() -> None:
