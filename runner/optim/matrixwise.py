@@ -120,7 +120,7 @@ def keep_vocabulary_basis(groups: Groups, limit: str, longest: int) -> Groups:
             return int(group[limit])
         if holds_hidden_matrices(group) or parameter.ndim < 2:
             return longest
-        return min(longest, min(parameter.shape) + 1)
+        return min(longest, min(parameter.shape))
 
     return split(groups, longest_of, limit, "below")
 

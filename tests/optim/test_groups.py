@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModel
 
 from tests.models.every_encoder import tiny_model
 from tests.models.tiny import SIZES
-from tests.optim.tiny import VOCABULARY, make, tiny_bert, train
+from tests.optim.tiny import VOCABULARY, tiny_bert
 from tiryns.runner.optim import get_optimizer, groups_table, parameter_groups
 from tiryns.runner.optim.roles import parts
 
@@ -216,15 +216,17 @@ def test_the_table_has_a_row_per_group() -> None:
     assert {row["lr"] for row in rows} == {0.5}
 
 
-@pytest.mark.parametrize(("name", "entry"), [("soap", "Q"), ("splus", "q_sides")])
-def test_no_statistics_are_kept_of_the_vocabulary(name: str, entry: str) -> None:
-    model = tiny_bert()
-    optimizer = make(name, False, model)
-    train(model, optimizer, range(2))
-    sides = {
-        n: [0 if s is None else len(s) for s in optimizer.state[p][entry]]
-        for n, p in model.named_parameters()
-        if p.ndim > 1
-    }
-    assert sides["bert.embeddings.word_embeddings.weight"] == [0, 64]
-    assert sides["bert.encoder.layer.0.intermediate.dense.weight"] == [96, 64]
+@pytest.mark.parametrize(
+    ("name", "limit", "entry"), [("soap", "max_precondition_dim", "Q"), ("splus", "max_dim", "q_sides")]
+)
+def test_sides_up_to_the_limit_have_a_basis_and_the_vocabulary_has_none(
+    name: str, limit: str, entry: str
+) -> None:
+    shapes = {"layer.0.weight": (96, 64), "layer.1.weight": (97, 64), "embeddings.weight": (65, 64)}
+    named = [(n, nn.Parameter(torch.randn(shape))) for n, shape in shapes.items()]
+    optimizer = get_optimizer(name, named, {limit: 96})
+    for _, weight in named:
+        weight.grad = torch.randn_like(weight)
+    optimizer.step()
+    sides = [[0 if s is None else len(s) for s in optimizer.state[weight][entry]] for _, weight in named]
+    assert sides == [[96, 64], [0, 64], [0, 64]]

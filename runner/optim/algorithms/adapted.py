@@ -119,6 +119,11 @@ class PlainShampoo(PlainState, ScalableShampoo):
 class LoopSPlus(SPlus):
     """SPlus whose trained weights and running average (arXiv 2506.07254, section 4) may be exchanged before any step."""
 
+    def init_group(self, group: Group, **kwargs: object) -> None:
+        """Includes the limit `max_dim`, which is exclusive in the library."""
+        group.setdefault("step", 0)
+        super().init_group({**group, "max_dim": group["max_dim"] + 1}, **kwargs)
+
     def eval(self) -> None:
         """Puts the averaged weights into the model; parameters that were never updated stay."""
         for group in self.param_groups:
