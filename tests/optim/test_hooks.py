@@ -169,12 +169,19 @@ def test_splus_evaluates_the_average_and_trains_on_exactly() -> None:
     assert torch.equal(weights(model), weights(other))
 
 
-def test_splus_may_evaluate_before_its_first_step() -> None:
-    model = tiny_bert()
-    before = weights(model)
-    with loop_needs(make("splus", False, model)).evaluation():
-        assert torch.equal(weights(model), before)
-    assert torch.equal(weights(model), before)
+def test_splus_averages_the_updates_of_each_parameter_whatever_the_rate_was() -> None:
+    both = nn.ParameterList([torch.ones(2), torch.ones(2)])
+    saved: dict[str, Any] = {}
+    for ema_rate in (0.9, 0.99):
+        optimizer = get_optimizer("splus", both, {"lr": 1e-6, "ema_rate": ema_rate})
+        if saved:
+            optimizer.load_state_dict(saved)
+        for step in range(5):  # the first evaluation is before the first step
+            with loop_needs(optimizer).evaluation():
+                torch.testing.assert_close(weights(both), torch.ones(4))
+            both[0].grad, both[1].grad = torch.ones(2), torch.ones(2) if step % 2 else None
+            optimizer.step()
+        saved = optimizer.state_dict()
 
 
 def test_splus_resumes_from_a_checkpoint_written_while_it_evaluates(tmp_path: Path) -> None:

@@ -120,9 +120,14 @@ class LoopSPlus(SPlus):
     """SPlus whose trained weights and running average (arXiv 2506.07254, section 4) may be exchanged before any step."""
 
     def init_group(self, group: Group, **kwargs: object) -> None:
-        """Includes the limit `max_dim`, which is exclusive in the library."""
-        group.setdefault("step", 0)
+        """Sums the weights of a parameter's own updates in its average; includes `max_dim`, which is exclusive there."""
+        steps, rate = group.setdefault("step", 0), group["ema_rate"]
+        moved = [p for p in group["params"] if p.grad is not None]
+        # a state of an older version has no share
+        shares = [s.get("ema_share", 1 - rate**steps) if (s := self.state[p]) else 0.0 for p in moved]
         super().init_group({**group, "max_dim": group["max_dim"] + 1}, **kwargs)
+        for parameter, share in zip(moved, shares, strict=True):
+            self.state[parameter]["ema_share"] = rate * share + 1 - rate
 
     def eval(self) -> None:
         """Puts the averaged weights into the model; parameters that were never updated stay."""
@@ -131,7 +136,8 @@ class LoopSPlus(SPlus):
                 state = self.state.get(parameter, {})
                 if "ema" in state:
                     state["param_buffer"] = parameter.detach().clone()
-                    parameter.data.copy_(state["ema"] / (1.0 - group["ema_rate"] ** group["step"]))
+                    share = state.get("ema_share", 1 - group["ema_rate"] ** group["step"])
+                    parameter.data.copy_(state["ema"] / share)
             group["train_mode"] = False
 
 
