@@ -68,9 +68,9 @@ def lars(
         refuse_options("lars", nesterov=nesterov)
         rule = gradient_scaled_to_norm(trust_coefficient)
         return eight_bit("SGD8bit", groups, rule, lr=groups[0]["lr"], momentum=momentum)
-    from pytorch_optimizer import LARS
+    from tiryns.runner.optim.algorithms.adapted import LoopLARS
 
-    return LARS(groups, momentum=momentum, trust_coefficient=trust_coefficient, nesterov=nesterov)
+    return LoopLARS(groups, momentum=momentum, trust_coefficient=trust_coefficient, nesterov=nesterov)
 
 
 @optimizer(decoupled=True)

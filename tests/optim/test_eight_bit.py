@@ -33,18 +33,6 @@ def test_8_bit_state_is_a_quarter(name: str) -> None:
 
 
 @pytest.mark.parametrize("quantized", [False, True])
-@pytest.mark.parametrize(("name", "factor"), [("lamb", 1.0), ("lars", 1e-3)])
-def test_the_first_step_is_as_long_as_the_norm_says(name: str, factor: float, quantized: bool) -> None:
-    model, start = tiny_bert(), tiny_bert()
-    optimizer = make(name, quantized, model, weight_decay=0.0, lr=1e-2)
-    train(model, optimizer, range(1))
-    name_of_one = "bert.encoder.layer.0.intermediate.dense.weight"
-    weight, before = (m.get_parameter(name_of_one).detach() for m in (model, start))
-    moved, norm = float((weight - before).norm()), float(before.norm())
-    assert moved == pytest.approx(1e-2 * factor * norm, rel=1e-2)
-
-
-@pytest.mark.parametrize("quantized", [False, True])
 def test_adam_decays_through_the_gradient_and_adamw_beside_it(quantized: bool) -> None:
     def decayed(name: str) -> float:
         """How much a weight of 1 moves in a step whose gradient is all but zero."""

@@ -1,5 +1,6 @@
-"""LAMB, GaLore and Shampoo are those of their papers, where their libraries do something else."""
+"""LAMB, LARS, GaLore and Shampoo are those of their papers, where their libraries do something else."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,22 +38,37 @@ def lamb_of_the_paper(
     return x
 
 
-@pytest.mark.parametrize(("quantized", "tolerance"), [(False, 2e-6), (True, 2e-2)])
-def test_lamb_is_algorithm_2_whatever_the_norm(quantized: bool, tolerance: float) -> None:
+def lars_of_the_paper(
+    x: NDArray[Any], gradients: list[NDArray[Any]], lr: float, decay: float
+) -> NDArray[Any]:
+    """Algorithm 1 of arXiv 1708.03888 for matrices, SGD for vectors, in float64."""
+    m = np.zeros_like(x)
+    for g in gradients:
+        size = np.linalg.norm(x)
+        ratio = 1e-3 * size / (np.linalg.norm(g) + decay * size) if x.ndim > 1 else 1.0
+        m = 0.9 * m + ratio * (g + decay * x)
+        x = x - lr * m
+    return x
+
+
+@pytest.mark.parametrize(("quantized", "tolerance"), [(False, 2e-5), (True, 2e-2)])
+@pytest.mark.parametrize(("formula", "lr"), [(lamb_of_the_paper, 0.02), (lars_of_the_paper, 1.0)])
+def test_lamb_and_lars_are_those_of_their_papers_whatever_the_norm(
+    formula: Callable[..., NDArray[Any]], lr: float, quantized: bool, tolerance: float
+) -> None:
     if quantized:
         needs.package("bitsandbytes")
     starts, gradients = weights_and_gradients(steps=5)
     assert np.linalg.norm(starts[0]) > 240
     tensors = [torch.nn.Parameter(torch.tensor(x, dtype=torch.float32)) for x in starts]
-    settings = {"lr": 0.02, "weight_decay": 0.1}
-    optimizer = get_optimizer("lamb", tensors, settings, quantized)
+    settings = {"lr": lr, "weight_decay": 0.1, "decay_vectors": True}
+    optimizer = get_optimizer(formula.__name__[:4], tensors, settings, quantized)
     for step in gradients:
         for p, g in zip(tensors, step, strict=True):
             p.grad = torch.tensor(g, dtype=torch.float32)
         optimizer.step()
     for i, p in enumerate(tensors):
-        decay = 0.1 if p.ndim > 1 else 0.0  # vectors never decay
-        expected = lamb_of_the_paper(starts[i], [step[i] for step in gradients], 0.02, decay)
+        expected = formula(starts[i], [step[i] for step in gradients], lr, 0.1)
         moved = np.linalg.norm(expected - starts[i])
         assert moved > 0
         assert np.linalg.norm(p.detach().numpy() - expected) < tolerance * moved

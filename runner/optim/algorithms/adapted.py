@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from pytorch_optimizer import GaLore, NorMuon, ScalableShampoo, SPlus, StableAdamW
+from pytorch_optimizer import LARS, GaLore, NorMuon, ScalableShampoo, SPlus, StableAdamW
 from pytorch_optimizer.optimizer.muon.base import get_adjusted_lr
 from pytorch_optimizer.optimizer.utils.galore import GaLoreProjector
 from pytorch_optimizer.optimizer.utils.graft import build_graft
@@ -114,6 +114,16 @@ class PlainShampoo(PlainState, ScalableShampoo):
             self.skip_preconditioning_rank_lt, self.no_preconditioning_for_layers_with_dim_gt,
             self.shape_interpretation, self.pre_conditioner_type, self.matrix_eps, self.use_svd,
         )  # fmt: skip
+
+
+class LoopLARS(LARS):
+    """LARS (arXiv 1708.03888) that decays the vectors of a group with a decay; the library decays matrices alone."""
+
+    def init_group(self, group: Group, **kwargs: object) -> None:
+        super().init_group(group, **kwargs)
+        for parameter in group["params"] if group["weight_decay"] else ():
+            if parameter.ndim < 2 and parameter.grad is not None:
+                parameter.grad.add_(parameter, alpha=group["weight_decay"])
 
 
 class LoopSPlus(SPlus):
