@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tiryns.conf.optimizer.elementwise import Optimizer
 from tiryns.conf.registry import register
-from tiryns.conf.values import setting
+from tiryns.conf.values import Settings, check_of, setting
 
 
 @dataclass
@@ -126,6 +126,13 @@ class SophiaH(Optimizer):
     """Distribution of the directions: gaussian or rademacher."""
     eps: float = 1e-12
     """Lower bound of the Hessian."""
+
+
+@check_of(SophiaH)
+def _check_precision(optimizer: Settings, config: Settings) -> None:
+    """Raises ValueError for fp16: its loss scale would be in the Hessian, which overflows, and `eps` rounds to 0."""
+    if str(config["trainer"].get("precision")).startswith("16-"):
+        raise ValueError("sophiah's Hessian is too large for fp16: set trainer.precision=bf16-mixed")
 
 
 @dataclass

@@ -196,6 +196,11 @@ def test_shares_of_targets_are_checked_together_in_the_run_and_in_phases() -> No
         check_config(composed(["objective.random_share=0.2", phases]))
 
 
+def test_sophiah_is_refused_in_fp16() -> None:
+    with pytest.raises(ValueError, match=r"too large for fp16: set trainer\.precision=bf16-mixed"):
+        check_config(composed(["optimizer=sophiah", "trainer.precision=16-mixed"]))
+
+
 BUILT = [
     ("callback.x", "runner.callbacks.Progress", {"refresh_per_second": 0}, "callback.x.refresh_per_second=0: it must"),
     ("callback.x", "runner.callbacks.Divergence", {"action": "back"}, "callback.x.action=back: there are: stop, rewind"),
