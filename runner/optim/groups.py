@@ -93,12 +93,12 @@ def parameter_groups(
         if not decays.get(group, True):
             decay = 0.0
         scale, label = scales[name]
-        rate *= scale
+        rate = usual = rate * scale
         for override, names in matching:
             if name in names:
                 own, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
-                rate = rate if own is None else own
-                rate = rate if factor is None else rate * factor
+                if own is not None or factor is not None:
+                    rate = usual * factor if own is None else own
                 decay = decay if own_decay is None else own_decay
                 label += f"/{override['pattern']}"
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}

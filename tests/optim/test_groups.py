@@ -139,10 +139,12 @@ def test_overrides_by_pattern() -> None:
             {"pattern": "*.layer.0.*", "lr_scale": 0.5},
             {"pattern": r"re:query\.weight$", "lr": 0.25, "weight_decay": 0.3},
             {"pattern": "*.LayerNorm.bias", "weight_decay": 0.7},
+            {"pattern": "*.layer.0.*.value.weight", "lr_scale": 0.1},
         ],
     )
     of = {name: (group["lr"], group["weight_decay"]) for group in made for name in group["param_names"]}
     assert of["bert.encoder.layer.0.attention.self.key.weight"] == (0.5, 0.1)
+    assert of["bert.encoder.layer.0.attention.self.value.weight"] == (0.1, 0.1), "the last one applies"
     assert of["bert.encoder.layer.0.attention.self.query.weight"] == (0.25, 0.3)
     assert of["bert.encoder.layer.1.attention.self.query.weight"] == (0.25, 0.3)
     assert of["bert.embeddings.LayerNorm.bias"] == (1.0, 0.7)
