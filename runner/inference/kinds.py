@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import Settings, suggest
+from tiryns.conf.values import Settings, check_names
 from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
@@ -183,9 +183,7 @@ class OfTexts(Kind):
 
 def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:
     """Raises ValueError for a setting of data that a command or a model does not take."""
-    if unknown := next((name for name in changes if name not in known), None):
-        told = f"{', '.join(known)}{suggest(unknown, known)}"
-        raise ValueError(f"data.{unknown} cannot be set here; there are: {told}")
+    check_names("data", changes, known, " cannot be set here; there are:")
 
 
 def option_defaults(group: str, option: str) -> Settings:

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 import tiryns.conf  # noqa: F401  registers the options
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import rules_of, suggest
+from tiryns.conf.values import check_choice, rules_of, suggest
 from tiryns.runner.config.calling import parameters
 from tiryns.runner.config.targets import locate
 from tiryns.runner.data.micro_batch import Batch, FlatSamples, MicroBatch, TaskArguments
@@ -289,9 +289,7 @@ def get_collator_cls(objective: str) -> type[Collator]:
         'MaskedLanguageModelingCollator'
     """
     known = OPTIONS["objective"]
-    if objective not in known:
-        names = ", ".join(known)
-        raise ValueError(f"unknown objective {objective!r}; there are: {names}" + suggest(objective, known))
+    check_choice("objective", objective, known)
     target = locate(known[objective]._target_, "objective")  # type: ignore[attr-defined]
     assert isinstance(target, type)
     return target

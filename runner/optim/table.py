@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 import tiryns.conf  # noqa: F401  registers the options
 from tiryns.conf.registry import OPTIONS
-from tiryns.conf.values import suggest
+from tiryns.conf.values import check_choice, check_names
 from tiryns.runner.optim.groups import ENTRIES
 from tiryns.runner.optim.roles import ParamsLike
 
@@ -46,30 +46,16 @@ def get_optimizer(
         >>> [(group["lr"], group["weight_decay"]) for group in optimizer.param_groups]
         [(0.001, 0.1), (0.001, 0.0)]
     """
-    if optimizer_name not in OPTIMIZERS:
-        raise ValueError(
-            f"optimizer '{optimizer_name}' is unknown; choose one of {', '.join(OPTIMIZERS)}"
-            + suggest(optimizer_name, OPTIMIZERS)
-        )
+    check_choice("optimizer", optimizer_name, OPTIMIZERS)
     settings = {**dataclasses.asdict(OPTIMIZERS[optimizer_name]()), "quantized": quantized}
     del settings["_target_"]
-    for name, value in (optimizer_kwargs or {}).items():
-        if name not in settings:
-            raise ValueError(
-                f"optimizer {optimizer_name} has no setting '{name}'; it has {', '.join(settings)}"
-                + suggest(name, settings)
-            )
-        settings[name] = value
+    check_names("optimizer", optimizer_kwargs or (), settings, f": {optimizer_name} has")
     params = params if isinstance(params, nn.Module) else list(params)
-    made = function_of(optimizer_name)(params, **settings)
-    known = [*dict.fromkeys((*settings, *made.defaults))]
+    made = function_of(optimizer_name)(params, **{**settings, **(optimizer_kwargs or {})})
+    known = [*dict.fromkeys((*settings, *made.defaults, *ENTRIES))]
     for number, group in enumerate(() if isinstance(params, nn.Module) else params):
         names = group if isinstance(group, Mapping) else ()
-        if wrong := next((name for name in names if name not in (*known, *ENTRIES)), None):
-            raise ValueError(
-                f"group {number} has '{wrong}', which is no setting of {optimizer_name}; it has "
-                f"{', '.join(known)}" + suggest(wrong, known)
-            )
+        check_names(f"params[{number}]", names, known, f": a group of {optimizer_name} has")
     return made
 
 

@@ -19,7 +19,7 @@ from datatrove.pipeline.dedup import minhash
 from datatrove.utils.batching import batched
 from datatrove.utils.hashing import HashConfig
 
-from tiryns.conf.values import check_choice, suggest
+from tiryns.conf.values import check_choice, check_names
 from tiryns.runner.data.corpus.plan import CorpusPlan, Step
 from tiryns.runner.data.store.reader import TokenStore, ordinary_counts
 from tiryns.runner.data.store.remote import Folder
@@ -185,11 +185,7 @@ class Stage(NamedTuple):
 def make(option: str, target: Callable[..., T], settings: Mapping[str, object], **ours: object) -> T:
     """Returns `target(**settings, **ours)`; raises ValueError for an unknown, missing or refused setting."""
     takes = inspect.signature(target)
-    if unknown := next((name for name in settings if name not in takes.parameters or name in ours), None):
-        known = [name for name in takes.parameters if name not in ours]
-        raise ValueError(
-            f"{option} takes no setting {unknown!r}; there are: {', '.join(known)}{suggest(unknown, known)}"
-        )
+    check_names(option, settings, [name for name in takes.parameters if name not in ours], ": there are")
     try:
         takes.bind(**settings, **ours)
         return target(**settings, **ours)

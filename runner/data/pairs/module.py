@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tiryns.conf.data import pairs as options
-from tiryns.conf.values import POSITIVE, suggest
+from tiryns.conf.values import POSITIVE, check_names
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.labelled.finetuning import FinetuningData
 from tiryns.runner.data.pairs.reader import Pair
@@ -82,11 +82,7 @@ class PairsData(FinetuningData):
         if self.settings.weights is None:
             return dict(sizes)
         weights = dict(self.settings.weights)
-        if unknown := next((name for name in weights if name not in sizes), None):
-            raise ValueError(
-                f"data.weights names {unknown!r}; the sets of data.train are {', '.join(sizes)}"
-                + suggest(unknown, sizes)
-            )
+        check_names("data.weights", weights, sizes, ": data.train has")
         for name in sizes:
             if POSITIVE.problem(weights.get(name)):
                 raise ValueError(f"data.weights: {name!r} must be {POSITIVE}, not {weights.get(name)!r}")

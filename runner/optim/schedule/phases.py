@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from tiryns.conf.values import Settings, count_of, suggest
+from tiryns.conf.values import Settings, check_choice, count_of
 
 KINDS = ("constant", "linear", "cosine", "exponential", "inverse_sqrt")
 """The kinds of phases."""
@@ -45,11 +45,7 @@ def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
 def check_kind(kind: str, where: str) -> str:
     """Returns the kind as spelled in `KINDS` (accepts `inverse-sqrt` too); raises ValueError for an unknown kind."""
     name = str(kind).replace("-", "_")
-    if name not in KINDS:
-        raise ValueError(
-            f"{where}='{kind}' is no kind of schedule; choose one of {', '.join(KINDS)}"
-            + suggest(name, KINDS)
-        )
+    check_choice(where, name, KINDS)
     return name
 
 

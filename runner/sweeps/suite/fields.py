@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from tiryns.conf.registry import better_when
-from tiryns.conf.values import suggest
+from tiryns.conf.values import check_names, suggest
 from tiryns.runner.run.command.words import literal
 from tiryns.runner.run.errors import reason_of
 from tiryns.runner.sweeps.words import last_of_each
@@ -180,10 +180,7 @@ def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tup
     lists = isinstance(summary, Mapping) and all(isinstance(n, list) and n for n in summary.values())
     _expect(lists, where, "summary", given, "lists of tasks by the names of their means")
     for mean, names in summary.items():
-        for name in names:
-            if name not in tasks:
-                there = ", ".join(tasks) + suggest(str(name), tasks)
-                raise ValueError(f"{where}: summary.{mean} has {name!r}; the tasks are: {there}")
+        check_names(f"{where}: summary.{mean}", names, tasks, "; the tasks are:")
         if mean in tasks:
             raise ValueError(f"{where}: summary.{mean} has the name of a task")
         if len({tasks[name].larger_is_better for name in names}) > 1:
@@ -195,10 +192,7 @@ def check_mapping(where: str, given: object, known: Sequence[str]) -> None:
     """Raises ValueError unless `given` is a mapping of `known` fields."""
     if not isinstance(given, Mapping):
         raise ValueError(f"{where} is {_shown(given)}; expected fields: {', '.join(known)}")
-    for name in given:
-        if name not in known:
-            there = ", ".join(known) + suggest(str(name), known)
-            raise ValueError(f"{where}: there is no field {str(name)!r}; there are: {there}")
+    check_names(f"{where}: field", given, known, " is unknown; there are:")
 
 
 def _shown(value: object) -> str:

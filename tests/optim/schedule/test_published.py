@@ -151,7 +151,7 @@ def test_each_phase_has_the_schedule_of_the_run_over_its_own_steps_once_one_has_
         (
             {"scheduler": {"cooldown_kind": "sinus"}},
             1.0,
-            r"phases\[0\] \(a\).scheduler: cooldown_kind='sinus' is no",
+            r"phases\[0\] \(a\).scheduler: cooldown_kind='sinus'; there",
         ),
         (
             {"scheduler": {"cooldown": 4}},
