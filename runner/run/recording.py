@@ -291,4 +291,5 @@ def _is_of_living(path: Path) -> bool:
         return False
     except PermissionError:  # somebody else's
         pass
-    return True
+    # a killed process that its parent has not waited for is a zombie
+    return not re.search(r"\) Z [^)]*$", read_text(Path(f"/proc/{found[1]}/stat")))

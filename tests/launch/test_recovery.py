@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
@@ -181,6 +182,8 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
         path.mkdir() if name.endswith("/") else path.touch()
     living = run.path / f".status.json.{os.getppid()}.tmp"
     living.touch()
+    zombie = subprocess.Popen(["true"])  # has ended, and nobody has waited for it
+    (run.path / f".status.json.{zombie.pid}.tmp").touch()
     before = (run.checkpoint_dir / "last.ckpt").stat().st_mtime_ns
     (run.path / "report.html").unlink()
     ends = []
@@ -195,6 +198,7 @@ def test_nothing_is_lost_or_trained_twice_wherever_a_run_is_killed(
     assert ": done</title>" in (run.path / "report.html").read_text()
     assert (run.path / "model" / "config.json").exists()
     assert {path.name for path in run.path.rglob(".*")} == {".lock", living.name}
+    assert zombie.wait() == 0
 
     done = tiryns_here(tmp_path, f"resume={run.path}")
     assert "go on with: tiryns" in done.stdout
