@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -120,7 +121,7 @@ def _numbers_of(given: str, data: RunData) -> Iterator[int]:
         ).tolist()
         return
     path = Path(given)
-    text = path.read_text(encoding="utf-8", errors="replace") if len(given) < 256 and path.is_file() else ""
+    text = path.read_text(encoding="utf-8", errors="replace") if os.path.isfile(path) else ""
     if text and all(word.isdecimal() for word in text.split()):
         yield from map(int, text.split())
     elif path.suffix == ".json" and text:

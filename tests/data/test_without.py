@@ -257,6 +257,7 @@ def test_source_of_a_mixture_is_left_out_by_name(tmp_path: Path) -> None:
         ("[-1]", "names sample -1: the training set has samples 0 to"),
         ("[1000000]", r"names sample 1000000: .*`index` of `tiryns order`"),
         ("'no such words'", "names no training sample"),
+        (f"'{'keine Wörter ' * 19}'", "names no training sample"),
         ("[a,1]", "expected numbers of samples, a file, a text, or source:NAME"),
         ("source:a", "the data is no mixture"),
         ("1.5", "expected numbers of samples"),

@@ -11,6 +11,7 @@ Exit status: 0, 3 if a width has no optimum among the rates, 1 an error, 130 or 
 """
 
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from fractions import Fraction
@@ -52,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(given: Namespace) -> None:
     """Trains missing runs, writes the page and prints the results; ends with status 3 if a width has no best rate."""
-    folder = next((Path(word) for word in given.words if Path(word).is_dir()), None)
+    folder = next((Path(word) for word in given.words if os.path.isdir(word)), None)
     if folder is None:
         folder = _train(given)
     elif len(given.words) > 1 or given.next or given.coordinates:

@@ -10,6 +10,7 @@ soup; `--soup uniform` writes the mean of all models. FOLDER gets the config and
 
 import json
 import math
+import os
 import re
 import shutil
 from argparse import ArgumentParser, Namespace
@@ -65,7 +66,7 @@ def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
     settings = dict(vars(arguments))
     words, as_json, base = (settings.pop(name) for name in ("sources", "json", "ties"))
-    allow = [word for word in words if re.match(r"\+?[a-z][\w.]*=", word) and not Path(word).exists()]
+    allow = [word for word in words if re.match(r"\+?[a-z][\w.]*=", word) and not os.path.exists(word)]
     sources = [word for word in words if word not in allow]
     folder = average(sources=sources, base=base, allow=allow, **settings)
     record = json.loads((folder / RECORD).read_text())

@@ -13,6 +13,7 @@ one array; `--prompt query` puts the prompt of queries before the texts.
 """
 
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
@@ -146,7 +147,8 @@ def _names_file(given: str | None, length: int | None) -> bool:
         raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
     if given is None:
         return False
-    is_file = len(given) < 1000 and (Path(given).is_file() or is_saved(Path(given)))
+    # `Path.is_file` raises OSError for a long text
+    is_file = os.path.isfile(given) or (os.path.isdir(given) and is_saved(Path(given)))
     if not is_file and " " not in given and ending_format(Path(given[:200])) in {*DOCUMENTS, *ROWS}:
         raise FileNotFoundError(f"there is no file {given!r}")
     return is_file

@@ -8,6 +8,7 @@
 KEY=VALUE allows code of your own that a run's config names, as on the command line of `tiryns train`.
 """
 
+import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
@@ -46,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints samples, uses of a text or differences; ends with status 4 if the data has changed since the training."""
-    words = [word for word in arguments.runs if "=" in word and not Path(word).exists()]
+    words = [word for word in arguments.runs if "=" in word and not os.path.exists(word)]
     folders = [Path(word) for word in arguments.runs if word not in words]
     asked = arguments.steps is not None or arguments.find is not None
     if len(folders) != (1 if asked else 2):

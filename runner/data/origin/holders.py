@@ -1,5 +1,6 @@
 """Finds the documents or rows that hold a text, and the sequences of the training set that were made of them."""
 
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -50,7 +51,7 @@ def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]
     column = getattr(data.settings, "text_column", "text")
     path = Path(text)
     with tempfile.TemporaryDirectory() as folder:
-        if len(text) > 255 or not path.is_file():
+        if not os.path.isfile(path):  # `Path.is_file` raises OSError for a long text
             path = Path(folder) / "text.txt"
             path.write_text(text, encoding="utf-8")
         source = open_source(path, column, "train", unit) if path.stat().st_size else None
