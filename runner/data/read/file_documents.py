@@ -17,7 +17,7 @@ from tiryns.runner.data.read.arrow_files import arrow_batches, arrow_sizes
 from tiryns.runner.data.read.content import COMPRESSED
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.formats import ARROW, TEXTS
-from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading, too_long
+from tiryns.runner.data.read.opened import AS_FOUND, LONGEST, Dialect, File, Reading, is_utf8, too_long
 
 _LARGE = 1 << 28
 """Bytes of the largest file that one process reads whole: its token ids have to fit into memory."""
@@ -59,7 +59,7 @@ WHOLE = Piece(None, None)
 def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
     """Yields a file in pieces, if possible of about `num_bytes`. A place is the file with a span; texts have a `unit`."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
-    plain = (file.given_encoding or "utf-8").lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
+    plain = is_utf8(file.given_encoding or "utf-8")
     packed = file.path.suffix.lower() in COMPRESSED
     by_line = file.format == "jsonl" or (texts and unit != "file")
     if file.format in ARROW:

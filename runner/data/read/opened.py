@@ -172,7 +172,9 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     Where bad rows are left out, wrong bytes become the characters that `File.wrong_byte` finds.
     """
     path, inside = file.path, bool(file.span and file.span[0])
-    encoding = "utf-8" if inside else file.encoding  # a byte-order mark is one at the start of a file alone
+    encoding = file.encoding
+    if is_utf8(encoding):  # a byte-order mark is one at the start of a file alone
+        encoding = "utf-8" if inside else "utf-8-sig"
     packed = path.suffix.lower() in COMPRESSED
     try:
         has_zeros = b"\0" in "a".encode(encoding)
@@ -222,7 +224,7 @@ _ESCAPED = re.compile("[\udc80-\udcff]")
 
 def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: int | None) -> AdvisedError:
     """Returns the error for a byte that cannot be decoded."""
-    name = "UTF-8" if encoding in ("utf-8-sig", "utf-8") else encoding
+    name = "UTF-8" if is_utf8(encoding) else encoding
     place = "" if offset is None else f" at offset {offset}"
     if offset is not None and file.span is None:
         with open(file.path, "rb") as whole:
@@ -262,8 +264,13 @@ def with_encoding(file: File) -> File:
         return file
     content = file.sample()
     fitting = next((name for name in given if decodes(content, name)), given[-1])
-    is_utf8 = fitting.lower().replace("_", "-") in ("utf-8", "utf8") or file.mark()
-    return file._replace(reading=file.reading._replace(encoding=None if is_utf8 else fitting))
+    is_unicode = is_utf8(fitting) or file.mark()
+    return file._replace(reading=file.reading._replace(encoding=None if is_unicode else fitting))
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether an encoding is UTF-8 by one of its names."""
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
 
 
 def _is_unicode(file: File, otherwise: str) -> bool:

@@ -114,9 +114,15 @@ def test_broken_file_is_named_with_its_line(tmp_path: Path, name: str, content: 
         read(written(tmp_path / name, content))
 
 
-def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
-    assert read(written(tmp_path / "a.jsonl", '\ufeff{"text": "a"}\n')) == [{"text": "a"}]
-    assert read(written(tmp_path / "a.json", '\ufeff[{"text": "a"}]')) == [{"text": "a"}]
+@pytest.mark.parametrize("encoding", [None, "UTF-8"])
+def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, encoding: str | None) -> None:
+    for name, content in {
+        "a.jsonl": '{"text": "a"}',
+        "a.json": '[{"text": "a"}]',
+        "a.csv": "text\na\n",
+    }.items():
+        file = written(tmp_path / name, f"\ufeff{content}")
+        assert [row.values for row in read_rows(file, Reading(encoding=encoding)).rows] == [{"text": "a"}]
 
 
 def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
