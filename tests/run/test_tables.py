@@ -10,7 +10,7 @@ from tiryns.runner.run.command.tables import ENDINGS, write_rows
 
 ROWS: list[dict[str, Any]] = [
     {"text": 'a "b", c\td', "nr": "7", "labels": ["x", "y"]},
-    {"text": "two\nlines", "nr": "8", "labels": []},
+    {"text": "two\nlines", "nr": "8\r9", "labels": []},
 ]
 
 

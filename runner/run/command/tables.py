@@ -1,6 +1,7 @@
 """Rows as csv, tsv, lines of json or parquet."""
 
 import csv
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -52,11 +53,11 @@ def write_rows(
         if kind == "jsonl":
             file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
             return
-        table = csv.writer(file, delimiter="\t" if kind == "tsv" else ",", lineterminator="\n")
+        delimiter = "\t" if kind == "tsv" else ","
         for number, row in enumerate(_alike(rows, kind)):
             if number == 0:
-                table.writerow(row)
-            table.writerow(_cell(value, separator) for value in row.values())
+                file.write(_line(row, delimiter))
+            file.write(_line((_cell(value, separator) for value in row.values()), delimiter))
 
 
 def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str, object]]:
@@ -68,6 +69,13 @@ def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str
             problem = f"a row has a column {unknown!r} that the first row lacks: {kind} has only its columns"
             raise ValueError(f"{problem}: write jsonl, which keeps all columns")
         yield {name: row.get(name) for name in columns}
+
+
+def _line(cells: Iterable[object], delimiter: str) -> str:
+    """Returns a line of csv, in which a cell with an end of a line is quoted."""
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter).writerow(cells)  # an end of \r\n, or \r alone would not be quoted
+    return f"{line.getvalue()[:-2]}\n"
 
 
 def _cell(value: object, separator: str | None) -> object:
