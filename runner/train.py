@@ -19,7 +19,7 @@ from tiryns.runner import log
 from tiryns.runner.build import build, build_all
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import composing_words, flags_first, prepare
-from tiryns.runner.config.checks import check_config, lacks_data, rate_of_recipe
+from tiryns.runner.config.checks import check_config, lacks_data, remarks_on
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.config.run_config import with_data
 from tiryns.runner.config.skipped import leave_out_rewinds
@@ -82,7 +82,7 @@ def work(config: DictConfig) -> dict[str, float]:
         try:
             check_config(config)  # the values of a sweep's job are known only now
             check_evaluations(config, folder.path)
-            if first and (line := rate_of_recipe(config, HydraConfig.get())):
+            for line in remarks_on(config, HydraConfig.get()) if first else ():
                 log.warning("%s", line)
             if not lacks_data(config):
                 spare_retries(with_data(config, folder.path))

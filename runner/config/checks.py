@@ -64,16 +64,17 @@ def check_run_dir(config: DictConfig) -> None:
             raise ValueError(f"hydra.run.dir={folder} is another run; a recipe may only name a new folder")
 
 
-def rate_of_recipe(config: DictConfig, hydra: Any) -> str | None:
-    """Returns a warning if a recipe sets a rate that is not the default of the optimizer in the command; else None."""
+def remarks_on(config: DictConfig, hydra: Any) -> Iterator[str]:
+    """Yields warnings about the words of a command: an optimizer at the rate of a recipe, epochs that do not count."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
-    if not recipe or "optimizer" not in typed or "optimizer.lr" in typed or name not in OPTIONS["optimizer"]:
-        return None
-    own, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
-    if own in (None, rate):
-        return None
-    return f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"
+    if recipe and "optimizer" in typed and "optimizer.lr" not in typed and name in OPTIONS["optimizer"]:
+        own, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
+        if own not in (None, rate):
+            yield f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"
+    steps, epochs = (config.trainer.get(f"max_{unit}") for unit in ("steps", "epochs"))
+    if epochs and steps and steps > 0 and "trainer.max_epochs" in typed and "trainer.max_steps" not in typed:
+        yield f"trainer.max_epochs={epochs} does not count beside trainer.max_steps={steps}: add trainer.max_steps=-1"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from tiryns.runner.cli.compose import compose, initialized
 from tiryns.runner.config.calling import takes_settings
-from tiryns.runner.config.checks import rate_of_recipe
+from tiryns.runner.config.checks import remarks_on
 
 
 @dataclass
@@ -53,10 +53,13 @@ def test_a_misspelt_a_missing_and_an_unknown_argument_are_refused(
         (["experiment=classification"], None),
         (["experiment=enhanced_mlm", "optimizer=muon"], None),
         (["optimizer=muon"], None),
+        (["trainer.max_epochs=3"], "trainer.max_epochs=3 does not count beside trainer.max_steps=1500"),
+        (["experiment=classification", "trainer.max_epochs=3"], None),
+        (["trainer.max_epochs=3", "trainer.max_steps=9"], None),
     ],
 )
-def test_rate_of_a_recipe_is_told_where_the_command_names_the_optimizer(words: list[str], said: str) -> None:
+def test_rate_of_a_recipe_and_epochs_that_do_not_count_are_told(words: list[str], said: str) -> None:
     with initialized():
         config = compose(words)
-    told = rate_of_recipe(config, config.hydra)
-    assert (said in told) if told and said else told is said
+    told = [*remarks_on(config, config.hydra)]
+    assert [said in line for line in told] == [True] * bool(said)

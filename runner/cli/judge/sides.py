@@ -17,7 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tiryns.runner.cli import commands
 from tiryns.runner.cli.compose import compose, initialized
-from tiryns.runner.config.checks import check_config, rate_of_recipe
+from tiryns.runner.config.checks import check_config, remarks_on
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
 from tiryns.runner.run.command.json_output import output_to_stderr
@@ -168,7 +168,7 @@ def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequ
     with initialized(), on_command_line(own):
         for setting in settings:
             check_config(config := compose([*common, *setting.words]))
-            if line := rate_of_recipe(config, config.hydra):
+            for line in remarks_on(config, config.hydra):
                 log.warning("%s", line)
 
 
