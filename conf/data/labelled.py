@@ -42,14 +42,14 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     """Parts of `train` for cross-validation, balanced by label; `tiryns folds=5` trains a run for each."""
     fold: Any = setting(None, allowed=COUNT)
     """Number of the held-out part, from 1 to `folds`; this part becomes the test set `fold`."""
-    group_column: Any = None
+    group_column: str | None = None
     """Column of the group of a row (a patient, a document): rows of one group are held out together, and are in one
     fold; none: the text, or the context of questions."""
     text_column: str = "text"
     """Column of the text (words, questions)."""
-    pair_column: Any = None
+    pair_column: str | None = None
     """Column of the second text of a pair."""
-    context_column: str = "context"
+    context_column: str | None = "context"
     """Column of the context of a question."""
     label_column: str = "label"
     """Column of the label (labels of words, answers)."""
@@ -64,7 +64,7 @@ class FinetuningData(LeavingOut, Tables, Tokenizing, Batching):
     """Columns of one choice each, instead of `choices_column`, such as `[ending0,ending1]`."""
     on_bad_row: str = setting("error", allowed=Choice(("error", "skip")))
     """Rows that cannot be used (fields, encoding, label or text missing, unknown label): `error`, or `skip` and count."""
-    id_column: Any = None
+    id_column: str | None = None
     """Column of the id in the predictions; none: a column `id`, else the number of the example."""
     word_field: Any = 0
     """Column of the words in CoNLL files, counted from 0; in CoNLL-U a number or a name such as `lemma`."""
@@ -145,7 +145,7 @@ class MultipleChoiceData(FinetuningData):
     """Texts with choices, as in SWAG, RACE and COPA: `data=multiple_choice data.train=train.jsonl`."""
 
     task: str = "multiple_choice"
-    context_column: Any = None
+    context_column: str | None = None
     """Column of a text that precedes text and choice, such as the article that a question is about; none: no text."""
     label_column: str = "label"
     """Column of the right choice: its number, its name or letter, or its text."""
@@ -188,7 +188,7 @@ class StdlibChoices(MultipleChoiceData):
 class StdlibSimilarity(ClassificationData):
     """First paragraphs and bodies of docstrings of the standard library, with their similarity from 0 to 3."""
 
-    pair_column: Any = "pair"
+    pair_column: str | None = "pair"
     problem_type: str = "regression"
 
 

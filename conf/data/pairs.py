@@ -25,13 +25,13 @@ class PairsData(FinetuningData):
     """Shares of the global batches by name of the set, such as `{nli: 2, questions: 1}`; none: in proportion to rows."""
     text_column: str = "query"
     """Column of the query."""
-    pair_column: Any = "passage"
+    pair_column: str | None = "passage"
     """Column of the passage that belongs to the query."""
     negative_columns: Any = None
     """Columns of hard negatives, each with a text, a list of texts or its JSON: `negative`, `[negative_1,negative_2]`."""
     label_column: Any = None
     """Column of the score of a pair, for `objective.loss=cosent` and `cosine`; none: no scores."""
-    match_column: Any = None
+    match_column: str | None = None
     """Column of an id: passages of rows with the same id are not negatives of each other."""
     query_prompt: str | None = None
     """Text that is put before each query; none: the query prompt of the sentence-transformers folder that the model
@@ -74,7 +74,7 @@ class RankingData(FinetuningData):
     rows with the same query, or the same id if there is `id_column`, make one list."""
     label_column: str = "label"
     """Column of the grades, a list or one candidate's: 0 for irrelevant, above 0 for relevant candidates."""
-    pair_column: Any = None
+    pair_column: str | None = None
     """Column of the relevant text, or of a list of them, instead of graded candidates."""
     negative_columns: Any = None
     """Columns of irrelevant texts, each a text, a list of texts or its JSON: `negative`, or `[negative_1,negative_2]`."""

@@ -283,8 +283,8 @@ def empty_texts(sizes: Mapping[str, int]) -> list[str]:
     return empty
 
 
-def no_column(where: str, name: str, columns: Iterable[object], setting: str) -> MissingColumn:
+def no_column(where: str, name: object, columns: Iterable[object], setting: str) -> MissingColumn:
     """Returns the error for a missing column."""
     known = list(map(str, columns))
-    advice = f"Set {setting}{suggest(name, known)}"
+    advice = f"Set {setting}{suggest(str(name), known)}"
     return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(known) or 'none'}. {advice}")
