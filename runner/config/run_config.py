@@ -16,9 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.registry import OPTIONS, option_of
 from tiryns.conf.trainer import Trainer
-from tiryns.conf.values import NAMED, Settings, rules_of
+from tiryns.conf.values import NAMED, rules_of
 from tiryns.runner.config.permissions import check_permissions
-from tiryns.runner.manifest.inputs import DATA, data_files, read_manifest
+from tiryns.runner.manifest.inputs import data_files, places_of, read_manifest
 from tiryns.runner.run.files import named_path, read_status
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
@@ -112,8 +112,8 @@ def with_data(config: DictConfig, folder: Path) -> DictConfig:
     found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
     if not had or (noted := config_of(Run(folder))) is None:
         return found
-    before = _data_of(noted)
-    for name, value in _data_of(found).items():
+    before = places_of(settings_in(noted.data, resolve=True))
+    for name, value in places_of(settings_in(found.data, resolve=True)).items():
         same = name in had and isinstance(value, str) and value == before.get(name)
         if same and not _exists(Path(value.removeprefix("store:"))):
             looked = ", ".join(map(str, [Path.cwd(), *begun_in(folder)]))
@@ -179,7 +179,7 @@ def is_moved(run: Run, config: DictConfig) -> bool:
     if (noted := config_of(run)) is None:
         return False
     now = without_secrets(config)
-    ours, theirs = (_data_of(one) for one in (now, noted))
+    ours, theirs = (places_of(settings_in(one.data, resolve=True)) for one in (now, noted))
     moved = {name: value for name, value in theirs.items() if name in ours and ours[name] != value}
     for name, value in moved.items():
         OmegaConf.update(now, f"data.{name}", value, merge=False)
@@ -195,14 +195,6 @@ def has_batches_of(run: Run, config: DictConfig) -> bool:
     of_run = config_of(run)
     both = [of_run, without_secrets(config)] if of_run is not None else []
     return len({config_hash(OmegaConf.masked_copy(one, BATCHES)) for one in both}) < 2
-
-
-def _data_of(config: DictConfig) -> Settings:
-    data = settings_in(config.data, resolve=True)
-    parts = {"": data, **{f"mixture.{name}.": one for name, one in (data.get("mixture") or {}).items()}}
-    return {
-        f"{prefix}{name}": part[name] for prefix, part in parts.items() for name in DATA if part.get(name)
-    }
 
 
 def _are_same(ours: Mapping[str, str] | None, theirs: Mapping[str, str] | None) -> bool:

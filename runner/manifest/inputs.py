@@ -44,16 +44,16 @@ def model_digests(folder: Path) -> dict[str, str]:
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
     """Returns the digest of each local file that settings of data name: by setting, then by relative path."""
-    parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
-    named = {
-        prefix + name: dict(_files_of(part[name]))
-        for prefix, part in parts.items()
-        for name in DATA
-        if part.get(name)
-    }
+    named = {name: dict(_files_of(value)) for name, value in places_of(settings).items()}
     size = sum(path.stat().st_size for files in named.values() for path in files.values())
     digest = file_digest if size <= WHOLE else ends_digest
     return {name: digests_of(files, digest) for name, files in named.items() if files}
+
+
+def places_of(settings: Settings) -> Settings:
+    """Returns the values of settings of data that may name local files, by setting, such as `mixture.books.source`."""
+    parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
+    return {prefix + n: part[n] for prefix, part in parts.items() for n in DATA if part.get(n)}
 
 
 def _files_of(value: object) -> Iterator[tuple[str, Path]]:
