@@ -56,8 +56,8 @@ def write_rows(
         delimiter = "\t" if kind == "tsv" else ","
         for number, row in enumerate(_alike(rows, kind)):
             if number == 0:
-                file.write(_line(row, delimiter))
-            file.write(_line((_cell(value, separator) for value in row.values()), delimiter))
+                file.write(csv_line(row, delimiter))
+            file.write(csv_line((_cell(value, separator) for value in row.values()), delimiter))
 
 
 def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str, object]]:
@@ -71,7 +71,7 @@ def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str
         yield {name: row.get(name) for name in columns}
 
 
-def _line(cells: Iterable[object], delimiter: str) -> str:
+def csv_line(cells: Iterable[object], delimiter: str = ",") -> str:
     """Returns a line of csv, in which a cell with an end of a line is quoted."""
     line = io.StringIO()
     csv.writer(line, delimiter=delimiter).writerow(cells)  # an end of \r\n, or \r alone would not be quoted
