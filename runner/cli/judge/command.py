@@ -9,7 +9,6 @@ Quote several overrides of one setting: --change 'optimizer=muon optimizer.lr=0.
 Exit status: 0 clear, 3 not clear, 1 an error, 130 or 75 interrupted (the same command resumes).
 """
 
-import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
@@ -22,6 +21,7 @@ from tiryns.runner.cli.judge.forest import ENDINGS, write_figure
 from tiryns.runner.cli.judge.measure import NOT_LEARNT, check_figure, measure_of
 from tiryns.runner.cli.judge.picture import page_in, title_of, write_page
 from tiryns.runner.cli.judge.sides import Setting
+from tiryns.runner.cli.models.reading import is_setting
 from tiryns.runner.evaluation.statistics.paired import first_look
 from tiryns.runner.evaluation.statistics.student import ERROR
 from tiryns.runner.run.command.failure import coded
@@ -58,7 +58,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints the answer and the path of its page; ends with status 3 if the answer is not clear."""
-    folders = [Path(word) for word in arguments.words if "=" not in word or os.path.isdir(word)]
+    folders = [Path(word) for word in arguments.words if not is_setting(word, ".*")]
     words = [word for word in arguments.words if Path(word) not in folders]
     shared = [*words, *shlex.split(arguments.against or "")]
     arguments.change = [one for change in arguments.change for one in sides.each_source(change, shared)]
@@ -100,7 +100,7 @@ def trained(
     folder: Path, common: Sequence[str], settings: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
     """Trains and returns pairs of seeds 1, 2, ... in a folder, until each change is clear or `--seeds` are trained."""
-    folders = [Path(word) for word in arguments.words if os.path.isdir(word)]
+    folders = [Path(word) for word in arguments.words if not is_setting(word, ".*")]
     own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
     own += [*arguments.words, *(word for setting in settings for word in setting.words)]
     sides.check_settings(common, settings, [word for word in own if "=" in word])

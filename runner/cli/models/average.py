@@ -10,8 +10,6 @@ soup; `--soup uniform` writes the mean of all models. FOLDER gets the config and
 
 import json
 import math
-import os
-import re
 import shutil
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.cli.models.reading import is_setting
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.files import copy_folder, naming, read_json, staging
 from tiryns.runner.run.folder import Run, find_runs
@@ -66,7 +65,7 @@ def main(arguments: Namespace) -> None:
     """Writes the folder and prints its path."""
     settings = dict(vars(arguments))
     words, as_json, base = (settings.pop(name) for name in ("sources", "json", "ties"))
-    allow = [word for word in words if re.match(r"\+?[a-z][\w.]*=", word) and not os.path.exists(word)]
+    allow = [word for word in words if is_setting(word, r"\+?[a-z][\w.]*")]
     sources = [word for word in words if word not in allow]
     folder = average(sources=sources, base=base, allow=allow, **settings)
     record = json.loads((folder / RECORD).read_text())

@@ -85,7 +85,7 @@ def main(arguments: Namespace) -> None:
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
         arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
     )  # fmt: skip
-    if word := next((file for file in files if is_setting(file, r"[\w.]+")), None):
+    if word := next((file for file in files if is_setting(file, r"[\w.]+\.\w+")), None):
         raise ValueError(f"{word} is not read here: expected files and settings of data (others are flags)")
     if not files:
         raise ValueError("name a file to measure the model on: tiryns evaluate RUN FILE")

@@ -97,9 +97,9 @@ def names_of(given: str) -> list[str]:
     return [name.strip() for name in (inner[1] if inner else given).split(",")]
 
 
-def is_setting(word: str, group: str = "data") -> bool:
-    """Returns whether a word has the form of a setting of a group and is not the name of a file."""
-    return re.match(rf"{group}\.\w+=", word) is not None and not os.path.exists(word)
+def is_setting(word: str, name: str = r"data\.\w+") -> bool:
+    """Returns whether a word has the form `NAME=VALUE`, with a name of this pattern, and is not the name of a file."""
+    return re.match(f"{name}=", word) is not None and not os.path.exists(word)
 
 
 def row_of(

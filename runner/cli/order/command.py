@@ -8,7 +8,6 @@
 KEY=VALUE allows code of your own that a run's config names, as on the command line of `tiryns train`.
 """
 
-import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
@@ -16,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tiryns.runner.cli.models.reading import is_setting
 from tiryns.runner.report.table import as_text
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.status import DIFFERENT
@@ -47,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints samples, uses of a text or differences; ends with status 4 if the data has changed since the training."""
-    words = [word for word in arguments.runs if "=" in word and not os.path.exists(word)]
+    words = [word for word in arguments.runs if is_setting(word, ".*")]
     folders = [Path(word) for word in arguments.runs if word not in words]
     asked = arguments.steps is not None or arguments.find is not None
     if len(folders) != (1 if asked else 2):
