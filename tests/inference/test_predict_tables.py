@@ -110,7 +110,7 @@ def test_txt_and_standard_input_are_texts_by_line(
     ]
     assert [json.loads(line)["text"] for line in lines] == TEXTS
     monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    with pytest.raises(SystemExit, match="error: standard input holds no text"):
+    with pytest.raises(SystemExit, match="error: standard input holds no examples"):
         main(["predict", str(run), "-"])
     content = b"Question\n" + b"".join(f'"{text}"\n'.encode() for text in TEXTS)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))

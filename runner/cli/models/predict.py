@@ -172,11 +172,7 @@ def _found(
     texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     rows_of_texts = (Row(where, predictor.kind.values(text, options)) for where, text in texts)
     rows = Rows(_repeat(rows_of_texts, arguments.samples), "standard input", bad=bad)
-    found = predictor.batches(rows, options)
-    if (first := next(found, None)) is None:
-        raise ValueError("standard input holds no text")
-    yield first
-    yield from found
+    yield from predictor.of_file(rows, options, figures=False)
 
 
 def _check(task: str, is_file: bool, arguments: Namespace) -> None:
