@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from tiryns.conf.values import suggest
 from tiryns.runner.data.origin.holders import holders_of
 from tiryns.runner.protocols import RunData
+from tiryns.runner.run.files import read_text
 from tiryns.runner.samplers import GlobalBatchSampler
 from tiryns.runner.samplers.base import Fingerprint
 from tiryns.runner.samplers.mixed import DerivedSampler
@@ -120,8 +120,7 @@ def _numbers_of(given: str, data: RunData) -> Iterator[int]:
             data.train.sources_of(np.arange(len(data.train))) == names.index(name)
         ).tolist()
         return
-    path = Path(given)
-    text = path.read_text(encoding="utf-8", errors="replace") if os.path.isfile(path) else ""
+    path, text = Path(given), read_text(Path(given))
     if text and all(word.isdecimal() for word in text.split()):
         yield from map(int, text.split())
     elif path.suffix == ".json" and text:
