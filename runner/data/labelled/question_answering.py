@@ -84,7 +84,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
             with rows.bad.row():
                 question = row.text(self.text_column, "data.text_column").strip()
                 context = row.text(self.context_column, "data.context_column")
-                known = labelled or row.values.get(self.label_column) is not None
+                known = labelled or not is_missing(row.values.get(self.label_column))
                 marks = _answers(row, self.label_column, self.rule) if known else []
                 answers = [mark.text or "" for mark in marks] if known else None
                 name = row.id(self.id_column, number)

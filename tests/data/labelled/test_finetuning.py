@@ -179,10 +179,12 @@ def test_wrong_answer_start_is_moved_or_left_out_and_named(caplog: pytest.LogCap
         for i, (text, start) in enumerate(answers)
     ]
     with caplog.at_level(logging.WARNING):
-        data = prepared("question_answering", train=rows, validation=rows, doc_stride=8)
+        test = [rows[0], {**rows[1], "answers": ""}]
+        data = prepared("question_answering", train=rows, validation=rows, test=test, doc_stride=8)
     assert [e.id for e in data.train.examples] == ["q0", "q1"]
     assert [e.span for e in data.train.examples] == [(14, 19), (14, 19)]
     assert [e.id for e in data.validation["validation"].examples] == ["q0", "q1", "q2", "q3"]
+    assert [e.answers for e in data.test["test"].examples] == [["crane"], None]
     assert "the answer_start of 1 of 4 answers was moved to the text: row 1" in caplog.text
     both = "row 2, 'heron' is 'ane a' at 16; row 3, 'swan' is 'hero' at 2"
     assert f"the answer_start of 2 of 4 answers does not match its text: {both}" in caplog.text
@@ -199,14 +201,12 @@ def test_answer_is_looked_for_nearby_only() -> None:
 @pytest.mark.parametrize(
     ("option", "rows", "expected"),
     [
-        ("classification", [{"text": "  ", "label": "a"}], r"row 0: the text in column 'text' is empty"),
         ("classification", [{"txt": "a", "label": "a"}], r"no column 'text'; it has: txt, label\. .*text_column=txt$"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O"]}], "row 0: 2 words, but 1 labels"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O", 1]}], "mixed types, int and str"),
         ("token_classification", [{"words": ["a"], "labels": [True]}], "row 0: the labels are bool; expected text or"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O", " "]}], "row 0: the label of word 2 is empty"),
         ("token_classification", [{"words": ["a"], "labels": [-100]}], "the label is -100; class numbers begin at 0"),
-        ("question_answering", [{"question": "q", "context": "c", "answers": "c"}], "expected answers with 'text' and"),
         ("question_answering", [{"question": "q", "context": "c", "answers": []}], "no training question has an answer"),
         ("classification", None, "data.train names no training data"),
     ],
