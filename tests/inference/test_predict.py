@@ -206,7 +206,7 @@ def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.Ca
         (["gone.csv"], "there is no file 'gone.csv'"),
         (["herons " * 50, "--length", "5"], "--length is for language models"),
         (["a text", "more.csv"], "unrecognized arguments: more.csv: expected one text or file"),
-        (["--length", "5"], "--length is for language models"),
+        (["a text", "--out", "predicted.csv.gz"], "not written compressed; leave out .gz"),
         (["a text", "--second", "another"], "--second is for pairs and questions"),
         (["a text", "--image", "a.png"], "reads no images"),
     ],

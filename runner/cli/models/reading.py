@@ -127,11 +127,9 @@ def row_of(
 
 def check_apart(out: Path | None, given: str) -> None:
     """Raises ValueError if the output would overwrite the input, or a part of it."""
-    if out is None:
-        return
     source = Path(given).resolve()
-    for path in (out, figures_file(out)):
-        if source == path.resolve() or source in path.resolve().parents:
+    for path in (out, figures_file(out)) if out else ():
+        if source in (path.resolve(), *path.resolve().parents):
             raise ValueError(f"--out {out} would write over the input {given}: name another file")
 
 
@@ -141,8 +139,11 @@ def figures_file(out: Path) -> Path:
 
 
 def format_of(out: Path | None) -> str | None:
-    """Returns the format that the ending of a file names; None for any other ending."""
-    return None if out is None else {**ENDINGS, ".npy": "npy"}.get(out.suffix.lower())
+    """Returns the format that the ending of a file names; None for any other ending, ValueError for a compressed file."""
+    suffix = out.suffix.lower() if out else ""
+    if suffix in (".gz", ".bz2", ".zst", ".lz4"):
+        raise ValueError(f"--out {out}: predictions are not written compressed; leave out {suffix}")
+    return {**ENDINGS, ".npy": "npy"}.get(suffix)
 
 
 def line_of(row: PredictionRow) -> str:
