@@ -10,7 +10,6 @@ from omegaconf import OmegaConf
 
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Settings, check_names
-from tiryns.runner.data.read.files import is_saved
 from tiryns.runner.data.read.formats import ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, Reading
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
@@ -19,6 +18,7 @@ from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import weighted_figures
 from tiryns.runner.evaluation.totals import LabelledSet, mean_loss
 from tiryns.runner.inference.passes import Computation, Measured, Model, Report, RowSums, passes
+from tiryns.runner.run.files import named_path
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.tasks import Task
 
@@ -109,7 +109,7 @@ class Kind(ABC):
     def reading(self, path: str) -> Reading:
         """Returns how to read a file: by the settings, else by its ending, else line by line."""
         ending, found = ending_format(Path(path)), self.reading_for(path)
-        unnamed = found.format == "auto" and not ending and not is_saved(Path(path))
+        unnamed = found.format == "auto" and not ending and not named_path(path).is_dir()
         return found._replace(format="txt") if unnamed or ending in self.line_formats else found
 
     def labelled(self, rows: Sequence[Row]) -> bool:

@@ -204,6 +204,9 @@ def test_model_of_others_is_read_by_its_config(tmp_path: Path, capsys: pytest.Ca
     ("words", "expected"),
     [
         (["gone.csv"], "there is no file 'gone.csv'"),
+        ([f"{Path(__file__).parent}/gone again.csv"], "gone again.csv'"),
+        ([str(Path(__file__).parent)], "holds no file of a known format"),
+        ([f"{Path(__file__).parent}@test"], "has no split 'test'"),
         (["herons " * 50, "--length", "5"], "--length is for language models"),
         (["a text", "more.csv"], "unrecognized arguments: more.csv: expected one text or file"),
         (["a text", "--out", "predicted.csv.gz"], "not written compressed; leave out .gz"),

@@ -26,7 +26,7 @@ from tiryns.conf.values import count_of
 from tiryns.runner.cli.models import reading
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.command.tables import write_rows
-from tiryns.runner.run.files import writing
+from tiryns.runner.run.files import named_path, writing
 from tiryns.runner.run.lazy import many_imports
 
 if TYPE_CHECKING:
@@ -139,19 +139,21 @@ def main(arguments: Namespace) -> None:
 
 
 def _names_file(given: str | None, length: int | None) -> bool:
-    """Returns whether the input is a file; ValueError for no input, FileNotFoundError for the name of a missing file."""
-    from tiryns.runner.data.read.files import is_saved
+    """Returns whether the input names a file or folder, perhaps with a split; FileNotFoundError for a missing file."""
     from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 
     if given is None and length is None:
         raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
     if given is None:
         return False
-    # `Path.is_file` raises OSError for a long text
-    is_file = os.path.isfile(given) or (os.path.isdir(given) and is_saved(Path(given)))
-    if not is_file and " " not in given and ending_format(Path(given[:200])) in {*DOCUMENTS, *ROWS}:
+    if given and os.path.exists(place := named_path(given)):  # `Path.exists` raises OSError for a long text
+        if place.is_fifo():  # tables are read twice
+            raise ValueError(f"{given} is a pipe: write COMMAND | tiryns predict RUN -")
+        return True
+    in_folder = os.path.isdir(os.path.dirname(given))
+    if ending_format(Path(given)) in {*DOCUMENTS, *ROWS} and (" " not in given or in_folder):
         raise FileNotFoundError(f"there is no file {given!r}")
-    return is_file
+    return False
 
 
 def _found(
