@@ -89,7 +89,8 @@ class CountedScore(Metric):
 
     def __init__(self, measure: str, num_classes: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
-        self.measure = self.measures[measure]
+        check_choice("measure", measure, self.measures)
+        self.measure = measure  # the name, as a pickle cannot hold the function
         for name in ("predicted", "true", "correct"):
             self.add_state(name, torch.zeros(num_classes, dtype=torch.long), dist_reduce_fx="sum")
 
@@ -104,7 +105,8 @@ class CountedScore(Metric):
             total += torch.bincount(classes.to(total.device), minlength=len(total))
 
     def compute(self) -> Tensor:
-        return self.measure(self.correct.double(), self.predicted.double(), self.true.double())
+        score = self.measures[self.measure]
+        return score(self.correct.double(), self.predicted.double(), self.true.double())
 
 
 def ratio(part: Tensor, whole: Tensor) -> Tensor:

@@ -146,10 +146,10 @@ def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weigh
 @weighted.register
 def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """Returns the function, which computes the score from the weighted counts of each class."""
-    counted = metric.marks(as_tensor(predicted), as_tensor(true))
+    counted, score = metric.marks(as_tensor(predicted), as_tensor(true)), metric.measures[metric.measure]
 
     def by_resample(*of_classes: torch.Tensor) -> torch.Tensor:
-        return torch.stack([metric.measure(*row) for row in zip(*of_classes, strict=True)])
+        return torch.stack([score(*row) for row in zip(*of_classes, strict=True)])
 
     return partial(_by_counts, by_resample, counted, owners, len(metric.true))
 
