@@ -99,7 +99,10 @@ class CountedScore(Metric):
         raise NotImplementedError
 
     def update(self, predicted: Any, true: Any) -> None:
-        """Adds the predicted and the true classes of items to the counts."""
+        """Adds the predicted and the true classes of items to the counts; raises ValueError for tensors of two shapes."""
+        if isinstance(true, Tensor) and predicted.shape != true.shape:  # torch would repeat the smaller one
+            shapes = f"{[*predicted.shape]}, the true ones {[*true.shape]}"
+            raise ValueError(f"the predicted classes have the shape {shapes}: expected the same shape")
         totals = (self.correct, self.predicted, self.true)
         for total, (_, classes) in zip(totals, self.marks(predicted, true), strict=True):
             total += torch.bincount(classes.to(total.device), minlength=len(total))

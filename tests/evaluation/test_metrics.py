@@ -103,6 +103,14 @@ def test_unknown_task_lists_the_known_ones() -> None:
     assert all(pickle.dumps(get_metrics_for_task(task, 3)) for task in KINDS)
 
 
+@pytest.mark.parametrize(("kind", "shape"), [("classification", (3,)), ("multi_label", (3, 4))])
+def test_classes_of_two_shapes_are_refused(kind: str, shape: tuple[int, ...]) -> None:
+    """One prediction is not that of three items, nor one column of predictions that of four labels."""
+    for metric in get_metrics_for_task(kind, 4).values():
+        with pytest.raises(ValueError, match=r"the shape \[.*1\], the .* expected the same shape"):
+            metric.update(torch.ones((*shape[:-1], 1), dtype=torch.long), torch.ones(shape, dtype=torch.long))
+
+
 TWO_PROCESSES = """
 import json, os, sys
 import torch
