@@ -112,7 +112,7 @@ class TrainerTask(Task):
         auto = getattr(transformers, str(self.head))
         if num_labels is None or trained_labels(name_or_path) == num_labels:
             return Head(auto)
-        return Head(auto, label_config(list(unnamed_labels(num_labels).values())), fresh=True)
+        return Head(auto, label_config(unnamed_labels(num_labels)), fresh=True)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the module that maps micro-batches to the sum of their losses."""
@@ -131,9 +131,9 @@ class TrainerTask(Task):
         return None
 
 
-def unnamed_labels(num_labels: int) -> dict[int, str]:
+def unnamed_labels(num_labels: int) -> list[str]:
     """Returns the names that transformers gives to labels without names."""
-    return {number: f"LABEL_{number}" for number in range(num_labels)}
+    return [f"LABEL_{number}" for number in range(num_labels)]
 
 
 T = TypeVar("T", bound=Task)

@@ -14,10 +14,13 @@ from tiryns.runner.data.micro_batch import Batch, MicroBatch
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.sharding import check_shardable, whole
+from tiryns.runner.models.head import labels_of
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.modules.base import ModelModule, seed_generators, step_seed
+from tiryns.runner.objectives.labelled.finetuning import label_config
 from tiryns.runner.optim import OPTIMIZERS, get_optimizer, loop_needs
 from tiryns.runner.protocols import State
+from tiryns.runner.tasks.base import unnamed_labels
 from tiryns.runner.widening import at_least_fp32
 
 
@@ -158,6 +161,7 @@ class AutomaticModule(ModelModule):
     def on_validation_start(self) -> None:
         """Starts the metrics of the evaluated sets; switches to the weights to evaluate."""
         self._sets = {}
+        self.on_fit_start()  # names the labels, which a checkpoint may have brought
         self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:
@@ -183,13 +187,13 @@ class AutomaticModule(ModelModule):
         raise NotImplementedError
 
     def on_load_checkpoint(self, checkpoint: State) -> None:
-        """Restores the seed."""
-        self._seed = checkpoint.get("seed", self._seed)
+        """Restores the seed and the labels; a checkpoint without them has a head in the order of its data's labels."""
+        self._seed, config = checkpoint.get("seed", self._seed), self.model.pretrained.config
+        config.update(label_config(checkpoint.get("labels") or unnamed_labels(config.num_labels)))
 
-    def on_save_checkpoint(self, *args: Any, **kwargs: object) -> None:
-        """Saves the seed; also writes model and tokenizer into the folder `huggingface` below the trainer's log_dir."""
-        for checkpoint in args[:1]:
-            checkpoint["seed"] = self._seed
+    def on_save_checkpoint(self, checkpoint: State) -> None:
+        """Saves seed and labels; also writes model and tokenizer into the folder `huggingface` below the log_dir."""
+        checkpoint |= {"seed": self._seed, "labels": labels_of(self.model.pretrained.config)}
         if self._trainer is None:
             return
         folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / "huggingface"

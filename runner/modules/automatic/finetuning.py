@@ -17,8 +17,9 @@ from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.evaluation.metrics import get_metrics_for_task
 from tiryns.runner.evaluation.predictions import Gather
 from tiryns.runner.evaluation.totals import LabelledSet, Totals, mean_loss
-from tiryns.runner.models.head import labels_of
+from tiryns.runner.models.head import labels_of, reorder_labels
 from tiryns.runner.models.task_model import Output
+from tiryns.runner.models.weights import few
 from tiryns.runner.modules.automatic.base import AutomaticModule
 from tiryns.runner.objectives.labelled.finetuning import label_config
 from tiryns.runner.optim.schedule.phases import ThreePhaseSchedule
@@ -122,19 +123,30 @@ class FinetuningModule(AutomaticModule):
         self.task, self.warmup = found, (warmup_steps, warmup_ratio)
         self.decay = (kind, {**DECAYS[kind], **settings})
 
-    def setup(self, stage: str) -> None:
-        """Gives the model the label names of the data module if it has none.
+    def on_fit_start(self) -> None:
+        """Names the labels as the data does; a head that was trained on these labels gets their order.
 
-        Raises ValueError if the data has more labels than the model.
+        Raises ValueError if the data has more labels than the model or, to evaluate, labels that the model lacks.
         """
         names = list(getattr(self.datamodule, "label_names", None) or [])
-        config: Any = self.model.pretrained.config
-        if len(names) > config.num_labels:
+        known = labels_of(self.model.pretrained.config)
+        if len(names) > len(known):
             raise ValueError(
-                f"the data has {len(names)} labels, the model {config.num_labels}: set num_labels={len(names)}"
+                f"the data has {len(names)} labels, the model {len(known)}: set num_labels={len(names)}"
             )
-        if len(names) == config.num_labels and config.id2label == unnamed_labels(config.num_labels):
-            config.update(label_config(names))
+        trained = known != unnamed_labels(len(known))
+        if trained and names == [*map(str, range(len(names)))]:
+            return  # integers are indices of the model's labels
+        if trained and {*names} <= {*known}:
+            names += [name for name in known if name not in names]
+            if names != known:
+                reorder_labels(self.model.pretrained, [known.index(name) for name in names])
+        elif trained and not self.trainer.training:
+            raise ValueError(
+                f"the model has the labels {few(known, 5)}, the data {few(names, 5)}: name them as the model does, or "
+                "train it on them first"
+            )
+        self.model.pretrained.config.update(label_config([*names, *known[len(names) :]]))
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer, and its schedule per step unless the rate is constant; biases and norms do not decay.
