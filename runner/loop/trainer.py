@@ -5,7 +5,6 @@ import logging
 import os
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint as LightningCheckpoint
 from lightning.pytorch.callbacks import ProgressBar, Timer
-from lightning.pytorch.plugins import HalfPrecision
 from lightning.pytorch.strategies import DDPStrategy, Strategy
 from omegaconf import DictConfig, OmegaConf
 from torch.profiler import ProfilerActivity, profile, schedule
@@ -101,9 +99,6 @@ def build_trainer(
         default_root_dir=str(folder.path),
     )
     leave_signals_alone(trainer)
-    if isinstance(trainer.precision_plugin, HalfPrecision):
-        # Lightning's has new tensors in half precision: the sum of the losses, and positions computed from whole numbers
-        trainer.precision_plugin.forward_context = nullcontext  # type: ignore[method-assign, assignment]
     return trainer
 
 

@@ -41,8 +41,6 @@ class LabelLoss(nn.Module):
         (tensor([0.1733, 0.5199]), tensor([1., 3.]))
     """
 
-    class_weights: Tensor | None
-
     def __init__(
         self,
         class_weights: Sequence[float] | None = None,
@@ -53,7 +51,7 @@ class LabelLoss(nn.Module):
     ) -> None:
         super().__init__()
         factors = None if class_weights is None else torch.tensor(class_weights, dtype=torch.float32)
-        self.register_buffer("class_weights", factors, persistent=False)
+        self.class_weights = factors  # not a buffer, which half precision would round
         self.smoothing, self.gamma, self.r_drop, self.multi_label = (
             label_smoothing, focal_gamma, r_drop, multi_label
         )  # fmt: skip
@@ -72,6 +70,8 @@ class LabelLoss(nn.Module):
 
         of_item = self._of_labels if self.multi_label else self._of_label
         logits = compute()
+        if self.class_weights is not None:
+            self.class_weights = self.class_weights.to(logits.device)
         first = items(logits)
         losses, weights = of_item(first, labels)
         if self.r_drop:

@@ -9,6 +9,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.pytorch.plugins import HalfPrecision
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 
@@ -43,6 +44,12 @@ class ModelModule(pl.LightningModule, RunModule):
         """The trainer's data module; without one, an empty `RunData`."""
         found = getattr(self._trainer, "datamodule", None)
         return RunData() if found is None else found
+
+    def setup(self, stage: str) -> None:
+        """Keeps the labels and weights of batches, sums of losses and new positions out of half precision."""
+        if isinstance(plugin := self.trainer.precision_plugin, HalfPrecision):
+            plugin.convert_input = lambda data: data  # type: ignore[method-assign]
+            plugin.forward_context = contextlib.nullcontext  # type: ignore[method-assign, assignment]
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
