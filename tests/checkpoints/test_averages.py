@@ -225,6 +225,8 @@ def test_average_is_at_least_fp32_whatever_the_folders_have(
             model.get_input_embeddings().weight.mul_(1 + number / 64)
         folders.append(tmp_path / str(number))
         model.save_pretrained(folders[-1])
+        settings = {"thresholds": 0.2 + number / 10, "temperature": 0.1 * 4**number}
+        (folders[-1] / "task.json").write_text(json.dumps({"objective": settings}))
     words = [str(folders[0]) if word == "0" else word for word in how]
     found = averaged(tmp_path / "mean", *folders, *words)
     assert {tensor.dtype for tensor in found.values()} == {getattr(torch, written)}
@@ -233,3 +235,7 @@ def test_average_is_at_least_fp32_whatever_the_folders_have(
     one, other = (load_file(folder / "model.safetensors")[name].double() for folder in folders)
     if not how:
         torch.testing.assert_close(found[name].double(), (one + other) / 2, rtol=1e-6, atol=0)
+    task = json.loads((tmp_path / "mean" / "task.json").read_text())
+    assert task["objective"] == {"thresholds": None, "temperature": pytest.approx(0.2)}, "of other weights"
+    averaged(tmp_path / "same", folders[0], folders[0])
+    assert json.loads((tmp_path / "same" / "task.json").read_text())["objective"]["thresholds"] == 0.2

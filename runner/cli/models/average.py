@@ -16,6 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiryns.conf.objective.labelled import THRESHOLDS
+from tiryns.conf.values import Settings
+from tiryns.runner import log
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.cli.models.reading import is_setting
 from tiryns.runner.run.command.json_output import print_json
@@ -147,8 +150,9 @@ def average(
             return ties(start.tensors[name], tensors, shares, density, scale)
 
         tensors = dict(combined(template, found, combine))
+        settings = facts.pop("task", None) if soup else _settings_of_mean(found, shares)
         with naming(out):
-            if settings := facts.pop("task", None):  # such as thresholds that were chosen for it
+            if settings and (temporary / TASK).is_file():
                 task = json.loads((temporary / TASK).read_text())
                 task["objective"] |= settings
                 (temporary / TASK).write_text(json.dumps(task, indent=1))
@@ -197,7 +201,7 @@ def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
         raise ValueError(f"{str(sources[0].path)!r} {problem}: it cannot be averaged")
     labels, vocabulary = read_json(folder / "config.json", {}).get("id2label"), _vocabulary(folder)
     for path in (source.path for source in sources):
-        model = path if path.is_dir() else path.parent.parent / "model"
+        model = _exported(path)
         if vocabulary and _vocabulary(model) not in ({}, vocabulary):
             problem = f"{str(path)!r} numbers tokens otherwise than {str(sources[0].path)!r}"
             raise ValueError(f"{problem}: give the runs the same data.tokenizer")
@@ -207,6 +211,27 @@ def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
                 f"the labels of {str(path)!r} are {other}, those of {str(sources[0].path)!r} {first}: give the runs "
                 "the same labels in the same order (data.labels)"
             )
+
+
+def _settings_of_mean(sources: "Sequence[Source]", shares: Sequence[float]) -> Settings:
+    """Returns the thresholds of a mean, None if they were chosen for other weights, and its temperature, a parameter."""
+    settings, folders = Settings(), [_exported(source.path) for source in sources]
+    objectives = [read_json(folder / TASK, {}).get("objective", {}) for folder in folders]
+    thresholds = [one.get("thresholds") for one in objectives]
+    modes = [Run(folder.parent).settings.get("objective.thresholds") for folder in folders]
+    stale = any(mode in THRESHOLDS for mode in modes) or any(one != thresholds[0] for one in thresholds)
+    if stale and len(sources) > 1:
+        log.warning("the thresholds of the models were chosen for other weights: those of the mean are 0.5")
+        settings["thresholds"] = None
+    if all("temperature" in one for one in objectives):
+        logs = [share * math.log(one["temperature"]) for one, share in zip(objectives, shares, strict=True)]
+        settings["temperature"] = math.exp(sum(logs) / sum(shares))
+    return settings
+
+
+def _exported(path: Path) -> Path:
+    """Returns the folder of a model itself, or the folder that the run of a checkpoint has exported or will export."""
+    return path.parent.parent / "model" if path.suffix == ".ckpt" else path
 
 
 def _vocabulary(model: Path) -> object:
@@ -236,9 +261,8 @@ def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
     """Copies the exported model, for config and tokenizer; if none exists or phases change it, exports the checkpoint."""
     shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
-    run = path.parent.parent
-    exported = path if path.suffix != ".ckpt" else run / "model"
-    phases = [] if exported == path else read_config(run / "config.yaml").get("phases") or []
+    exported = _exported(path)
+    phases = [] if exported == path else read_config(exported.with_name("config.yaml")).get("phases") or []
     if exported.is_dir() and not any(phase.get("model") for phase in phases):
         copy_folder(exported, folder)
     else:
