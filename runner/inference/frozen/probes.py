@@ -48,9 +48,13 @@ class Probed(NamedTuple):
         }
 
     def objective(self) -> str:
-        """Returns the main metric's key, such as `val/validation/accuracy`. A validation set comes before a test set."""
+        """Returns the main metric's key (`val/validation/accuracy`), of validation first; ValueError without labels."""
         keys = [f"{name}/{self.monitor}" for name in sorted(self.sets, reverse=True)]
-        return next(key for key in keys if key in self.figures())
+        if key := next((key for key in keys if key in self.figures()), None):
+            return key
+        raise ValueError(
+            f"no example of {', '.join(self.sets)} has a label: name the column by data.label_column"
+        )
 
 
 def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, encoder: Any) -> Probed:
@@ -96,8 +100,12 @@ def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed
     the label with the largest score is the prediction. Afterwards labels of words are decoded as in training, with
     constraints on tags. Raises ValueError without a validation set.
     """
-    sets = {"train": data.train_set, **data.evaluated_sets}
-    features = {name: encoder.features(given, name).to(device_here()) for name, given in sets.items()}
+    sets, features = {"train": data.train_set, **data.evaluated_sets}, {}
+    for name, given in sets.items():
+        if of_words or data.settings.pair_column:
+            features[name] = encoder.features(given, name).to(device_here())
+        else:  # after the model's default prompt
+            features[name] = encoder.embed([e.text for e in given.examples], name).to(device_here())
     numbers = {name: given.word_labels if of_words else given.labels for name, given in sets.items()}
     labels = {name: torch.from_numpy(some).to(device_here()) for name, some in numbers.items()}
     held_out = [name for name in data.evaluated_sets if name.startswith("val/")]

@@ -1,5 +1,6 @@
 """Frozen features are what transformers computes for each text alone, however rows are laid out."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,12 +8,14 @@ import torch
 from torch import Tensor
 from transformers import AutoModel
 
+from tests.data.labelled.tasks import prepared_data, texts
 from tests.models.tiny import tiny
 from tiryns.conf.data.pairs import Retrieval
 from tiryns.runner.data.labelled.measured import RetrievalPairs
 from tiryns.runner.data.labelled.token_classification import TokenClassificationReader
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.data.text.tokenizer import train_tokenizer
+from tiryns.runner.inference.frozen.probes import probe
 from tiryns.runner.inference.passes import Computation
 from tiryns.runner.inference.vectors import FrozenEncoder
 from tiryns.runner.models.embedding.folder import Embedding
@@ -96,3 +99,18 @@ def test_a_passage_that_occurs_twice_is_one_and_a_query_may_have_several() -> No
     assert found.relevant == [[0, 2], [1], [0]]
     with pytest.raises(ValueError, match="names no pairs to train a tokenizer on"):
         RetrievalPairs(**{**values, "tokenizer": None}).prepare_data()
+
+
+def test_probe_reads_texts_after_the_default_prompt(tokenizer: Any, tmp_path: Path) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    model, found = tiny().base_model, []
+    for prompt, written in (("river ", ""), ("", "river ")):
+        rows = [{**row, "text": written + row["text"]} for row in texts(24)]
+        sets = {"train": rows[:16], "validation": rows[16:]}
+        data = prepared_data("classification", **sets, tokenizer=str(tmp_path), max_length=40)
+        embedding = Embedding("mean", prompts={"x": prompt}, default_prompt="x", max_length=40)
+        probed = probe(data, FrozenEncoder(model, tokenizer, embedding, Computation()))  # type: ignore[arg-type]
+        found.append([row["probability"] for row in probed.predictions["val/validation"]])
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match="no example of test/test has a label: name the column"):
+        probed._replace(sets={"test/test": {"metrics": {}}}).objective()
