@@ -37,13 +37,13 @@ def longest_text(pretrained: PreTrainedModel) -> int | None:
     return longest
 
 
-def check_length(pretrained: nn.Module, max_length: int) -> None:
-    """Raises ValueError if a model of transformers cannot read samples of `max_length` tokens."""
+def check_length(pretrained: nn.Module, max_length: int, setting: str = "data.max_length") -> None:
+    """Raises ValueError if a model of transformers cannot read samples of `max_length` tokens, as `setting` has them."""
     longest = longest_text(pretrained) if isinstance(pretrained, PreTrainedModel) else None
     if longest is not None and longest < max_length:
         raise ValueError(
-            f"data.max_length={max_length} is more than the {longest} tokens that this model can read: set "
-            f"data.max_length={longest} or less"
+            f"{setting}={max_length} is more than the {longest} tokens that this model can read: set "
+            f"{setting}={longest} or less"
         )
 
 

@@ -1,6 +1,7 @@
 """LightningModules on the batches of a collator: Lightning's own Trainer takes the steps, on the mean loss per target."""
 
 import contextlib
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.inference.export import write_model
 from tiryns.runner.loop.sharding import check_shardable, whole
 from tiryns.runner.models.head import labels_of
+from tiryns.runner.models.positions import check_length, longest_text
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.modules.base import ModelModule, seed_generators, step_seed
 from tiryns.runner.objectives.labelled.finetuning import label_config
@@ -54,6 +56,7 @@ class AutomaticModule(ModelModule):
         self._step = contextlib.ExitStack()
         self._in_step = False
         self._sets: dict[int, Any] = {}
+        self._longest = longest_text(model.pretrained) or math.inf
 
     @property
     def tokenizer(self) -> Any:
@@ -68,6 +71,15 @@ class AutomaticModule(ModelModule):
     def micro_batch(self, batch: Batch) -> MicroBatch:
         """Returns the task model's input, with the `weight` that the sum of its losses is divided by."""
         raise NotImplementedError
+
+    def setup(self, stage: str) -> None:
+        """Also raises ValueError if the data has more tokens than the model."""
+        super().setup(stage)
+        tokenizer = getattr(self.datamodule, "tokenizer", None)
+        size = self.model.pretrained.config.get_text_config().vocab_size
+        if isinstance(tokenizer, PreTrainedTokenizerBase) and len(tokenizer) > size:
+            problem = f"the tokenizer of the data has {len(tokenizer)} tokens, the model {size}"
+            raise ValueError(f"{problem}: give the data the tokenizer of the model")
 
     def configure_model(self) -> None:
         """Sets the model up for packed rows if the data has them, places it, and compiles its compute core, once."""
@@ -111,6 +123,8 @@ class AutomaticModule(ModelModule):
 
     def _mean_loss(self, batch: Batch) -> tuple[Tensor, MicroBatch, Output]:
         """Returns the mean loss over the targets of all ranks' batches, the micro-batch, and the model's output."""
+        if (length := batch.get("max_length", batch["input_ids"].shape[1])) > self._longest:
+            check_length(self.model.pretrained, length, "max_sequence_length")
         if "cu_seqlens" in batch:
             self._take_packed_rows()
         micro_batch = self.micro_batch(batch)

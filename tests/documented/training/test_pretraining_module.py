@@ -260,3 +260,24 @@ def test_load_from_checkpoint(
     loaded = PretrainingModule.load_from_checkpoint(tmp_path / "two.ckpt")
     assert same(parameters(module), parameters(loaded))
     assert float(loaded.training_step(batch, 0)) == float(module.training_step(batch, 0))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "problem"),
+    [
+        (
+            {"max_position_embeddings": 8},
+            "is more than the 8 tokens that this model can read: set max_sequence_length=8",
+        ),
+        (
+            {"vocab_size": 100},
+            r"the tokenizer of the data has 1\d+ tokens, the model 100: give the data the tok",
+        ),
+    ],
+)
+def test_tokens_beyond_the_model_are_refused(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path, sizes: Any, problem: str
+) -> None:
+    module = new(None, model_config_kwargs={**SIZES, "vocab_size": 160, **sizes})
+    with pytest.raises(ValueError, match=problem):
+        trainer(max_steps=1).fit(module, data(text_lines, tokenizer_folder, tmp_path))
