@@ -12,7 +12,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.labelled.columns import without_hidden
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
-from tiryns.runner.data.labelled.spelling import unwrapped
+from tiryns.runner.data.labelled.spelling import is_missing, unwrapped
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.files import load_hub, of_config, split_files, splits_in
@@ -92,15 +92,15 @@ class FinetuningDataModule(PassesDataModule):
         if self.sets:
             return
         rows, tokenizer = self._rows(), self.tokenizer
-        options = self.collator_kwargs or {}
+        options, label_column = self.collator_kwargs or {}, self._column("label", self.label_column, rows)
         self.reader = self._task.make_reader(
             {
                 "text_column": self._column("text", self.text_column, rows),
                 "pair_column": self.pair_column,
                 "context_column": options.get("context_column", "context"),
-                "label_column": self._column("label", self.label_column, rows),
+                "label_column": label_column,
                 "id_column": None,
-                "labels": numbered_labels(rows, self.label_column, self._task.reader.rows_hold == "words"),
+                "labels": numbered_labels(rows, label_column),
                 "problem_type": "auto",
                 "label_separator": None,
                 "doc_stride": options.get("doc_stride", min(LONGEST_STRIDE, self.max_sequence_length // 4)),
@@ -205,14 +205,14 @@ class FinetuningDataModule(PassesDataModule):
         return there
 
 
-def numbered_labels(rows: Mapping[str, Rows], label_column: str, per_word: bool) -> list[str] | None:
-    """Returns the names of integer labels, so that each label keeps its number; None for other labels."""
+def numbered_labels(rows: Mapping[str, Rows], label_column: str) -> list[str] | None:
+    """Returns the names of integer labels, also in lists, so that each keeps its number; None for other labels."""
     if next(iter(rows.values())).class_names.get(label_column):
         return None
-    labels = [unwrapped(row.values.get(label_column)) for found in rows.values() for row in found.rows]
-    if per_word:
-        labels = [one for label in labels for one in (label if isinstance(label, list) else [label])]
-    if any(isinstance(one, bool) or not isinstance(one, int) for one in labels):
+    cells = [unwrapped(row.values.get(label_column)) for found in rows.values() for row in found.rows]
+    items = (one for cell in cells for one in (cell if isinstance(cell, list) else [cell]))
+    labels = [one for one in items if not is_missing(one)]
+    if not labels or any(isinstance(one, bool) or not isinstance(one, int) for one in labels):
         return None
     if (highest := max([1, *labels])) >= MOST_CLASSES:
         raise ValueError(

@@ -93,6 +93,16 @@ def test_hidden_labels_of_a_test_set_are_unknown_and_codes_are_no_class_numbers(
         data.setup()
 
 
+def test_integers_keep_their_numbers_where_others_lack_a_label_in_lists_and_of_words(new: Any) -> None:
+    data, words = new(), new("token_classification")
+    for kind in (lambda label: label, lambda label: [label]):
+        rows = [{**row, "label": kind(2 * row["label"])} for row in ROWS]
+        data.set_datasets(train=rows, test=[{**row, "label": None} for row in ROWS])
+        assert data.label_names == ["0", "1", "2", "3", "4"]
+    words.set_datasets(train=[{"words": ["a", "river"], "labels": [0, 2]}])
+    assert words.label_names == ["0", "1", "2"]
+
+
 def test_the_classes_are_those_of_the_training_set_whatever_a_later_file_names(new: Any) -> None:
     kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
     rows = {"text": ["one", "two"], "label": [0, 1]}
