@@ -57,8 +57,10 @@ class SetFigures:
                 metric.update(part.predicted, part.true)
 
     def finish(self, gather: Gather, sum_over_ranks: Callable[[Totals], Totals]) -> Totals:
-        """Returns the `loss` per target and the metrics by name, as one process would compute them over the whole set."""
+        """Returns `loss` per target and metrics of the whole set, as one process has them; empty without labels."""
         totals = sum_over_ranks({"loss": self.loss, "weight": self.weight})
+        if not totals["weight"]:
+            return {}
         metrics = [item for of_kind in self.metrics.values() for item in of_kind.items()]
         return mean_loss(totals) | {name: float(metric.compute()) for name, metric in metrics}
 

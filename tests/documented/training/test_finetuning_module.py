@@ -301,6 +301,9 @@ def test_checkpoints(trainer: TrainerMaker, encoder_folder: str, tmp_path: Any, 
     folder = tmp_path / "huggingface" / "step-00000003"
     exported = TASKS[task]["auto"].from_pretrained(folder)
     assert same(parameters(exported), parameters(stopped.model.pretrained))
+    rows = TASKS[task]["rows"](16)
+    other.set_datasets(rows, test=[{**row, **dict.fromkeys(("label", "labels", "answers"))} for row in rows])
+    assert trainer().test(loaded, other, verbose=False) == [{}], "it has no labels"
     if task == "classification":
         assert exported.config.id2label == {0: "birds", 1: "none", 2: "stones"}
     assert len(AutoTokenizer.from_pretrained(folder)) == exported.config.vocab_size
