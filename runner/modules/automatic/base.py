@@ -205,9 +205,10 @@ class AutomaticModule(ModelModule):
         self._seed, config = checkpoint.get("seed", self._seed), self.model.pretrained.config
         config.update(label_config(checkpoint.get("labels") or unnamed_labels(config.num_labels)))
 
-    def on_save_checkpoint(self, checkpoint: State) -> None:
+    def on_save_checkpoint(self, *args: Any, **kwargs: object) -> None:
         """Saves seed and labels; also writes model and tokenizer into the folder `huggingface` below the log_dir."""
-        checkpoint |= {"seed": self._seed, "labels": labels_of(self.model.pretrained.config)}
+        for checkpoint in args[:1]:
+            checkpoint.update(seed=self._seed, labels=labels_of(self.model.pretrained.config))
         if self._trainer is None:
             return
         folder = Path(self.trainer.log_dir or self.trainer.default_root_dir) / "huggingface"
