@@ -5,11 +5,11 @@ the command was stopped, the same command resumes. It needs datatrove: pip insta
 """
 
 import json
-import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from tiryns.runner.run.command.json_output import print_json
+from tiryns.runner.run.environment import num_processes
 
 SETTINGS = ("NAME", "SETTING=VALUE")
 
@@ -63,11 +63,11 @@ def main(arguments: Namespace) -> None:
     repeated = Step(*_named("--deduplicate", given["deduplicate"])) if given["deduplicate"] else None
     filters = [Step(*_named("--filter", words)) for words in given["filter"]]
     if executor.name == "local" and not given["workers"]:
-        given["workers"] = os.cpu_count() or 1
+        given["workers"] = num_processes()
     given |= {"executor": executor, "filters": filters, "deduplicate": repeated}
     del given["filter"], given["json"]
-    first, *others = given["max_length"]
-    places = {first: arguments.folder} | {n: place_at_length(arguments.folder, n) for n in others}
+    first, *_ = lengths = given["max_length"]
+    places = {n: place_at_length(arguments.folder, n) for n in lengths} | {first: arguments.folder}
     made = {
         place: prepare_corpus(**given | {"folder": place, "max_length": n}) for n, place in places.items()
     }

@@ -22,6 +22,7 @@ from tiryns.runner import log
 from tiryns.runner.launch.rank import RANK_CONFIG, Train, packed
 from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.lifetime import tells_rank
+from tiryns.runner.run.environment import num_cores
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
@@ -94,11 +95,6 @@ def quiet_threads() -> None:
 def threads_of_ranks(count: int) -> int:
     """Returns the number of threads for each of `count` ranks on this node, used if OMP_NUM_THREADS is unset."""
     return max(1, num_cores() // count)
-
-
-def num_cores() -> int:
-    """Returns the number of cores that this process may use; a job often has only a part of the machine."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keep_freed_memory() -> None:

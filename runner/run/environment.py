@@ -1,5 +1,7 @@
 """Versions, machine and git state that a run used. Imports nothing heavy."""
 
+import contextlib
+import math
 import os
 import platform
 import subprocess
@@ -23,6 +25,27 @@ KERNEL_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "KMP_AFFINITY", "MKL_C
 
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 """The folder with the sizes of a processor's caches on Linux. Libraries split matrices by these sizes."""
+
+CGROUPS = Path("/sys/fs/cgroup")
+"""Folder with the limits of a container or job under Linux: cgroup version 2 at its top, version 1 in its subfolders."""
+
+
+def num_cores() -> int:
+    """Returns the number of cores that this process may use; a job often has only a part of the machine."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_quota() -> float | None:
+    """Returns the number of cores that a container may use at once, such as 1.5; None if it is not limited."""
+    with contextlib.suppress(OSError, ValueError):  # "max" is no quota
+        quota, period = (CGROUPS / "cpu.max").read_text().split()
+        return int(quota) / int(period)
+    return None
+
+
+def num_processes() -> int:
+    """Returns how many processes can compute at once: one for each usable core, or as many as the quota allows."""
+    return max(1, int(min(num_cores(), cpu_quota() or math.inf)))
 
 
 @cache

@@ -14,6 +14,7 @@ from tests.support import needs
 from tests.support.in_process import succeeded, tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.run import audit
+from tiryns.runner.run.environment import num_cores
 from tiryns.runner.run.folder import Run
 
 PREPARE = ["prepare", "corpus", "texts", "store", "--tokenizer", "tokenizer", "--workers", "1"]
@@ -68,7 +69,7 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
 
 def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
     needs.package("datatrove")
-    done = succeeded(tmp_path, *PREPARE, "--validation", "0.1", "--max-length", "16", "32", "--json")
+    done = succeeded(tmp_path, *PREPARE, "--validation", "0.1", "--max-length", "16", "32", "16", "--json")
     assert document("prepare corpus", done.stdout)["stores"] == ["store", "store@32"]
     longer = "phases=[{name: short, share: 0.5}, {name: long, share: 0.5, data: {max_length: 32}}]"
     settings = ["data.max_length=16", "trainer.max_steps=4", "trainer.validate_every=0", longer]
@@ -76,6 +77,20 @@ def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Pa
     assert audit.length(run.path) == 4
     order = tiryns_here(tmp_path, "order", str(run.path), "--steps", "2:3", "--json")
     assert {step["phase"] for step in json.loads(order.stdout)} == {"short", "long"}
+
+
+def test_workers_are_one_per_core_that_the_container_may_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needs.package("datatrove")
+    workers: list[int] = []
+    prepare = "tiryns.runner.data.corpus.prepare.prepare_corpus"
+    monkeypatch.setattr(prepare, lambda **settings: workers.append(settings["workers"]))
+    monkeypatch.setattr("tiryns.runner.run.environment.CGROUPS", tmp_path)
+    for quota in ("max", "150000"):
+        (tmp_path / "cpu.max").write_text(f"{quota} 100000\n")
+        succeeded(tmp_path, *PREPARE[:-1], "0")
+    assert workers == [num_cores(), 1]
 
 
 def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:

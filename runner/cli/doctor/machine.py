@@ -8,17 +8,13 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tiryns.runner.launch.processes import num_cores
 from tiryns.runner.run.cluster import slurm_job
-from tiryns.runner.run.environment import machine, output_of, version_of
+from tiryns.runner.run.environment import CGROUPS, cpu_quota, machine, num_cores, output_of, version_of
 
 Facts = dict[str, Any]
 """Values of one part of the machine, such as a disk, by name."""
 
 GIB = 2**30
-
-CGROUPS = Path("/sys/fs/cgroup")
-"""Folder with the limits of a container or job under Linux: cgroup version 2 at its top, version 1 in its subfolders."""
 
 COMPILERS = ("g++", "clang++", "c++")
 
@@ -33,17 +29,11 @@ EXTRAS = {
 
 
 def processor() -> Facts:
-    """Returns name, architecture, features that kernels depend on, and the numbers of all cores and of usable cores.
-
-    `quota` is the number of cores that a container may use at once, such as 1.5; None if it is not limited.
-    """
-    facts, share = machine(), None
-    with contextlib.suppress(OSError, ValueError):  # "max" is no quota
-        quota, period = (CGROUPS / "cpu.max").read_text().split()
-        share = int(quota) / int(period)
+    """Returns name, architecture, features that kernels depend on, the numbers of all and of usable cores, and `quota`."""
+    facts = machine()
     return {
         "name": facts["cpu"] or facts["processor"], "architecture": facts["processor"],
-        "features": facts["features"], "cores": facts["cores"], "usable_cores": num_cores(), "quota": share,
+        "features": facts["features"], "cores": facts["cores"], "usable_cores": num_cores(), "quota": cpu_quota(),
     }  # fmt: skip
 
 

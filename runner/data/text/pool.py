@@ -8,6 +8,7 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from tiryns.runner.run.command.lifetime import end_with_parent
+from tiryns.runner.run.environment import num_processes
 
 MUCH_TEXT = 50_000_000
 """Characters or bytes of text from which several processes are faster."""
@@ -18,8 +19,7 @@ PIECE = 1 << 22
 
 def num_workers(size: int) -> int:
     """Returns the number of processes for `size` characters or bytes: one per core, or 1 (a thread) for little text."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if size < MUCH_TEXT else cores
+    return 1 if size < MUCH_TEXT else num_processes()
 
 
 @contextmanager

@@ -13,8 +13,9 @@ import time
 from tests.benchmarks.data.bench_permute import table
 from tests.benchmarks.training.bench_dropout import SIZES, build, documents
 from tests.support.processes import ROOT
-from tiryns.runner.launch.processes import SPINS, keep_freed_memory, num_cores
+from tiryns.runner.launch.processes import SPINS, keep_freed_memory
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
+from tiryns.runner.run.environment import num_cores
 
 ROUNDS, STEPS, TOKENS = 3, 12, 256
 WAYS = {

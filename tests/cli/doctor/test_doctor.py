@@ -164,7 +164,8 @@ def test_memory_and_cores_are_those_of_the_container(
     doctor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
+    for module in ("cli.doctor.machine", "run.environment"):
+        monkeypatch.setattr(f"tiryns.runner.{module}.CGROUPS", tmp_path)
     whole = doctor()
     assert whole["memory"]["total"] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert whole["processor"]["quota"] is None
