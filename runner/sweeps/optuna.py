@@ -26,6 +26,7 @@ from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps import study
 from tiryns.runner.sweeps.sweeper import ENDED, Job, JobSweeper
+from tiryns.runner.sweeps.words import last_overrides
 
 log = logging.getLogger("tiryns")
 
@@ -199,10 +200,7 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
     """
     fixed: dict[str, str] = {}
     space: dict[str, Any] = {}
-    for override in overrides:
-        key = override.get_key_element()
-        fixed.pop(key, None)
-        space.pop(key, None)
+    for key, override in last_overrides(overrides).items():
         if override.is_sweep_override():
             try:
                 space[key] = distribution(override)

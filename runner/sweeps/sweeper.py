@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import product
@@ -38,7 +38,7 @@ from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.sweeps.job_configs import JobConfigs
-from tiryns.runner.sweeps.words import differ_alike, words_apart
+from tiryns.runner.sweeps.words import differ_alike, last_overrides, words_apart
 
 log = logging.getLogger("tiryns")
 
@@ -95,14 +95,13 @@ def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
-    """Returns the overrides of each job of a grid; the last override of a setting wins. ValueError for intervals."""
-    values: dict[str, list[str]] = {}
-    for override in overrides:
-        key = override.get_key_element()
+    """Returns the overrides of each job of a grid, one for each value of a setting. ValueError for intervals."""
+    values: dict[str, Iterable[str]] = {}
+    for key, override in last_overrides(overrides).items():
         if not override.is_sweep_override():
             values[key] = [override.get_value_element_as_str()]
         elif override.is_discrete_sweep():
-            values[key] = list(override.sweep_string_iterator())
+            values[key] = dict.fromkeys(override.sweep_string_iterator())  # each value once
         else:
             told = f"a grid needs single values, such as {key}=1,2; hydra/sweeper=optuna searches an interval"
             raise ValueError(f"{override.input_line}: {told}")
@@ -173,7 +172,15 @@ class Grid(JobSweeper):
 
     def sweep(self, arguments: list[str]) -> list[JobReturn]:
         overrides = combinations(self.parse(arguments))
-        hashes = [self._check_job(words, words_apart(overrides, words)) for words in overrides]
+        hashes = []
+        for words in overrides:
+            try:
+                hashes.append(self.configs.check(self.config, words))
+            except Exception as error:
+                apart = words_apart(overrides, words)
+                if not apart or (message := explain(error)) is None:
+                    raise
+                raise ValueError(f"the job {apart}: {message}") from error
         self.begin()
         jobs = place(self.folder, overrides, hashes)
         waiting = waiting_of(jobs)
@@ -195,15 +202,6 @@ class Grid(JobSweeper):
             so_far = f"the first {len(first)} jobs have failed by this, and the other {len(others)} are not started"
             raise TrainingFailure(f"{message}; {so_far}. When the cause is fixed: {again}")
         return results
-
-    def _check_job(self, words: list[str], apart: str) -> str:
-        """Returns the hash of a job's config; ValueError, with the job's own overrides `apart`, for a wrong config."""
-        try:
-            return self.configs.check(self.config, words)
-        except Exception as error:
-            if not apart or (message := explain(error)) is None:
-                raise
-            raise ValueError(f"the job {apart}: {message}") from error
 
 
 def same_failure(failed: Sequence[Run]) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 
 from tiryns.conf.fields import default_options
 from tiryns.conf.values import suggest
@@ -107,6 +108,16 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     settings["overrides"] = literal(last_of_each(jobs))
     chosen = [SWEEPER, *(f"hydra.sweeper.{field}={value}" for field, value in settings.items())]
     return [*flags, *kept[:first], *chosen, *kept[first:]]
+
+
+def last_overrides(overrides: Iterable[Override]) -> dict[str, Override]:
+    """Returns the last override of each setting by its key, which has the `+` of the first: `+a=1 a=2` is `+a=2`."""
+    keys: dict[str, str] = {}
+    last: dict[str, Override] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        last[keys.setdefault(key.lstrip("+"), key)] = override
+    return last
 
 
 def last_of_each(words: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
@@ -18,7 +19,7 @@ from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import audit
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
-from tiryns.runner.sweeps.sweeper import find_sweep, place, problem_of, same_failure
+from tiryns.runner.sweeps.sweeper import combinations, find_sweep, place, problem_of, same_failure
 
 SHORT = ["trainer.max_steps=4", "trainer.validate_every=2"]
 SHORT += ["checkpoint.every_steps=2", "checkpoint.keep_last=9"]
@@ -140,6 +141,12 @@ def test_sweep_is_found_by_its_overrides_and_brought_back_by_its_folder(swept: S
     assert f"hydra.sweep.dir='{swept.folder}'" in words
     assert words[-1] == "seed=1,2,3"
     assert not [word for word in words if word.startswith("resume=")]
+
+
+def test_each_setting_of_a_grid_is_one_job() -> None:
+    """Also where a repeated sweep is given more values: `tiryns resume=SWEEP x=1,2,3` after `-m +x=1,2`."""
+    parsed = OverridesParser.create().parse_overrides(["+x=1,2", "y=5,5", "x=1,2,3"])
+    assert combinations(parsed) == [["+x=1", "y=5"], ["+x=2", "y=5"], ["+x=3", "y=5"]]
 
 
 def test_jobs_keep_their_folders_and_new_ones_get_the_next(tmp_path: Path) -> None:

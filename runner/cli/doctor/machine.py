@@ -29,7 +29,7 @@ EXTRAS = {
 
 
 def processor() -> Facts:
-    """Returns name, architecture, features that kernels depend on, the numbers of all and of usable cores, and `quota`."""
+    """Returns name, architecture, features that kernels depend on, numbers of all and of usable cores, and `quota`."""
     facts = machine()
     return {
         "name": facts["cpu"] or facts["processor"], "architecture": facts["processor"],

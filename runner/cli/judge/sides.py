@@ -25,6 +25,7 @@ from tiryns.runner.run.command.words import as_typed, public_overrides, quoted
 from tiryns.runner.run.files import JUDGE, newest, write_atomically
 from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.recording import config_hash, new_name
+from tiryns.runner.sweeps.words import last_overrides
 
 log = logging.getLogger("tiryns")
 
@@ -74,7 +75,7 @@ def setting_of(given: str) -> Setting:
 def canonical(words: Iterable[str]) -> list[str]:
     """Returns each key's last override, as sweeps record it; ValueError for several values, seeds, folds or `resume`."""
     found: dict[str, str] = {}
-    for override in OverridesParser.create().parse_overrides(list(words)):
+    for key, override in last_overrides(OverridesParser.create().parse_overrides(list(words))).items():
         word = str(override.input_line)
         if override.is_sweep_override():
             raise ValueError(f"{word} has several values: give one value, or one --change for each")
@@ -83,7 +84,6 @@ def canonical(words: Iterable[str]) -> list[str]:
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
-        key = override.get_key_element()
         found[key] = as_typed(f"{key}={override.get_value_element_as_str()}") if plain else word
     return list(found.values())
 
