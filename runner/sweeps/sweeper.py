@@ -69,9 +69,8 @@ def runs_one_by_one(config: DictConfig) -> bool:
 def sweep_folder(*, _root_: DictConfig) -> str:
     """Returns the folder for the sweep of a composed config; implements the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
-        raise ValueError(
-            f"mode={_root_.mode} is for one config: leave out -m, and give each setting one value"
-        )
+        told = "leave out -m, seeds=, folds= and the folder of a sweep, and give each setting one value"
+        raise ValueError(f"mode={_root_.mode} is for one config: {told}")
     outputs = Path(_root_.outputs)
     found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
     return str(found or outputs / f"{new_name()}-sweep")
