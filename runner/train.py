@@ -36,6 +36,7 @@ from tiryns.runner.run.cluster import member, refuse_sweep_of_ranks
 from tiryns.runner.run.command.lifetime import outlast_readers, without_teardown
 from tiryns.runner.run.command.status import INTERRUPTED
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure, wants_traceback
+from tiryns.runner.run.files import resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.lazy import many_imports
 from tiryns.runner.run.redaction import know_secrets, redact_logs
@@ -211,7 +212,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
             raise
         step = folder.status.get("step")
         reached = f"saved at step {step}" if step else "no checkpoint was written yet"
-        raise TrainingFailure(f"{error}; {reached}; go on with resume={folder.path}") from error
+        raise TrainingFailure(f"{error}; {reached}; go on with {resume_word(folder.path)}") from error
     finally:
         finish_loggers(trainer.loggers)
     return finish(data, module, trainer, folder, saver, pruned)

@@ -20,6 +20,7 @@ from tiryns.runner.config.skipped import described_rewind, own_rewinds
 from tiryns.runner.modules.training import first_samples
 from tiryns.runner.protocols import RunCallback, State, asked_callbacks
 from tiryns.runner.run.errors import Diverged, Rewound, TrainingFailure
+from tiryns.runner.run.files import resume_word
 from tiryns.runner.run.folder import Run
 
 
@@ -183,6 +184,6 @@ def taken_back(
     said = described_rewind(note) if note else "the run was taken back"
     if trainer.world_size > 1 and not started_again:
         return TrainingFailure(
-            f"{said}; this command does not restart the ranks: go on with resume={folder.path}"
+            f"{said}; this command does not restart the ranks: go on with {resume_word(folder.path)}"
         )
     return Rewound(said)

@@ -33,7 +33,7 @@ from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.lifetime import PROGRAM, same_modules, tells_rank
 from tiryns.runner.run.command.words import flags, quoted
-from tiryns.runner.run.files import SWEEP, read_text, takes_lock, typed_path, write_atomically
+from tiryns.runner.run.files import SWEEP, read_text, resume_word, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.metrics_file import logged_in, whole_rows
 
@@ -90,8 +90,8 @@ class SuiteEvaluation(Callback, RunCallback):
             names = ", ".join(folder.name for folder in waiting)
             last = typed_path(waiting[-1])
             log.warning(
-                "suite %s: no figures yet of %s in %s; when it has ended, read them with: tiryns resume=%s",
-                self.suite, names, last.parent, last,
+                "suite %s: no figures yet of %s in %s; when it has ended, read them with: tiryns %s",
+                self.suite, names, last.parent, resume_word(last),
             )  # fmt: skip
 
     def results(self, trainer: Trainer) -> dict[str, float]:
@@ -179,7 +179,7 @@ class SuiteEvaluation(Callback, RunCallback):
         """Logs why an evaluation has no metrics; a later session tries again."""
         self._given_up.add(folder)
         step, shown = step_of(folder), typed_path(folder)
-        again = f"; go on with: tiryns resume={shown}" if (folder / SWEEP).exists() else ""
+        again = f"; go on with: tiryns {resume_word(shown)}" if (folder / SWEEP).exists() else ""
         log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:

@@ -14,7 +14,7 @@ from tiryns.runner import log
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO, damage_of, delete_checkpoint, entry_of
 from tiryns.runner.evaluation.monitor import loss_beside, monitored_metric
 from tiryns.runner.protocols import State, asked_callbacks
-from tiryns.runner.run.files import copy_folder, replacing
+from tiryns.runner.run.files import copy_folder, replacing, resume_word
 from tiryns.runner.run.folder import Run
 
 
@@ -238,7 +238,7 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
         if not earlier:
             return f"no checkpoint is left from before step {before}"
         good = max(earlier)
-    return f"go on from the last good checkpoint with resume={good}"
+    return f"go on from the last good checkpoint with {resume_word(good)}"
 
 
 def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
@@ -257,8 +257,8 @@ def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
     found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
     if found is None:
         raise ValueError(
-            f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; resume={resume} alone, "
-            "without further settings, starts that run from its beginning"
+            f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; {resume_word(resume)} "
+            "alone, without further settings, starts that run from its beginning"
         )
     return found
 

@@ -19,7 +19,7 @@ from tiryns.conf.trainer import Trainer
 from tiryns.conf.values import NAMED, rules_of
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.manifest.inputs import data_files, places_of, read_manifest
-from tiryns.runner.run.files import named_path, read_status
+from tiryns.runner.run.files import named_path, read_status, resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.recording import config_hash, without_secrets
@@ -120,7 +120,7 @@ def with_data(config: DictConfig, folder: Path) -> DictConfig:
             begun = (read_status(folder / "status.json").get("begun_in") or ["an unknown folder"])[0]
             raise FileNotFoundError(
                 f"the data that the run was begun with, data.{name}={value} in {begun}, is gone (looked in {looked}); "
-                f"if it lies elsewhere now, say where: tiryns resume={folder} data.{name}=NEW_PLACE"
+                f"if it lies elsewhere now, say where: tiryns {resume_word(folder)} data.{name}=NEW_PLACE"
             )
     return found
 

@@ -26,6 +26,7 @@ from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.lifetime import same_modules
 from tiryns.runner.run.command.status import LOST_PEER, PREEMPTED
 from tiryns.runner.run.errors import TrainingFailure
+from tiryns.runner.run.files import resume_word
 from tiryns.runner.run.folder import Run
 
 SECONDS_TO_FOLLOW = 10.0
@@ -200,7 +201,7 @@ class RankAgent(LocalElasticAgent):
         used_up = f"; all restarts are used up (trainer.max_restarts={most})"
         why = self.why_no_restart or (used_up if most else "")
         step = self.folder.status.get("step")
-        on = f"; go on from step {step} with resume={typed_path(self.folder.path)}" if step else ""
+        on = f"; go on from step {step} with {resume_word(typed_path(self.folder.path))}" if step else ""
         return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
 
     def _decide(self) -> None:

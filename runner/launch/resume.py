@@ -25,7 +25,7 @@ from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
 from tiryns.runner.patches.hydra.start import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
 from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
-from tiryns.runner.run.files import SWEEP, locked, read_sweep, replacing
+from tiryns.runner.run.files import SWEEP, locked, read_sweep, replacing, resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.recording import config_hash, new_name
@@ -153,7 +153,7 @@ def saved_overrides(
         if words_of is None or not (config := config_of(folder)):
             raise ValueError(
                 f"resume: a folder of configs that the run was started with is not here, and {str(file)!r} cannot be "
-                f"read: say where the folder is (--config-dir FOLDER resume={folder.path})"
+                f"read: say where the folder is (--config-dir FOLDER {resume_word(folder.path)})"
             )
         noted = words_of(config)
     replayed = _replayed(noted, arguments, str(file))

@@ -91,9 +91,8 @@ def resume_command(run: Run) -> str | None:
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
     if length and (seconds := run.settings.get("trainer.max_seconds")):  # those of the finished run count too
         longer.append(f"trainer.max_seconds={2 * seconds}")
-    before = shlex.join(["tiryns", *flags(words)])
-    after = shlex.join([*words_to_repeat(run.path, words), *longer])
-    return f"{before} resume={shlex.quote(str(run.path))} {after}".rstrip()
+    again = [f"resume={run.path}", *words_to_repeat(run.path, words), *longer]
+    return shlex.join(["tiryns", *flags(words), *again])
 
 
 def clock(seconds: float) -> str:

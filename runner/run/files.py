@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import time
@@ -274,3 +275,8 @@ def typed_path(folder: Path) -> Path:
     """Returns the folder as one would type it: relative if it lies below the working directory."""
     whole = folder.resolve()
     return whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole
+
+
+def resume_word(place: object) -> str:
+    """Returns the override that resumes a run or sweep as typed in a shell."""
+    return shlex.quote(f"resume={place}")

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from tiryns.runner.run.command.words import sealed_words
-from tiryns.runner.run.files import OF_SWEEPS, read_sweep, read_text
+from tiryns.runner.run.files import OF_SWEEPS, read_sweep, read_text, resume_word
 from tiryns.runner.run.folder import Run
 
 TASK = "task.json"
@@ -96,6 +96,6 @@ def model_folder(name_or_path: str) -> str:
             why, finish = f"{why}, as {error.splitlines()[0].rstrip('.')}", "Mend that and finish it"
         raise NoModel(
             f"there is no trained model in {name_or_path!r}: the run has left no model/: {why}. "
-            f"{finish} with resume={name_or_path}, or name another run"
+            f"{finish} with {resume_word(name_or_path)}, or name another run"
         )
     return name_or_path

@@ -29,6 +29,7 @@ from tiryns.runner.run.files import (
     read_json,
     read_status,
     read_text,
+    resume_word,
     takes_lock,
     write_atomically,
 )
@@ -153,7 +154,7 @@ class Recording:
         if not (words := self.command_words()):
             raise ValueError(
                 f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
-                f"that the run was started with, as in resume={self.path} seed=7; config.yaml there shows its settings"
+                f"that the run was started with, as in {resume_word(self.path)} seed=7; config.yaml shows its settings"
             )
         return public_overrides([w for w in words[1:] if w not in flags(words) and w[:1] != "-"])
 

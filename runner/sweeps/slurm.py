@@ -28,6 +28,7 @@ from tiryns.runner.run.command.lifetime import same_modules
 from tiryns.runner.run.command.status import ERROR
 from tiryns.runner.run.environment import as_word
 from tiryns.runner.run.errors import error_of, explain
+from tiryns.runner.run.files import resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.sweeper import result_of
 
@@ -111,7 +112,8 @@ class Launcher(BaseSubmititLauncher):
             note_deaths(folders, ids, last)
             names = [f"job {job_id}" for job_id in ids]
             return [result_of(*job) for job in zip(folders, names, job_overrides, strict=True)]
-        log.info("submitted; squeue shows the jobs, and the same command with resume=%s awaits them", sweep)
+        again = resume_word(sweep)
+        log.info("submitted; squeue shows the jobs, and the same command with %s awaits them", again)
         return []
 
     def layout(self, trainer: DictConfig) -> Layout:

@@ -238,13 +238,15 @@ def test_gpu_is_read_at_logged_steps_alone() -> None:
     assert seldom.level.since <= 201
 
 
-def test_last_good_checkpoint_is_named(tmp_path: Any) -> None:
+def test_last_good_checkpoint_is_named_for_a_shell(tmp_path: Any) -> None:
+    tmp_path /= "my $runs"
     assert last_good(tmp_path) == "there is no checkpoint yet"
-    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints").mkdir(parents=True)
     for step in (4, 6):
         (tmp_path / "checkpoints" / f"step-{step:08d}.ckpt").touch()
     (tmp_path / "checkpoints" / "last.ckpt").symlink_to("step-00000006.ckpt")
-    assert last_good(tmp_path).endswith("/checkpoints/step-00000006.ckpt")
+    newest = tmp_path / "checkpoints" / "step-00000006.ckpt"
+    assert last_good(tmp_path).endswith(f" with 'resume={newest}'")
     batch = {"sample_ids": torch.tensor([[0, 7]])}
     module: Any = SimpleNamespace(log_every=1)
 

@@ -83,11 +83,11 @@ def test_end_of_a_run_without_figures(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_command_to_resume_is_spelt_as_the_one_that_started_it(tmp_path: Path) -> None:
     folder = tmp_path / "my run"
     folder.mkdir()
-    assert resume_command(Run(folder)) == f"tiryns resume='{folder}'"
+    assert resume_command(Run(folder)) == f"tiryns 'resume={folder}'"
     (folder / "command.txt").write_text("tiryns seed=3\n")
-    assert resume_command(Run(folder)) == f"tiryns resume='{folder}'"
+    assert resume_command(Run(folder)) == f"tiryns 'resume={folder}'"
     (folder / "command.txt").write_text("tiryns --config-dir 'my configs' seed=3 'allowed_targets=[mine]'\n")
-    wanted = f"tiryns --config-dir 'my configs' resume='{folder}' 'allowed_targets=[mine]'"
+    wanted = f"tiryns --config-dir 'my configs' 'resume={folder}' 'allowed_targets=[mine]'"
     assert resume_command(Run(folder)) == wanted
 
 

@@ -22,7 +22,7 @@ from tiryns.runner import log
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.cli.models.reading import is_setting
 from tiryns.runner.run.command.json_output import print_json
-from tiryns.runner.run.files import copy_folder, naming, read_json, staging
+from tiryns.runner.run.files import copy_folder, naming, read_json, resume_word, staging
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import TASK
 from tiryns.runner.run.yaml_files import read_config
@@ -169,7 +169,8 @@ def _paths(source: str, last: int | None) -> list[Path]:
     if members := find_runs(run):  # of a sweep
         for one in members:
             if (state := Run(one).state) != "done":
-                raise ValueError(f"the run {str(one)!r} of the sweep is {state}: finish it with resume={run}")
+                problem = f"the run {str(one)!r} of the sweep is {state}"
+                raise ValueError(f"{problem}: finish it with {resume_word(run)}")
         return [path for one in members for path in _paths(f"{one}@{steps}" if steps else str(one), last)]
     if run.suffix == ".ckpt" and run.exists() and not steps:
         return [run.resolve()]
