@@ -19,7 +19,7 @@ from tiryns.conf.trainer import Trainer
 from tiryns.conf.values import NAMED, rules_of
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.manifest.inputs import data_files, places_of, read_manifest
-from tiryns.runner.run.files import named_path, read_status, resume_word
+from tiryns.runner.run.files import named_path, read_status, read_sweep, resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.recording import config_hash, without_secrets
@@ -65,7 +65,9 @@ def completed(config: DictConfig) -> DictConfig:
 
 
 def begun_in(folder: Path) -> list[Path]:
-    """Returns the existing folders, except the current one, from which relative paths of a run and its parents start.
+    """Returns the existing folders, except the current one, from which relative paths of a run or sweep start.
+
+    Those of a run's parents, and of the sweep of a job, are among them.
 
     For a run, folders where a new path of its data was typed come first (newest first), then the folder where it began.
     """
@@ -74,10 +76,12 @@ def begun_in(folder: Path) -> list[Path]:
     while (folder := folder.resolve()) not in seen:
         seen.add(folder)
         status = read_status(folder / "status.json")
-        for place in (*status.get("moved_in", ()), status.get("begun_in")):
+        places = [(folder, place) for place in (*status.get("moved_in", ()), status.get("begun_in"))]
+        places += [(sweep, read_sweep(sweep).get("begun_in")) for sweep in (folder, folder.parent)]
+        for base, place in places:
             match place:
                 case [str(noted), str(relative)]:
-                    found |= {Path(noted): None, (folder / relative).resolve(): None}
+                    found |= {Path(noted): None, (base / relative).resolve(): None}
         if isinstance(parent := status.get("branched_from"), str):
             folder = Path(parent).parents[1] if parent.endswith(".ckpt") else Path(parent)
     return [place for place in found if place.is_dir() and place != Path.cwd().resolve()]

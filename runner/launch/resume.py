@@ -146,7 +146,7 @@ def saved_overrides(
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume), to_train=False)
-    places = [] if flags(arguments) else _flags_of(folder)
+    places = [] if flags(arguments) else _with_folders(flags(folder.command_words()), folder.path)
     noted, file = _overrides_of(folder, arguments), folder.path / "overrides.json"
     if places is None:
         places, file = [], folder.path / "config.yaml"
@@ -176,14 +176,13 @@ def saved_overrides(
     return places + arguments[:first] + replayed + arguments[first:] + added
 
 
-def _flags_of(folder: Run) -> list[str] | None:
-    """Returns the flags for a run's folders of configs, found here or where the run was begun; None if one is gone."""
-    noted = flags(folder.command_words())
+def _with_folders(noted: list[str], begun: Path) -> list[str] | None:
+    """Returns the flags of a run or sweep with its folders of configs as they lie here; None if a folder is gone."""
     for i, flag in enumerate(noted):
         name, is_given, value = flag.partition("=")
         place = value if is_given else "".join(noted[i + 1 : i + 2])
         if name in ("--config-dir", "-cd") and not Path(place).is_dir():
-            found = found_from(place, begun_in(folder.path))
+            found = found_from(place, begun_in(begun))
             if not Path(found).is_dir():
                 return None
             noted[i if is_given else i + 1] = f"{name}={found}" if is_given else found
@@ -215,6 +214,7 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
         if not (is_value or word.partition("=")[0] in CONFIG_FLAGS):
             raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
         places.append(word)
+    places = [] if flags(rest) else _with_folders([*places], folder) or places
     hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
     overrides = _replayed(sweep.get("overrides"), rest, file)
     return ["-m", *places, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]

@@ -84,6 +84,11 @@ def timestamp() -> str:
     return datetime.now().astimezone().isoformat(timespec="milliseconds")
 
 
+def working_folder(folder: Path) -> list[str]:
+    """Returns the working folder, absolute and relative to a run or sweep, with which it may be moved."""
+    return [here := os.getcwd(), os.path.relpath(here, folder.resolve())]
+
+
 def seconds_since(began: str) -> float:
     """Returns the seconds since a time; without an offset it is in this machine's time zone."""
     return round(datetime.now().timestamp() - datetime.fromisoformat(began).timestamp(), 3)
@@ -191,8 +196,7 @@ class Recording:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
         status, now, before = self.status, timestamp(), self.identity()
-        moved, here = before not in (None, identity), os.getcwd()
-        place = [here, os.path.relpath(here, self.path.resolve())]
+        moved, place = before not in (None, identity), working_folder(self.path)
         earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
         given, own, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
         seal = sealed(given, None if before is None else own or [])

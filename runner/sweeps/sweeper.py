@@ -35,7 +35,7 @@ from tiryns.runner.run.command.words import as_typed, flags, public_overrides, s
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
 from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
-from tiryns.runner.run.recording import new_name
+from tiryns.runner.run.recording import new_name, working_folder
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.words import differ_alike, last_overrides, words_apart
@@ -139,6 +139,7 @@ class JobSweeper(Sweeper):
         new = identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
+        noted.setdefault("begun_in", working_folder(self.folder))
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def public(self, word: str) -> str:

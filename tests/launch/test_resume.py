@@ -18,6 +18,7 @@ from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
 from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.config.run_config import begun_in
 from tiryns.runner.launch import resume
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
 from tiryns.runner.run import audit
@@ -188,6 +189,12 @@ def test_resume_of_a_sweep_is_its_command_again(tmp_path: Path) -> None:
         (tmp_path / "sweep.json").write_text(json.dumps({**noted, "flags": flags}))
         with pytest.raises(ValueError, match=r"sweep\.json is damaged: .* is no flag of a sweep"):
             saved_overrides([f"resume={tmp_path}"])
+    configs = tmp_path / "project" / "mine"
+    configs.mkdir(parents=True)
+    (tmp_path / "sweep.json").write_text(json.dumps({**noted, "begun_in": ["/gone", "project"]}))
+    assert saved_overrides([f"resume={tmp_path}"])[1:3] == ["--config-dir", str(configs)]
+    assert begun_in(tmp_path / "0") == [tmp_path / "project"], "for the data of a job that has not begun"
+    assert "mine" not in saved_overrides(["-cd", "other", f"resume={tmp_path}"])
 
 
 def test_branch_takes_over_the_curves_of_its_run_once(tmp_path: Path) -> None:

@@ -133,6 +133,7 @@ def test_wandb_runs_of_a_sweep_are_a_group_and_each_their_own(tmp_path: Path, te
 def test_sweep_is_found_by_its_overrides_and_brought_back_by_its_folder(swept: Swept) -> None:
     outputs = swept.folder.parents[1]
     noted = read_sweep(swept.folder)
+    assert noted["begun_in"] == [str(outputs.parent), "../../.."]
     wanted = {name: noted[name] for name in ("overrides", "sweeper")}
     assert find_sweep(outputs, wanted) == swept.folder
     assert find_sweep(outputs, {**wanted, "overrides": [*wanted["overrides"], "seed=3"]}) is None
