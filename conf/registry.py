@@ -164,6 +164,11 @@ def option_of(group: str, node: object) -> str | None:
     return None if target is None else next(named, None)
 
 
+def ends_run(callback: object) -> bool:
+    """Whether a callback's node chooses the last step of a run, so that its settings are none of execution."""
+    return option_of("callback", callback) in ("early_stopping", "stop_after")
+
+
 @cache
 def values_of(option: type) -> Settings:
     """Returns the values of an option, interpolations as written. Do not change them: they are cached."""

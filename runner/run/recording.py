@@ -17,7 +17,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.config import OF_PROBES, Config, as_before
-from tiryns.conf.registry import OPTIONS, execution_names
+from tiryns.conf.registry import OPTIONS, ends_run, execution_names
 from tiryns.conf.values import rules_of
 from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.command.words import command_line, flags, public_overrides, sealed, sealed_words
@@ -54,9 +54,13 @@ def config_hash(config: DictConfig) -> str:
     content: dict[str, Any] = {}
     counted = OF_PROBES if values.get("mode") == "probe" else ()
     for name, value in values.items():
-        if value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
+        if name == "callback":
+            nodes = value.items() if isinstance(value, dict) else ()
+            settings = {n: as_before(name, node) for n, node in nodes if ends_run(node)}
+            value = {n: node for n, node in settings.items() if node.keys() != {"_target_"}}
+        elif value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
-        if isinstance(value, dict) and name in OPTIONS:
+        elif isinstance(value, dict) and name in OPTIONS:
             left_out = execution_names(str(name), value)
             value = {n: v for n, v in as_before(str(name), value).items() if n not in left_out}
         if value != {}:  # as a group whose settings are all execution

@@ -87,6 +87,18 @@ def test_content_makes_another_run(default: DictConfig, key: str, value: Any) ->
     assert config_hash(with_value(default, key, value)) != config_hash(default)
 
 
+def test_callbacks_that_choose_the_last_step_make_another_run() -> None:
+    default = {"_target_": "runner.callbacks.EarlyStopping", **LATER["callback"]}
+    parts = [
+        {"progress": {"_target_": "runner.callbacks.Progress"}, "early_stopping": default},
+        {"early_stopping": {**default, "patience": 9}},
+        {"mine": {"_target_": "runner.callbacks.StopAfter", "steps": 3}},
+    ]
+    hashes = [config_hash(OmegaConf.create({"callback": part})) for part in ({}, *parts)]
+    assert hashes[0] == hashes[1], "runs of recipes that stop early are found as before"
+    assert len({*hashes}) == 3
+
+
 def test_execution_names_of_a_component_of_the_users_own_are_those_of_its_group() -> None:
     own = {"_target_": "mine.Data", "num_workers": 1}
     assert {"num_workers", "layout", "cache_dir", "num_val_workers"} <= execution_names("data", own)

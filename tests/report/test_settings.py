@@ -108,6 +108,11 @@ def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert [each.runs for each in found.settings] == [[0, 1], [2]], "a seed of its own is a setting"
     assert found.settings[1].label == "seed=7"
+    for patience in (1, 5):  # chooses the last step
+        node = {"_target_": "runner.callbacks.EarlyStopping", "patience": patience}
+        settings = {f"callback.early_stopping.{name}": value for name, value in node.items()}
+        make_run(tmp_path / f"{2 + patience}", patience, 1.0, settings=settings)
+    assert [each.runs for each in compared(tmp_path).settings] == [[0, 1], [2], [3], [4]]
 
 
 def test_seeds_of_the_order_are_settings_beside_the_seeds_of_the_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from omegaconf import OmegaConf
 
 from tiryns.conf.config import Config
-from tiryns.conf.registry import OPTIONS, execution_names, target_of
+from tiryns.conf.registry import OPTIONS, ends_run, execution_names, target_of
 from tiryns.conf.values import rules_of
 from tiryns.runner.run.folder import Run, Settings
 from tiryns.runner.run.yaml_files import flatten
@@ -58,6 +58,9 @@ class Differences(NamedTuple):
 def is_execution(run: Run, name: str) -> bool:
     """Returns whether a setting changes nothing that a run computes: it is a setting of execution, or only a record."""
     group, _, field = name.partition(".")
+    if group == "callback":
+        part = field.partition(".")[0]
+        return not ends_run({"_target_": run.settings.get(f"{group}.{part}._target_")})
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
     target = run.settings.get(f"{group}._target_")
