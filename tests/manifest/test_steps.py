@@ -1,5 +1,6 @@
 """Digests of steps, and what two runs were made from."""
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,10 @@ def test_files_of_data_are_named_by_setting_and_by_path(
     }
     assert found["source"]["a.txt"] == file_digest(folder / "a.txt")
     assert data_files({"train": f"{folder}@train"})["train"] == found["source"]
+    (tmp_path / "b").mkdir()
+    shutil.copy(folder / "b.txt", alike := tmp_path / "b" / "a.txt")
+    both = data_files({"source": [str(folder / "a.txt"), str(alike)]})["source"]
+    assert both == {"texts/a.txt": file_digest(folder / "a.txt"), "b/a.txt": file_digest(alike)}
     monkeypatch.setattr("tiryns.runner.manifest.inputs.WHOLE", 10)
     large = data_files(named)["source"]["a.txt"]
     assert large.startswith("ends:")
