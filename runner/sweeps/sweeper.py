@@ -104,6 +104,8 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
         else:
             told = f"a grid needs single values, such as {key}=1,2; hydra/sweeper=optuna searches an interval"
             raise ValueError(f"{override.input_line}: {told}")
+        if not values[key]:
+            raise ValueError(f"{override.input_line}: the range is empty")
     words = [[as_typed(f"{key}={value}") for value in given] for key, given in values.items()]
     return [list(job) for job in product(*words)]
 

@@ -148,6 +148,8 @@ def test_each_setting_of_a_grid_is_one_job() -> None:
     """Also where a repeated sweep is given more values: `tiryns resume=SWEEP x=1,2,3` after `-m +x=1,2`."""
     parsed = OverridesParser.create().parse_overrides(["+x=1,2", "y=5,5", "x=1,2,3"])
     assert combinations(parsed) == [["+x=1", "y=5"], ["+x=2", "y=5"], ["+x=3", "y=5"]]
+    with pytest.raises(ValueError, match=re.escape("x=range(5,1): the range is empty")):
+        combinations(OverridesParser.create().parse_overrides(["y=1,2", "x=range(5,1)"]))
 
 
 def test_jobs_keep_their_folders_and_new_ones_get_the_next(tmp_path: Path) -> None:
