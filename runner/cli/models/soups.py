@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from tiryns.conf.objective.labelled import THRESHOLDS
-from tiryns.conf.registry import better_when
+from tiryns.conf.registry import better_when, execution_names
 from tiryns.runner.checkpoints.averages import Source, combined, mean
 from tiryns.runner.config.run_config import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -45,10 +45,11 @@ def measured(
     runs = [source.path.parent for source in found]
     configs = [recorded_config(run, allow) for run in runs]
     mine = settings_in(configs[0].data, resolve=True)
+    left_out = execution_names("data", mine)
     for run, config in zip(runs, configs, strict=True):
         theirs = settings_in(config.data, resolve=True)
         for name in {**mine, **theirs}:
-            if mine.get(name) != theirs.get(name):
+            if name not in left_out and mine.get(name) != theirs.get(name):
                 both = f"{mine.get(name)!r} in {str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
                 raise ValueError(f"soups are measured on one validation set, but data.{name} is {both}")
     data = make_data(configs[0], Run(runs[0]).status.get("resolved"))
