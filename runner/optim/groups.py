@@ -97,8 +97,7 @@ def parameter_groups(
         for override, names in matching:
             if name in names:
                 own, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
-                if own is not None or factor is not None:
-                    rate = usual * factor if own is None else own
+                rate = own if own is not None else rate if factor is None else usual * factor
                 decay = decay if own_decay is None else own_decay
                 label += f"/{override['pattern']}"
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}
