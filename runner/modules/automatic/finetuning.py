@@ -131,24 +131,24 @@ class FinetuningModule(AutomaticModule):
         Raises ValueError if the data has more labels than the model or, to evaluate, labels that the model lacks.
         """
         names = list(getattr(self.datamodule, "label_names", None) or [])
-        known = labels_of(self.model.pretrained.config)
-        if len(names) > len(known):
+        labels = labels_of(self.model.pretrained.config)
+        if len(names) > len(labels):
             raise ValueError(
-                f"the data has {len(names)} labels, the model {len(known)}: set num_labels={len(names)}"
+                f"the data has {len(names)} labels, the model {len(labels)}: set num_labels={len(names)}"
             )
-        trained = known != unnamed_labels(len(known))
-        if trained and names == [*map(str, range(len(names)))]:
+        is_named = labels != unnamed_labels(len(labels))
+        if is_named and names == [*map(str, range(len(names)))]:
             return  # integers are indices of the model's labels
-        if trained and {*names} <= {*known}:
-            names += [name for name in known if name not in names]
-            if names != known:
-                reorder_labels(self.model.pretrained, [known.index(name) for name in names])
-        elif trained and not self.trainer.training:
+        if is_named and {*names} <= {*labels}:
+            names += [name for name in labels if name not in names]
+            if names != labels:
+                reorder_labels(self.model.pretrained, [labels.index(name) for name in names])
+        elif is_named and not self.trainer.training:
             raise ValueError(
-                f"the model has the labels {few(known, 5)}, the data {few(names, 5)}: name them as the model does, or "
+                f"the model has the labels {few(labels, 5)}, the data {few(names, 5)}: name them as the model does, or "
                 "train it on them first"
             )
-        self.model.pretrained.config.update(label_config([*names, *known[len(names) :]]))
+        self.model.pretrained.config.update(label_config([*names, *labels[len(names) :]]))
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer, and its schedule per step unless the rate is constant; biases and norms do not decay.
