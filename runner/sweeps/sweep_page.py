@@ -42,8 +42,8 @@ class SweepPage(Callback):
         self._has_lines = run_here and writes_to(sys.stdout, 1)
         if self._has_lines:
             logging.getLogger(BASIC_LAUNCHER).setLevel(logging.WARNING)
-        folder = str(config.hydra.sweep.dir)
         with refusing():
+            folder = str(config.hydra.sweep.dir)
             check_free(Path(folder))
         allow_place(Path(folder))
         # Hydra 1.4 has frozen it by now

@@ -46,6 +46,17 @@ def test_wrong_words_are_named(words: list[str], problem: str) -> None:
         with_replicates(words)
 
 
+def test_plan_of_seeds_is_answered_in_one_line(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """Without Hydra's warning of a callback that has raised the error."""
+    done = tiryns_here(tmp_path, "plan", "seeds=3")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: mode=inspect is for one config: leave out -m, seeds=, folds= and the folder of a sweep, and give each "
+        "setting one value\n"
+    )
+    assert not [warning for warning in recwarn.list if "Callback" in str(warning.message)]
+
+
 def test_text_has_no_folds(tmp_path: Path) -> None:
     done = tiryns_here(tmp_path, "folds=3")
     assert done.returncode == 1

@@ -172,7 +172,6 @@ COMMANDS: dict[str, list[str]] = {
     "info nope": ["nope", "tiryns info: there is no group"],
     "info optimizer nope": ["nope", "tiryns info: there is no group"],
     "plan -m seed=1,2": ["m", "ode=inspect is for one config: leave"],
-    "plan seeds=3": ["leave out -m, seeds=, folds= and the folder of a sweep"],
     "plan --json -m seed=1,2": ["m", "tiryns plan --json prints the plan"],
     "plan resume=gone": ["gone", "resume: there is no folder 'gone"],
     "frobnicate": ["there is no command 'frobnicate"],
