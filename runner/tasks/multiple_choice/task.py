@@ -1,7 +1,6 @@
 """The task of multiple choice, as in SWAG, RACE and COPA: texts with choices, of which one is right."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from tiryns.runner.data.labelled.examples import Learnt, TaskSequences
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences
-from tiryns.runner.data.labelled.spelling import is_missing, unwrapped, whole_number
+from tiryns.runner.data.labelled.spelling import is_missing, is_whole, unwrapped, whole_number
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.evaluation.kinds.labels import OfLabels
@@ -54,18 +53,15 @@ class MultipleChoiceReader(ListReader):
         numbers = [_number(e.label) for e in labelled]
         last = any(number == len(e.candidates) for e, number in zip(labelled, numbers, strict=True))
         self.first = int(last and 0 not in numbers)
-        problems = {}
+        problems = []
         for self.told_by in KINDS:
             wrong = next((e for e in labelled if self._place(e) is None), None)
             if wrong is None:
                 return
-            problems[self.told_by] = wrong
-        where = "; ".join(
-            f"no {kind} of a choice is {e.label!r:.40} ({e.where})" for kind, e in problems.items()
-        )
+            problems.append(f"no {self.told_by} of a choice is {wrong.label!r:.40} ({wrong.where})")
         raise ValueError(
-            f"data.label_column={self.label_column}: the labels do not tell the right choice in one way: {where}. "
-            "Expected all labels to be texts of choices, or all letters, or all numbers"
+            f"data.label_column={self.label_column}: the labels do not tell the right choice in one way: "
+            f"{'; '.join(problems)}. Expected all labels to be texts of choices, or all letters, or all numbers"
         )
 
     def labels(self, examples: list[Candidates]) -> NDArray[np.int64]:
@@ -99,9 +95,9 @@ class MultipleChoiceReader(ListReader):
     def _place(self, example: Candidates) -> int | None:
         """Returns the index of the choice that the label identifies; None for a label of no choice."""
         if self.told_by == "number":
-            place = (_number(example.label) or 0) - self.first
-            known = _number(example.label) is not None and 0 <= place < len(example.candidates)
-            return place if known else None
+            number = _number(example.label)
+            place = -1 if number is None else number - self.first
+            return place if 0 <= place < len(example.candidates) else None
         told = example.candidates if self.told_by == "text" else example.names
         label = str(example.label).strip() if isinstance(example.label, str) else None
         return told.index(label) if label in told else None
@@ -109,9 +105,7 @@ class MultipleChoiceReader(ListReader):
 
 def _number(label: Any) -> int | None:
     """Returns a label as a whole number; None for another label."""
-    with suppress(TypeError, ValueError, OverflowError):
-        return whole_number(label)
-    return None
+    return whole_number(label) if is_whole(label) else None
 
 
 class ChoicePredictions(OfLabels[ListSequences]):
