@@ -35,12 +35,10 @@ class Mark(NamedTuple):
 
     def place(self, text: str, unit: str) -> tuple[int, int] | None:
         """Converts offsets in a unit to a span in characters; None if they lie beyond the text or within a character."""
-        start = _character(text, self.start, unit)
-        if self.end is not None:
-            end = _character(text, self.end, unit)
-        else:
-            end = None if start is None else start + len(self.text or "")
-        return None if start is None or end is None or not start < end <= len(text) else (start, end)
+        if (start := _character(text, self.start, unit)) is None:
+            return None
+        end = start + len(self.text or "") if self.end is None else _character(text, self.end, unit)
+        return (start, end) if end is not None and start < end <= len(text) else None
 
     def agrees(self, found: str) -> bool:
         """Whether a part of the text equals the annotated text, apart from white space; True if `text` is None."""
