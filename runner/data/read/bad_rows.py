@@ -38,12 +38,11 @@ class BadRow(AdvisedError):
 
     def __init__(self, where: str, problem: str, reason: str, **settings: object) -> None:
         super().__init__(f"{where}: {problem}", **settings)
-        self.where, self.reason = where, reason
+        self.where, self.problem, self.reason = where, problem, reason
 
     def __reduce__(self) -> tuple[type, tuple[str, ...]]:
         """Makes the error picklable, to send it to another process."""
-        where, problem = self.where, str(self).removeprefix(f"{self.where}: ")
-        return type(self), (where, problem, self.reason)
+        return type(self), (self.where, self.problem, self.reason)
 
 
 Noted = dict[str, dict[str, Any]]
@@ -85,9 +84,8 @@ class BadRows:
         if not self.skip:
             if not self.setting or isinstance(error, MissingColumn):
                 raise error
-            problem = str(error).removeprefix(f"{error.where}: ")
-            advice = f"{'' if problem.endswith('?') else ';'} {self.setting} leaves such rows out"
-            raise BadRow(error.where, problem + advice, error.reason, on_bad_row="skip")
+            advice = f"{'' if error.problem.endswith('?') else ';'} {self.setting} leaves such rows out"
+            raise BadRow(error.where, error.problem + advice, error.reason, on_bad_row="skip")
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
 
