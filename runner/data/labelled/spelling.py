@@ -97,9 +97,7 @@ def number_of(label: object) -> int | float | None:
         >>> [number_of(label) for label in ("7", "-2.5", "1e-05", "01", "1_000", "1e5", "nan")]
         [7, -2.5, 1e-05, None, None, None, None]
     """
-    if isinstance(label, bool):
-        return None
-    if isinstance(label, int | float):
+    if isinstance(label, int | float) and not isinstance(label, bool):
         return label
     if not isinstance(label, str):
         return None
@@ -284,10 +282,9 @@ def _plain(text: str) -> str:
     """Converts a number as people write it to Python's form; both readings if a comma may mark thousands or decimals."""
     core = re.sub(r"['\u2019_\s]", "", _UNIT.sub("", text.strip())).replace("\u2212", "-")
     marks = re.findall(r"[.,]", core)
-    digits = len(re.split(r"[.,]", core)[-1])
     if not marks or (len(marks) > 1 and len({*marks}) == 1):
         return re.sub(r"[.,]", "", core)
     whole, _, fraction = core.rpartition(marks[-1])
     decimal = f"{re.sub('[.,]', '', whole)}.{fraction}"
-    both = len(marks) == 1 and digits == 3 and marks[0] == "," and not whole.lstrip("-+").startswith("0")
+    both = marks == [","] and len(fraction) == 3 and not whole.lstrip("-+").startswith("0")
     return f"{whole}{fraction} or {decimal}" if both else decimal
