@@ -197,14 +197,13 @@ def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[st
             known = ", ".join(SCHEMES)
             log.warning("%s: words are measured, and no entities. Schemes are %s", problem, known)
         return None
-    broken = {}
+    broken = []
     for scheme in tagging.schemes:
         wrong = (where for where, labels in sentences if tagging.breaks(scheme, labels))
         if (first := next(wrong, None)) is None:
             return scheme
-        broken[scheme] = first
-    places = ", ".join(f"{scheme} is broken in {where}" for scheme, where in broken.items())
-    log.info("tags are predicted one by one: %s", places)
+        broken.append(f"{scheme} is broken in {first}")
+    log.info("tags are predicted one by one: %s", ", ".join(broken))
     return None
 
 
