@@ -249,10 +249,9 @@ class Chunker:
         flat = np.empty(int(lengths.sum()), np.int64)
         places = ranges(begins + surrounded * len(self.prefix), ends - starts)
         flat[places] = content[ranges(starts, ends - starts)]
-        for position, token in enumerate(self.prefix):
-            flat[begins[surrounded] + position] = token
-        for position, token in enumerate(reversed(self.suffix)):
-            flat[stops[surrounded] - 1 - position] = token
+        before, after = np.arange(len(self.prefix)), np.arange(-len(self.suffix), 0)
+        flat[begins[surrounded][:, None] + before] = self.prefix
+        flat[stops[surrounded][:, None] + after] = self.suffix
         return flat, lengths.astype(np.int32)
 
 
