@@ -175,8 +175,7 @@ def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
         if all(spelt[role] in vocabulary for role in ("pad_token", "mask_token")):
             known: dict[str, Any] = {role: token for role, token in spelt.items() if token in vocabulary}
             tokenizer.add_special_tokens(known)
-            taken = ", ".join(known.values())
-            log.info("the tokenizer names no special tokens: using %s", taken)
+            log.info("the tokenizer names no special tokens: using %s", ", ".join(known.values()))
             return
 
 
