@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, Scalar, TaskSequences, concatenated, tokenized
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenated, tokenized
 from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
 from tiryns.runner.data.micro_batch import FlatSamples, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
@@ -120,14 +120,11 @@ class ListReader(ExampleReader[Candidates]):
             ids.append(np.array(encoding.ids, np.int32))
             types.append(np.array(encoding.type_ids, np.int8))
         counts = np.array([len(example.candidates) for example in examples], np.int64)
-        bounds = list(pairwise([0, *np.cumsum(counts)]))
-
-        def joined(parts: Sequence[NDArray[np.integer]], kind: type[Scalar]) -> list[NDArray[Scalar]]:
-            return [concatenated(parts[start:end], kind) for start, end in bounds]
-
+        parts = [slice(start, end) for start, end in pairwise([0, *np.cumsum(counts)])]
         with_types = "token_type_ids" in tokenizer.model_input_names
+        token_types = [concatenated(types[part], np.int8) for part in parts] if with_types else None
         sequences = ListSequences(
-            examples, joined(ids, np.int32), joined(types, np.int8) if with_types else None
+            examples, [concatenated(ids[part], np.int32) for part in parts], token_types
         )
         sequences.counts = counts
         sequences.choice_lengths = np.array([len(one) for one in ids], np.int32)
