@@ -64,17 +64,16 @@ def main(arguments: Namespace) -> None:
     quiet_threads()
     quiet_libraries()
     orders = [SampleOrder(folder, words) for folder in folders]
+    steps: list[int] = []
     if arguments.steps is not None:
         steps = steps_of(arguments.steps, orders[0].num_steps)
         show_steps(orders[0], steps, arguments)
     elif arguments.find is not None:
-        steps = _first_noted(orders[0])
         show_found(orders[0], arguments)
     else:
-        steps = []
         show_differences(orders, arguments)
     for order in orders:
-        _check(order, steps or _first_noted(order), arguments.steps is not None)
+        _check(order, steps or sorted(order.noted)[:1], arguments.steps is not None)
 
 
 def steps_of(given: str, num_steps: int) -> list[int]:
@@ -177,10 +176,6 @@ def _check(order: "SampleOrder", steps: list[int], tell: bool) -> None:
         rest = _count(len(steps) - len(known), "step was", "steps were")
         missing = f"; {rest} not trained, or not recorded" if len(known) < len(steps) else ""
         print(f"{_count(len(known), 'step agrees', 'steps agree')} with order.txt{missing}", file=sys.stderr)
-
-
-def _first_noted(order: "SampleOrder") -> list[int]:
-    return [min(order.noted)] if order.noted else []
 
 
 def _count(number: int, one: str, many: str) -> str:
