@@ -33,10 +33,8 @@ OWN = ("model", "optimizer", "scheduler")
 
 Facts = dict[str, Any]
 
-Part = tuple[str, Any]
 
-
-def plan_of(config: DictConfig) -> Iterator[Part]:
+def plan_of(config: DictConfig) -> Iterator[tuple[str, Any]]:
     """Yields the parts of a run's plan by name, each as soon as it is known; None for an unknown part."""
     quiet_threads()
     with many_imports():
@@ -75,7 +73,8 @@ def plan_of(config: DictConfig) -> Iterator[Part]:
     yield "budget", str(budget) if budget else None
     yield "steps", parts.max_steps
     yield "epochs", parts.data.epoch_at(parts.max_steps) if indexed else None
-    yield from _costs(config, parts, shares, ranks) if own and shares else NO_COSTS.items()
+    costs = _costs(config, parts, shares, ranks) if own and shares else {"memory": None, "time": None}
+    yield from costs.items()
 
 
 def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
@@ -168,12 +167,8 @@ def _fill(shares: Sequence[Share], batches: Any) -> Facts:
     return {"fill": tokens / places, "packed": batches.packed, "micro_batches": micro}
 
 
-NO_COSTS = {"memory": None, "time": None}
-"""Costs of runs without a trial step."""
-
-
-def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Iterator[Part]:
-    """Yields a rank's memory in bytes, and FLOPs and seconds of the run, from a trial of the step with the largest
+def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int) -> Facts:
+    """Returns a rank's memory in bytes, and FLOPs and seconds of the run, from a trial of the step with the largest
     micro-batch, scaled to the mean step.
     """
     import torch
@@ -198,10 +193,9 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
     peak = peak_flops(name, precision)
     memory = {part: getattr(cost, part) / shards for part in ("weights", "gradients", "optimizer")}
     together = (cost.memory - cost.activations) / shards + cost.activations
-    yield "memory", {**memory, "activations": cost.activations, "together": together}
-    yield (
-        "time",
-        {
+    return {
+        "memory": {**memory, "activations": cost.activations, "together": together},
+        "time": {
             "step_seconds": seconds,
             "seconds": parts.max_steps * seconds,
             "flops_per_step": per_step,
@@ -211,4 +205,4 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
             "precision": precision,
             "device": name,
         },
-    )
+    }
