@@ -61,7 +61,8 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
     _check_same(runs, "validation", lambda run: comparable.validation_of(run, key))
     name = of.split("/")[1]
     noted = all(comparable.sets_of(run).get(name) for run in runs)  # else the settings alone can tell
-    if _agree(runs, lambda run: comparable.sets_of(run)[name] if noted else comparable.data_of(run)):
+    facts = [comparable.sets_of(run)[name] if noted else comparable.data_of(run) for run in runs]
+    if all(fact == facts[0] for fact in facts):
         return _logged(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"
@@ -85,7 +86,7 @@ def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
     order: bool | None = None
     with suppress(ValueError):  # a run without an order log
         order = all(audit.compare(pair.against.path, pair.change.path) is None for pair in pairs)
-    weights = all(_agree([pair.against, pair.change], _initial) for pair in pairs)
+    weights = all(_initial(pair.against) == _initial(pair.change) for pair in pairs)
     return {"initial_weights": weights, "order_and_masks": order}
 
 
@@ -113,11 +114,6 @@ def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -
                 first = islice(changes(one, other), 3)
                 how = "; ".join(f"{name}: {was} and {is_now}" for name, was, is_now in first)
             raise ValueError(f"{both} ({how}), so their figures do not measure the same")
-
-
-def _agree(runs: Sequence[Run], fact: Callable[[Run], object]) -> bool:
-    first = fact(runs[0])
-    return all(fact(run) == first for run in runs[1:])
 
 
 def _initial(run: Run) -> object:
@@ -181,8 +177,6 @@ def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget
 
 def _curve(run: Run, key: str) -> Series:
     """Returns the metric's curve by step; a step that was logged twice keeps its later point."""
-    if key not in run.series:
-        return Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-    series = run.series[key]
+    series = run.series.get(key, Series(np.zeros(0, np.int64), np.zeros(0), np.zeros(0)))
     last = len(series.steps) - 1 - np.unique(series.steps[::-1], return_index=True)[1]
     return Series(series.steps[last], series.values[last], series.times[last])
