@@ -75,8 +75,6 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
         return data, PairScorer(name, computation, progress)
     torch.manual_seed(config.seed)  # the weights of a model without any
     pretrained = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
-    embedding = Embedding(config.pooling or "mean")
-    if config.pooling is None and name:
-        embedding = read_embedding(name) or embedding
-    embedding = embedding._replace(max_length=data.max_length)
+    stored = read_embedding(name) if config.pooling is None and name else None
+    embedding = (stored or Embedding(config.pooling or "mean"))._replace(max_length=data.max_length)
     return data, FrozenEncoder(pretrained, data.tokenizer, embedding, computation, progress)
