@@ -6,7 +6,6 @@ Rows are those of `data=image_text`: `image` (a path below IMAGES, several, or n
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
 
 from tiryns.runner.data.energon.prepare import prepare, prepare_shapes
 from tiryns.runner.data.vision.conversations import COLUMNS
@@ -41,13 +40,10 @@ def main(arguments: Namespace) -> None:
     if arguments.shapes:
         counts = prepare_shapes(places[-1], size, seed)
     else:
-        options: dict[str, Any] = {
-            "validation_rows": arguments.validation_rows,
-            "validation": arguments.validation,
-            "columns": dict(pair.split("=", 1) for pair in arguments.column),
-        }
+        columns = dict(pair.split("=", 1) for pair in arguments.column)
         rows, images, folder = places
-        counts = prepare(rows, images, folder, **options, samples_per_shard=size, seed=seed)
+        validation_rows, validation = arguments.validation_rows, arguments.validation
+        counts = prepare(rows, images, folder, validation_rows, validation, columns, size, seed)
     if arguments.json:
         print_json({"folder": places[-1], "samples": counts})
         return
