@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,10 @@ class SampleOrder:
 
     def changed(self, steps: Iterable[int]) -> Iterator[int]:
         """Yields the steps whose samples, collated again, have a hash that differs from `order.txt`."""
+        batches = self.data.train_batches(0, 1)  # whole, as one process would train on them
         for step in steps:
             if step in self.noted:
-                share = self._batches[step - 1]
+                share = batches[step - 1]
                 if order_hash(share["hash_high"], share["hash_low"]) != self.noted[step]:
                     yield step
 
@@ -95,11 +96,6 @@ class SampleOrder:
         for one in holders:
             one.occurrences = [o for index in one.sequences for o in by_index.get(index, [])]
         return found
-
-    @cached_property
-    def _batches(self) -> Any:
-        """Each global batch as a whole, as one process would train on it."""
-        return self.data.train_batches(0, 1)
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
