@@ -46,8 +46,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--seed", type=int, default=0, metavar="N", help="seed of resamples and choice of documents (0)")
     about = "a validation file, to fit a temperature and sets of labels on before calibration is measured"
     add("--calibration", metavar="FILE", help=about)
-    about = "a module of yours that registers the model's task, or metrics"
-    add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     about = "number of questions in each file to answer, or all (the run's, else 500)"

@@ -51,8 +51,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--format", choices=("csv", "tsv", "jsonl", "parquet", "npy"), help=about)
     add("--tokens", type=int, help="tokens of a micro-batch (those of the run, else 8192)")
     add("--no-figures", action="store_true", help="leave out the metrics of a file with labels")
-    about = "a module of yours that registers the model's task, or metrics"
-    add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     reading.add_reading_arguments(parser)
     seeing = parser.add_argument_group("questions about images")
     seeing.add_argument("--image", action="append", default=[], metavar="FILE", help="an image of the text")

@@ -49,7 +49,9 @@ _METAVARS = {"format": "FORMAT", "label_columns": "NAME,...", "tag_columns": "NA
 
 
 def add_reading_arguments(parser: ArgumentParser) -> None:
-    """Adds a flag for each setting of `READ_BY`."""
+    """Adds `--import`, and a flag for each setting of `READ_BY`."""
+    about = "a module of yours that registers the model's task, or metrics"
+    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="MODULE", help=about)
     group = parser.add_argument_group(
         "how a file is read (as the training data, by its ending); as settings too, such as data.label_column=NAME"
     )
