@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,16 +91,13 @@ def as_documents(sequences: GatheredSequences) -> DocumentSequences:
 
 def measure(model: Opened, sequences: Any, name: str, forward: Forward | None = None) -> Measured[object]:
     """Measures a set as the run did; the network is computed by torch, or by a graph if `forward` is given."""
-    with use_forward(model.model, forward):
+    with use_forward(model.model, forward) if forward else nullcontext():
         return model.measure(sequences, progress(name))
 
 
 @contextmanager
-def use_forward(model: TaskModel, forward: Forward | None) -> Iterator[None]:
-    """Makes a graph compute the network of a task's model in the block; None leaves it to torch."""
-    if forward is None:
-        yield
-        return
+def use_forward(model: TaskModel, forward: Forward) -> Iterator[None]:
+    """Makes a graph compute the network of a task's model in the block."""
     network: Any = model.pretrained
     body = network.base_model
     if isinstance(model, ContrastiveModel):
