@@ -33,8 +33,6 @@ by bootstrap with the same examples for both.
 
 KINDS = {"onnx": "onnxruntime", "int8": "onnxruntime in int8"}
 
-OF_QUANTIZED = f" `{QUANTIZED}` has int8 weights."
-
 Entry = dict[str, Any]
 """By metric, the values of torch and of each graph, and the intervals of their differences."""
 
@@ -134,7 +132,7 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
     inputs, outputs = (", ".join(f"`{one}`" for one in some) for some in (network.inputs, network.outputs))
     text = CARD.format(
         graph=GRAPH, inputs=inputs, outputs=outputs, largest=facts["largest_difference"],
-        quantized=OF_QUANTIZED if "quantized" in facts else "", table=markdown(names, rows, ()),
+        quantized=f" `{QUANTIZED}` has int8 weights." if "quantized" in facts else "", table=markdown(names, rows, ()),
     )  # fmt: skip
     with open(folder / "README.md", "a") as card:
         card.write(text)
