@@ -161,12 +161,10 @@ def _rows(config: DictConfig, group: str) -> Iterator[Row]:
 
 def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: DictConfig) -> Iterator[Row]:
     """Yields the fields of an option; fields of a user's own YAML file take the types of their values."""
-    values = OmegaConf.to_container(node, resolve=False)
-    assert isinstance(values, dict)
     known = {field.name: field for field in fields_of(option, prefix)} if option else {}
-    for name, value in values.items():
-        key = f"{prefix}.{name!s}"
-        field = known.get(str(name)) or Field(key, type(value), value, "")
+    for name, value in settings_in(node).items():
+        key = f"{prefix}.{name}"
+        field = known.get(name) or Field(key, type(value), value, "")
         source = _source(config, field, value) if option or _is_overridden(config, key) else "own file"
         if name != "_target_" and (value != {} or source == "override"):
             yield field, value, source
