@@ -31,8 +31,6 @@ SPEED = ("perf/tokens_per_second", "perf/fill")
 PIPED = 120
 """Characters in a line of the list if the output is no terminal."""
 
-DAMAGED = "damaged"
-
 STATES = ("waiting", "running", "killed", "interrupted", "preempted", "failed", "pruned", "done")
 
 
@@ -105,8 +103,8 @@ def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
         if arguments.state or arguments.given:
             return None
         why = f"a file in the folder is damaged: {reason_of(error)}"
-        entry = {"folder": run.path, **dict.fromkeys(KNOWN), "state": DAMAGED, "results": {}, "overrides": []}
-        entry |= {"plateau": None, "branch_of": None, "failure": why}
+        entry = {"folder": run.path, **dict.fromkeys(KNOWN), "state": "damaged"}
+        entry |= {"results": {}, "overrides": [], "plateau": None, "branch_of": None, "failure": why}
         return entry if arguments.json else _row(entry, arguments.outputs)
 
 
