@@ -52,13 +52,11 @@ def recorded(path: Path) -> Recorded:
     try:
         manifest = json.loads(file.read_text())
         steps = steps_of(manifest.get("steps") or [])
-        settings = manifest["config"]["resolved"]
-        parts = ("code", "packages", "machine", "resolved", "inputs")
-        whole = all(isinstance(manifest.get(name), dict) for name in parts)
-        whole &= isinstance(manifest.get("outputs", {}), dict)
+        names = ("code", "packages", "machine", "resolved", "inputs")
+        parts = [manifest["config"]["resolved"], manifest.get("outputs", {}), *map(manifest.get, names)]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{str(file)!r} is damaged, or no manifest of a run") from None
-    if not whole or not isinstance(settings, dict):
+    if not all(isinstance(part, dict) for part in parts):
         raise ValueError(f"{str(file)!r} is damaged: a part of it is missing")
     steps = (path.is_dir() and read_steps(path)) or steps
     if not steps:
