@@ -75,7 +75,9 @@ class RotaryPhases:
             if hasattr(module, "compute_default_rope_parameters") and hasattr(module, "config")
         ]
         self.configs = list({id(module.config): module.config for module in self.modules}.values())
-        self.base = [_bases(config) for config in self.configs]
+        # one mapping, one per type of layer, or only the base (ESM)
+        settings = (getattr(config, "rope_parameters", None) or config.rope_theta for config in self.configs)
+        self.base = [copy.deepcopy(each) for each in settings]
         self._present: int | None = None
         for number, own in enumerate(phases):
             self._check(f"{place_of(number, timeline.names[number])}.model", own, type(pretrained).__name__)
@@ -112,11 +114,6 @@ class RotaryPhases:
                     f"{where}.{setting}: {name} has no layers of local attention with a base of their own; "
                     "rope_theta is the base of all layers"
                 )
-
-
-def _bases(config: PretrainedConfig) -> Any:
-    """Returns the rotary settings of a config: one mapping, one per type of layer, or only the base (ESM)."""
-    return copy.deepcopy(getattr(config, "rope_parameters", None) or config.rope_theta)
 
 
 def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:
