@@ -70,13 +70,8 @@ class HeadedModel(WrappedModel):
         with head_in_fp32(self.pretrained):
             if "cu_seqlens" not in micro_batch:
                 return self.pretrained(**self.arguments(micro_batch))
-            with encoder_returning(self.pretrained, self.encode_packed(micro_batch)):
+            with encoder_returning(self.pretrained, self.encode(micro_batch, self.read_by_head(micro_batch))):
                 return self.pretrained(input_ids=None)
-
-    def encode_packed(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns the hidden states [1, T, H] of a packed row, which are exact only at tokens that the head reads."""
-        with self.last_layer.at(self.read_by_head(micro_batch)):
-            return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def read_by_head(self, micro_batch: MicroBatch) -> Tensor | None:
         """Returns the positions [M] of a packed row that the head reads; None for all."""
@@ -111,7 +106,7 @@ class SequenceClassifier(HeadedModel):
         mask = unpacked(torch.ones_like(micro_batch["input_ids"]), micro_batch, 0)
         pooler = getattr(self.pretrained.base_model, "pooler", None)
         with head_in_fp32(self.pretrained):
-            hidden = unpacked(self.encode_packed(micro_batch), micro_batch, 0.0)
+            hidden = unpacked(self.encode(micro_batch, self.read_by_head(micro_batch)), micro_batch, 0.0)
             pooled = [] if pooler is None else [pooler(hidden)]
             with encoder_returning(self.pretrained, hidden, *pooled):
                 return self.head_outputs(hidden, mask)

@@ -73,7 +73,12 @@ class WrappedModel(TaskModel):
 
     def tried(self, rows: MicroBatch) -> Tensor:
         """Returns the hidden states [D, T, H] of padded rows."""
-        return self.pretrained.base_model(**self.arguments(rows))[0]
+        return self.encode(rows)
+
+    def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
+        """Returns the last hidden states [D, T, H], D = 1 for packed rows; with `positions` [M], exact only there."""
+        with self.last_layer.at(positions):
+            return self.pretrained.base_model(**self.arguments(micro_batch))[0]
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """Returns the encoder's arguments for rows of either layout."""

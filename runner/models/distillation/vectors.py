@@ -46,8 +46,7 @@ class DistilledVectors(Taught, ContrastiveModel):
             return vectors
         if "taught" not in micro_batch:
             with torch.no_grad():
-                teacher = self.teacher_on(vectors.device)
-                hidden = teacher.pretrained.base_model(**teacher.arguments(micro_batch))[0]
+                hidden = self.teacher_on(vectors.device).encode(micro_batch)
                 micro_batch["taught"] = pooled(hidden, micro_batch, self.texts.pooling).to(vectors.dtype)
         return torch.cat([vectors, micro_batch["taught"]], 1)
 

@@ -138,7 +138,7 @@ class ContrastiveModel(PairsModel):
             )
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+        hidden = self.encode(micro_batch)
         return widened(pooled(hidden, micro_batch, self.texts.pooling))
 
 

@@ -98,7 +98,7 @@ class ReplacedTokenDetector(WrappedModel):
 
     def detect(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the logits [B, T] that tokens are replaced."""
-        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+        hidden = self.encode(micro_batch)
         if self.head is None:
             electra: Any = self.pretrained
             return electra.discriminator_predictions(hidden)

@@ -101,11 +101,6 @@ class SparseMaskedLM(WrappedModel):
         """Returns the positions [N] of the tokens that are guessed at `positions` [N]; here the same positions."""
         return positions
 
-    def encode(self, micro_batch: MicroBatch, positions: Tensor | None = None) -> Tensor:
-        """Returns the last hidden states [B, T, H], B = 1 for packed rows; with `positions` [N], exact only there."""
-        with self.last_layer.at(positions):
-            return self.pretrained.base_model(**self.arguments(micro_batch))[0]
-
     def score(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
     ) -> dict[str, Tensor]:
