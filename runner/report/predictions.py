@@ -90,10 +90,15 @@ def _judge(row: PredictionRow) -> Judged:
         gold = [f"{row['words'][i]}: {gold[i]}" for i in places] + [more] * bool(more)
         predicted = [predicted[i] for i in places]
         probability = [probability[i] for i in places] or None
+    elif isinstance(gold, int | float):
+        wrong = None
+    elif isinstance(gold, list) and isinstance(predicted, str):  # answers of several annotators to a question
+        wrong = not any(exact_match(predicted, answer) for answer in gold or [""])
+        gold = list({normalized(answer): answer for answer in reversed(gold)}.values())[::-1]
+    elif isinstance(gold, list):
+        wrong = sorted(gold) != sorted(predicted)
     else:
-        wrong = _is_wrong(gold, predicted)
-        if isinstance(gold, list) and isinstance(predicted, str):  # answers of several annotators
-            gold = list({normalized(answer): answer for answer in reversed(gold)}.values())[::-1]
+        wrong = bool(gold != predicted)
     values = probability if isinstance(probability, list) else [probability]
     certainty = max((v for v in values if v is not None), default=row.get("none", 0.0))
     weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
@@ -103,17 +108,6 @@ def _judge(row: PredictionRow) -> Judged:
     shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
     cells = [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
     return Judged(wrong, weight, cells)
-
-
-def _is_wrong(gold: object, predicted: Any) -> bool | None:
-    """Returns whether a label, a set of labels or an answer differs from all accepted ones; None for a number."""
-    if isinstance(gold, int | float):
-        return None
-    if isinstance(gold, list) and isinstance(predicted, str):  # a question, and its accepted answers
-        return not any(exact_match(predicted, answer) for answer in gold or [""])
-    if isinstance(gold, list):
-        return sorted(gold) != sorted(predicted)
-    return bool(gold != predicted)
 
 
 def _shown(value: object) -> str:
