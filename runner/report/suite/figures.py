@@ -42,7 +42,8 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
     """
     values, found_on = [], set()
     for name in names:
-        of_stages = [[key for key in results if _is_of(key, stage, name)] for stage in stages]
+        of_name = [key for key in results if key.count("/") == 2 and key.endswith(f"/{name}")]
+        of_stages = [[key for key in of_name if key.startswith(f"{stage}/")] for stage in stages]
         keys = [name] if name in results else next(filter(None, of_stages), [])
         value = statistics.mean(results[key] for key in keys) if keys else math.nan
         if not keys:
@@ -53,10 +54,6 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
         values.append(value)
         found_on.add({"test": "test", "val": "validation"}.get(keys[0].partition("/")[0], ""))
     return statistics.mean(values), found_on.pop() if len(found_on) == 1 else "validation" if found_on else ""
-
-
-def _is_of(key: str, stage: str, name: str) -> bool:
-    return key.count("/") == 2 and key.startswith(f"{stage}/") and key.endswith(f"/{name}")
 
 
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
