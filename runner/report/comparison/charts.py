@@ -100,12 +100,10 @@ def _of_settings(compared: Comparison, key: str, colours: dict[int, int]) -> lis
 
 def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
     """Returns the mean at the shared steps, with standard deviations; the first series alone if no step is shared."""
-    if len(several) == 1:
+    steps = reduce(np.intersect1d, [each.steps for each in several])
+    if len(several) == 1 or not len(steps):
         return several[0], None
     last = [dict(zip(each.steps.tolist(), each.values.tolist(), strict=True)) for each in several]
-    steps = reduce(np.intersect1d, [each.steps for each in several])
-    if not len(steps):
-        return several[0], None
     values = np.array([[each[step] for step in steps.tolist()] for each in last])
     return Series(steps, values.mean(0), np.zeros(len(steps))), values.std(0, ddof=1)
 
