@@ -94,11 +94,10 @@ def _warning(run: Run) -> page.Part:
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:
     """Returns the charts visible at once (wide ones first, then the monitored metric), and the other charts."""
     monitored = f"Validation {in_words((monitor or '').rpartition('/')[2])}"
-    flat = [not chart.wide and is_constant(chart) for chart in curves]
-    varying = [chart for chart, is_flat in zip(curves, flat, strict=True) if not is_flat]
+    varying = [chart for chart in curves if chart.wide or not is_constant(chart)]
     varying.sort(key=lambda chart: (not chart.wide, chart.title != monitored))
     count = SEEN + sum(chart.wide for chart in varying)
-    constant = [chart for chart, is_flat in zip(curves, flat, strict=True) if is_flat]
+    constant = [chart for chart in curves if not chart.wide and is_constant(chart)]
     return varying[:count], [*varying[count:], *constant]
 
 
