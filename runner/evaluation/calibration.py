@@ -5,7 +5,6 @@ Letters in shapes: D examples, C classes, R resamples.
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -148,11 +147,11 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
         mean = {name: weights @ values / weights.sum(1) for name, values in means.items()}
         return {name: calibration_error(given, true, weights) for name, given in errors.items()} | mean
 
-    ends = partial(bootstrap, lambda weights: figures(weights[:, owners]), len(examples), seed=seed)
     found: Entry = {name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()}
-    found["intervals"] = (
-        {name: both.tolist() for name, both in ends(resamples=resamples).items()} if resamples else {}
-    )
+    found["intervals"] = {}
+    if resamples:
+        ends = bootstrap(lambda weights: figures(weights[:, owners]), len(examples), resamples, seed)
+        found["intervals"] = {name: both.tolist() for name, both in ends.items()}
     return {**found, "level": LEVEL, "fitted_on": fit._asdict()}
 
 
