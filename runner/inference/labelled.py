@@ -212,10 +212,8 @@ def _default_state(task: Task, pretrained: PreTrainedModel, longest: int) -> Set
     """Returns the state of a task that no folder has: defaults, with labels and the longest text of the model."""
     data = option_defaults("data", task.name)
     settings = {name: data[name] for name in (*READER_SETTINGS, *Reading._fields)}
-    longest, learnt = (
-        min(longest_text(pretrained) or data["max_length"], longest),
-        task.assumed(pretrained.config),
-    )
+    longest = min(longest_text(pretrained) or data["max_length"], longest)
     windows = task.second == "context_column"  # of a length that a model was trained with
     settings["max_length"] = min(data["max_length"], longest) if windows else longest
+    learnt = task.assumed(pretrained.config)
     return {"data": settings, "learnt": learnt, "objective": {}, **LabelRule.AS_NAMED.record}
