@@ -75,10 +75,9 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
         assert places is not None  # as those of the parts are
         metric = make(predictions.num_labels())
         found[name] = weighted(metric, *predictions.scored(), np.searchsorted(known, places))
-    if sums:
-        for name, of in (("loss", "loss"), ("token_accuracy", "correct")):
-            if of in sums:
-                found[name] = partial(_per_weight, sums[of][known], sums["weight"][known])
+    for name, of in (("loss", "loss"), ("token_accuracy", "correct")):
+        if of in sums:
+            found[name] = partial(_per_weight, sums[of][known], sums["weight"][known])
     of_parts = {name: values[known] for name, values in sums.items() if "/" in name}
 
     def figures(weights: Weights) -> dict[str, Numbers]:
