@@ -86,10 +86,9 @@ def _contents(tensors: list[Tensor]) -> list[bytes]:
             _octets(tensors[place] if tensors[place].nbytes <= SMALL else tensor_digest(tensors[place]))
             for place in places
         ]
-        read, start = torch.cat(parts).cpu().numpy().tobytes(), 0
-        for place, part in zip(places, parts, strict=True):
-            found[place] = read[start : start + part.numel()]
-            start += part.numel()
+        read = torch.cat(parts).cpu().split([part.numel() for part in parts])
+        for place, octets in zip(places, read, strict=True):
+            found[place] = octets.numpy().tobytes()
     return found
 
 
