@@ -170,10 +170,9 @@ class SuiteSweep(JobSweeper):
     def _launch(self, stage: list[Place]) -> None:
         """Runs the jobs of a stage, in parallel if the launcher can, except jobs that are done or trained elsewhere."""
         words = [self._words(each) for each in stage]
-        each_once = list(dict.fromkeys(map(tuple, words)))  # tasks may differ in the figure alone
-        unlike = [list(one) for one in each_once]
+        unlike = [[*one] for one in dict.fromkeys(map(tuple, words))]  # tasks may differ in the figure alone
         placed = place(self.folder, unlike, [self.configs.check(self.config, one) for one in unlike])
-        jobs = dict(zip(each_once, placed, strict=True))
+        jobs = {tuple(job.overrides): job for job in placed}
         self.jobs.update((one, jobs[tuple(own)]) for one, own in zip(stage, words, strict=True))
         if waiting := waiting_of(placed):
             log.info("suite %s: %d jobs of %d", self.suite.name, len(waiting), len(placed))
