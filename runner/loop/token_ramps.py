@@ -82,9 +82,8 @@ def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
     """Returns the steps of each ramp by its key; `asked` has the ramps in tokens, `settled` has them in steps."""
     found = {}
     for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
-        phase = None if ramp.phase is None else settled.phases[ramp.phase]
-        node = settled.scheduler if phase is None else phase.scheduler
-        found[ramp.key] = int(node[TOKENS[ramp.setting]])
+        group = settled if ramp.phase is None else settled.phases[ramp.phase]
+        found[ramp.key] = int(group.scheduler[TOKENS[ramp.setting]])
     return found
 
 
