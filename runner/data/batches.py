@@ -220,12 +220,9 @@ def flat_samples(
     extras = getattr(sequences, "extras", None)  # the columns of a task
     return {
         **cast(FlatSamples, extras(indices) if extras else {}),
-        **keyed_samples(ids, lengths, epochs, indices, seed, stream, packed),
-        "filler": filler,
-        "batch_places": rows,
-        "batch_size": len(samples),
-        "batch_key": derive_seed(seed, stream, step),
-    }
+        **keyed_samples(ids, lengths, epochs, indices, seed, stream, packed), "filler": filler,
+        "batch_places": rows, "batch_size": len(samples), "batch_key": derive_seed(seed, stream, step),
+    }  # fmt: skip
 
 
 def share_of(micro_batches: list[MicroBatch]) -> Share:

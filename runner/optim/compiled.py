@@ -53,12 +53,9 @@ class Compiled:
     ) -> None:
         self._plain, self._what = plain or function, what
         self._compiled: Callable[..., Any] | None = torch.compile(
-            function,
-            backend=BACKEND,
-            fullgraph=True,
-            dynamic=dynamic,
+            function, backend=BACKEND, fullgraph=True, dynamic=dynamic,
             mode="reduce-overhead" if cuda_graphs else None,
-        )
+        )  # fmt: skip
 
     @property
     def works(self) -> bool:

@@ -53,14 +53,11 @@ def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float)
         numbers |= one(each, measure, level, level or error / waiting) | {"p_corrected": p}
         found.append(numbers | {"sentence": sentence(numbers, measure, many)})
     return {
-        "metric": measures[0].key,
-        "direction": measures[0].direction,
-        "against": compared[0].against,
-        "error": error,
-        "clear": all(each["answer"] != "not clear" for each in found),
+        "metric": measures[0].key, "direction": measures[0].direction, "against": compared[0].against,
+        "error": error, "clear": all(each["answer"] != "not clear" for each in found),
         "note": " ".join(dict.fromkeys(filter(None, (measure.note for measure in measures)))),
         "comparisons": found,
-    }
+    }  # fmt: skip
 
 
 def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Numbers:

@@ -117,14 +117,11 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
             masks.append(step)
     trained = [np.unique(np.concatenate(known or [np.empty(0, np.int64)])) for known in seen]
     return {
-        "steps": steps,
-        "same_data": same,
-        "different_steps": merged((step, step) for step in differ),
-        "different_masks": merged((step, step) for step in masks),
-        "shared_of_a_step": shared / max(steps, 1),
+        "steps": steps, "same_data": same, "different_steps": merged((step, step) for step in differ),
+        "different_masks": merged((step, step) for step in masks), "shared_of_a_step": shared / max(steps, 1),
         "samples": [len(known) for known in trained],
         "shared_samples": len(np.intersect1d(trained[0], trained[1])),
-    }
+    }  # fmt: skip
 
 
 def _keys(order: SampleOrder, by_index: bool) -> Callable[[int], NDArray[np.integer]]:

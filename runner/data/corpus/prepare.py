@@ -188,12 +188,9 @@ class WriteIndex(PipelineStep):
         if sets[TRAIN] is None:
             raise ValueError(f"{self.store}: no document is left to train on: filter less, or hold out fewer")
         index = {
-            "format_version": FORMAT_VERSION,
-            **self.plan.attributes,
-            "files": len(self.plan.files),
-            "tasks": self.plan.tasks,
-            "sets": {name: content for name, content in sets.items() if content},
-        }
+            "format_version": FORMAT_VERSION, **self.plan.attributes, "files": len(self.plan.files),
+            "tasks": self.plan.tasks, "sets": {name: content for name, content in sets.items() if content},
+        }  # fmt: skip
         self.store.write(INDEX, json.dumps(index, indent=1).encode())
         yield from ()
 

@@ -126,13 +126,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
     def _build_worker_config(self, num_workers: int, split: str = "train") -> WorkerConfig:
         rank, size, group = self.data_parallel()
         return WorkerConfig(
-            rank=rank,
-            world_size=size,
-            num_workers=num_workers,
-            data_parallel_group=group,
-            seed_offset=self.seed,
-            global_error_handler=self.errors[split].handle,
-        )
+            rank=rank, world_size=size, num_workers=num_workers, data_parallel_group=group,
+            seed_offset=self.seed, global_error_handler=self.errors[split].handle,
+        )  # fmt: skip
 
     def datasets_provider(
         self, worker_config: WorkerConfig, split: Literal["train", "val"] = "val"
@@ -157,13 +153,10 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
                 )
             try:
                 dataset = energon.get_train_dataset(
-                    self.path,
-                    shuffle_buffer_size=self.shuffle_buffer_size,
+                    self.path, shuffle_buffer_size=self.shuffle_buffer_size,
                     max_samples_per_sequence=self.max_samples_per_sequence,
-                    packing_buffer_size=self.packing_buffer_size,
-                    **shared,
-                    **self.train_options,
-                )
+                    packing_buffer_size=self.packing_buffer_size, **shared, **self.train_options,
+                )  # fmt: skip
             except TypeError as error:
                 if not self.train_options:
                     raise
@@ -177,12 +170,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if given is not None:
             return given
         return ConversationTaskEncoder(
-            encoder=self.make_encoder(),
-            reader=ConversationReader({}, caption_prompt="describe the image."),
-            collate=flat_tensors,
-            row_length=self.row_length,
-            errors=errors,
-        )
+            encoder=self.make_encoder(), reader=ConversationReader({}, caption_prompt="describe the image."),
+            collate=flat_tensors, row_length=self.row_length, errors=errors,
+        )  # fmt: skip
 
     def make_encoder(self) -> ConversationEncoder:
         """Returns the encoder of conversations. Raises ValueError for a `multimodal_sample_config` of another kind."""
@@ -259,11 +249,8 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """Returns the settings that the state of a stream depends on."""
         own = ("num_workers", "shuffle_buffer_size", "max_samples_per_sequence", "micro_batch_size")
         return {
-            "data": source.fingerprint(self.path),
-            "ranks": self.data_parallel().size,
+            "data": source.fingerprint(self.path), "ranks": self.data_parallel().size,
             **{f"data.{name}": getattr(self, name) for name in (*own, "packing_buffer_size", "row_length")},
-            "sampler.global_batch_size": self.global_batch_size,
-            "data.max_length": self.seq_length,
-            "data.train_options": repr(sorted(self.train_options.items())),
-            "seed": self.seed,
-        }
+            "sampler.global_batch_size": self.global_batch_size, "data.max_length": self.seq_length,
+            "data.train_options": repr(sorted(self.train_options.items())), "seed": self.seed,
+        }  # fmt: skip

@@ -150,12 +150,9 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
     @takes_settings(Energon)
     def __init__(self, settings: Energon) -> None:
         super().__init__(
-            tokenizer=None,
-            image_processor=None,
-            seq_length=settings.max_length,
-            **{name: getattr(settings, name) for name in SHARED},
-            **settings.train_options,
-        )
+            tokenizer=None, image_processor=None, seq_length=settings.max_length,
+            **{name: getattr(settings, name) for name in SHARED}, **settings.train_options,
+        )  # fmt: skip
         self.settings, self.layout = settings, settings.layout
         self.read_row = ConversationReader(settings.columns, settings.caption_prompt)
         self.validation: dict[str, Examples] = {}
@@ -180,14 +177,11 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
     def make_task_encoder(self, split: str, errors: ErrorCollector) -> ConversationTaskEncoder:
         """Returns the task encoder, which makes micro-batches of the objective from samples."""
         return ConversationTaskEncoder(
-            encoder=self.make_encoder(),
-            reader=self.read_row,
-            collate=self.collator,
-            row_length=self.row_length,
-            errors=errors,
+            encoder=self.make_encoder(), reader=self.read_row, collate=self.collator,
+            row_length=self.row_length, errors=errors,
             numbers=self.validation["validation"].numbers if split == "val" else None,
             packed=self.layout == "packed",
-        )
+        )  # fmt: skip
 
     def connect(
         self,

@@ -186,13 +186,10 @@ class ConversationTaskEncoder(TaskEncoder):
             "prompt_lengths": np.array([sample.prompt_length for sample in samples], dtype=np.int64),
             "image_counts": np.array([len(sample.images) for sample in samples], dtype=np.int64),
             **join_images([image for sample in samples for image in sample.images]),
-            "undecodable": np.zeros(len(samples), dtype=bool),
-            "samples": np.array(numbers, dtype=np.int64),
-            "keys": np.array([digest(place(sample)) for sample in samples], dtype=np.uint64),
-            "filler": False,
-            "packed": self.packed,
-            "evaluation": self.numbers is not None,
-        }
+            "undecodable": np.zeros(len(samples), dtype=bool), "samples": np.array(numbers, dtype=np.int64),
+            "keys": np.array([digest(place(sample)) for sample in samples], dtype=np.uint64), "filler": False,
+            "packed": self.packed, "evaluation": self.numbers is not None,
+        }  # fmt: skip
 
 
 def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conversation, Mapping[str, bytes]]:

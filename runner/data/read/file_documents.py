@@ -169,12 +169,9 @@ class FileSource:
             state = digest or f"changed {path.stat().st_mtime_ns}"
             files.append([path.absolute().relative_to(common).as_posix(), path.stat().st_size, state])
         return {
-            "source": "files",
-            "text_column": self.text_column,
-            "text_unit": self.text_unit,
-            **{name: read[name] for name in names if read[name] not in (None, "auto")},
-            "files": files,
-        }
+            "source": "files", "text_column": self.text_column, "text_unit": self.text_unit,
+            **{name: read[name] for name in names if read[name] not in (None, "auto")}, "files": files,
+        }  # fmt: skip
 
     def describe(self) -> str:
         """One line for the summary of a run."""

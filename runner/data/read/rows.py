@@ -198,13 +198,10 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
     files = [settled(file, how) for file in files_of(found.files, reading, ROWS, lone_object=True)]
     rows: Any = (row for file in files for row in rows_of(file, how.lone_text))
     return Rows(
-        rows,
-        path,
-        any(file.format in ("csv", "tsv", "conll", "conllu") for file in files),
-        _joined_names([(str(file.path), _class_names(file, how)) for file in files]),
-        how.bad,
+        rows, path, any(file.format in ("csv", "tsv", "conll", "conllu") for file in files),
+        _joined_names([(str(file.path), _class_names(file, how)) for file in files]), how.bad,
         {str(file.path): file.dialect for file in files if file.dialect},
-    )
+    )  # fmt: skip
 
 
 def settled(file: File, how: HowRead) -> File:

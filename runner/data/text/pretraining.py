@@ -157,13 +157,9 @@ class PretrainingData(GlobalBatchDataModule):
             self.settings, tokenizer=self.tokenizer_name, validation_documents=validation_documents
         )
         return prepare_text(
-            source,
-            validation_sources,
-            given,
-            left_out=self.left_out,
-            needed=self.needed_tokens,
+            source, validation_sources, given, left_out=self.left_out, needed=self.needed_tokens,
             told=self.told,
-        )
+        )  # fmt: skip
 
     def divided(self) -> dict[str, Part]:
         """Returns the documents of the training and validation sets, which are read once."""
@@ -258,15 +254,12 @@ class PretrainingData(GlobalBatchDataModule):
         phases = ", ".join(f"{part.name} {part.steps:,} steps" for part in self.parts)
         read = next(iter(self.validation.values()), ()) if self.streamed else self.train
         return {
-            "source": self.source.describe(),
-            **({"read": described_tables(tables)} if tables else {}),
-            "training": training,
-            "validation": held_out or "none",
-            "vocabulary": describe_vocabulary(self.tokenizer, read),
-            "global batch": global_batch,
+            "source": self.source.describe(), **({"read": described_tables(tables)} if tables else {}),
+            "training": training, "validation": held_out or "none",
+            "vocabulary": describe_vocabulary(self.tokenizer, read), "global batch": global_batch,
             **({"phases": phases} if phases else {}),
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",
-        }
+        }  # fmt: skip
 
     def _describe_training(self) -> tuple[str, str]:
         """Returns a description of the training data (without phases), and one of a global batch."""

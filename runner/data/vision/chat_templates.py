@@ -31,13 +31,10 @@ class _Renderer:
         self.parent = os.getpid()
         self.process = subprocess.Popen(
             [sys.executable, "-P", __file__, str(_SECONDS), str(_MEMORY), str(_LONGEST)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-            text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}, text=True,
             encoding="utf-8",
-        )
+        )  # fmt: skip
         _RENDERERS[self.parent] = self
         atexit.register(self.end)
 

@@ -161,14 +161,10 @@ def setting_charts(compared: Comparison) -> list[Chart]:
     one = "one fold" if compared.has_folds else "one seed"
     over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
     chart = Chart(
-        title,
-        f"by {name}, {over}",
-        curves[:MAX_CURVES],
-        wide=True,
+        title, f"by {name}, {over}", curves[:MAX_CURVES], wide=True,
         note=f"The best {MAX_CURVES} of {len(curves)} lines." if len(curves) > MAX_CURVES else "",
-        across=name,
-        ticks=_ticks(known),
-    )
+        across=name, ticks=_ticks(known),
+    )  # fmt: skip
     return [chart]
 
 
