@@ -31,6 +31,7 @@ from tiryns.runner.run.files import (
     read_text,
     resume_word,
     takes_lock,
+    working_folder,
     write_atomically,
 )
 from tiryns.runner.run.redaction import without_secrets
@@ -86,11 +87,6 @@ def new_name() -> Path:
 def timestamp() -> str:
     """Returns the time with its offset from UTC, as a folder may be read in another time zone, or in winter time."""
     return datetime.now().astimezone().isoformat(timespec="milliseconds")
-
-
-def working_folder(folder: Path) -> list[str]:
-    """Returns the working folder, absolute and relative to a run or sweep, with which it may be moved."""
-    return [here := os.getcwd(), os.path.relpath(here, folder.resolve())]
 
 
 def seconds_since(began: str) -> float:

@@ -33,9 +33,9 @@ from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.start import plugins
 from tiryns.runner.run.command.words import as_typed, flags, public_overrides, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, write_atomically
+from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, working_folder, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
-from tiryns.runner.run.recording import new_name, working_folder
+from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
 from tiryns.runner.sweeps.job_configs import JobConfigs
 from tiryns.runner.sweeps.words import differ_alike, last_overrides, words_apart

@@ -196,7 +196,7 @@ def test_batches_depend_on_the_seed_and_resume_by_their_number() -> None:
         (
             Shuffled,
             {"weights": {"few": 1, "many": 1, "mny": 2}},
-            "names 'mny'.*few, many.*did you mean 'many'",
+            r"data\.weights\.mny: data\.train has few, many.*did you mean 'many'",
         ),
     ],
 )
