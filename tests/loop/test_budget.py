@@ -87,14 +87,11 @@ def mixed(make: Callable[..., Any], samples: Samples, **settings: Any) -> Mixed:
 SAMPLES = Samples(np.random.default_rng(0).integers(1, 60, 101).tolist())
 GROWING = partial(Growing, warmup_from=2, warmup_steps=12, warmup_tokens=None, warmup_by=2)
 SAMPLERS: dict[str, Callable[..., GlobalBatchSampler]] = {
-    "shuffled": Shuffled,
-    "growing": GROWING,
-    "sequential": Sequential,
+    "shuffled": Shuffled, "growing": GROWING, "sequential": Sequential,
     "length_grouped": partial(LengthGrouped, pool_batches=3),
     "split_modality": partial(SplitModality, image_patches=4, drop_last=True),
-    "mixed": partial(mixed, Shuffled),
-    "mixed_growing": partial(mixed, GROWING),
-}
+    "mixed": partial(mixed, Shuffled), "mixed_growing": partial(mixed, GROWING),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -161,11 +158,8 @@ def test_cut_run_goes_on_to_the_same_step_without_counting_again(
 
 def test_branch_of_other_batches_spends_what_is_left(by_tokens: Run, tmp_path: Path, text: Path) -> None:
     words = [
-        "sampler.global_batch_size=24",
-        "resume_changed_data=true",
-        BY_BUDGET,
-        f"trainer.max_tokens={TOKENS}",
-    ]
+        "sampler.global_batch_size=24", "resume_changed_data=true", BY_BUDGET, f"trainer.max_tokens={TOKENS}",
+    ]  # fmt: skip
     resume = f"resume={by_tokens.checkpoint_dir / 'step-00000005.ckpt'}"
     run = train_here(tmp_path / "branch", text, *SAVING, *words, resume)
     assert TOKENS - 4 * TOKENS / STEPS < read_manifest(run.path)["totals"]["tokens"] <= TOKENS

@@ -74,8 +74,7 @@ def test_step_of_a_failed_run_without_a_checkpoint_is_that_of_its_message(tmp_pa
     run = find_runs(folder)[1]
     (run / "metrics.csv").unlink(missing_ok=True)
     error = "the loss or its gradient is not a number at step 3 (samples epoch:index 0:7, ...); no checkpoint"
-    status = {"state": "failed", "error": error}
-    (run / "status.json").write_text(json.dumps(status))
+    (run / "status.json").write_text(json.dumps(status := {"state": "failed", "error": error}))
     assert load_run(run).step == 3
     assert "epoch:index" not in read(write_comparison(folder, find_runs(folder))).text
     (run / "status.json").write_text(json.dumps({**status, "step": 8}))
@@ -101,18 +100,15 @@ def test_execution_and_seeds_are_no_differences(tmp_path: Path) -> None:
     for seed, settings in enumerate(ways):
         words = [f"{name}={value}" for name, value in settings.items()]
         make_run(tmp_path / f"{seed}", seed, 1.0, [*words, f"outputs=o{seed}"], settings=settings)
-    found = compared(tmp_path)
-    assert [each.runs for each in found.settings] == [[0, 1]], "the seed 0 is also that of the data"
-    assert found.differences.names == []
+    assert compared(tmp_path).differences.names == []
     make_run(tmp_path / "2", 2, 1.0, settings={"sampler.seed": 7})
-    found = compared(tmp_path)
-    assert [each.runs for each in found.settings] == [[0, 1], [2]], "a seed of its own is a setting"
-    assert found.settings[1].label == "seed=7"
+    assert compared(tmp_path).settings[1].label == "seed=7"
+    stopping = {"callback.early_stopping._target_": "runner.callbacks.EarlyStopping"}
     for patience in (1, 5):  # chooses the last step
-        node = {"_target_": "runner.callbacks.EarlyStopping", "patience": patience}
-        settings = {f"callback.early_stopping.{name}": value for name, value in node.items()}
+        settings = {**stopping, "callback.early_stopping.patience": patience}
         make_run(tmp_path / f"{2 + patience}", patience, 1.0, settings=settings)
-    assert [each.runs for each in compared(tmp_path).settings] == [[0, 1], [2], [3], [4]]
+    apart = [each.runs for each in compared(tmp_path).settings]  # the seed 0 is also that of the data
+    assert apart == [[0, 1], [2], [3], [4]], "a seed of its own is a setting"
 
 
 def test_seeds_of_the_order_are_settings_beside_the_seeds_of_the_run(tmp_path: Path) -> None:

@@ -218,9 +218,9 @@ def _settings_of_mean(sources: "Sequence[Source]", shares: Sequence[float]) -> S
     """Returns the thresholds of a mean, None if they were chosen for other weights, and its temperature, a parameter."""
     settings, folders = Settings(), [_exported(source.path) for source in sources]
     objectives = [read_json(folder / TASK, {}).get("objective", {}) for folder in folders]
-    thresholds = [one.get("thresholds") for one in objectives]
     modes = [Run(folder.parent).settings.get("objective.thresholds") for folder in folders]
-    stale = any(mode in THRESHOLDS for mode in modes) or any(one != thresholds[0] for one in thresholds)
+    values = {json.dumps(one.get("thresholds")) for one in objectives}
+    stale = any(mode in THRESHOLDS for mode in modes) or len(values) > 1
     if stale and len(sources) > 1:
         log.warning("the thresholds of the models were chosen for other weights: those of the mean are 0.5")
         settings["thresholds"] = None

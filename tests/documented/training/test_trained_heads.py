@@ -39,3 +39,6 @@ def test_trained_head_takes_the_order_of_the_data(
     made.set_datasets(test=[row for row in TASKS[task]["rows"](13, 1) if names[1] not in str(row)])
     trainer().test(loaded, made, verbose=False)
     assert labels_of(loaded.model.pretrained.config) == [names[0], *names[2:], names[1]]
+    rows = TASKS[task]["rows"](16)
+    made.set_datasets(test=[{**row, **dict.fromkeys(("label", "labels"))} for row in rows])
+    assert trainer().test(loaded, made, verbose=False) == [{}], "it has no labels"

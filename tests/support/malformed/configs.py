@@ -231,16 +231,11 @@ INPUTS: list[tuple[list[str], list[str]]] = [
 ]
 
 FILES: dict[str, str | bytes] = {
-    "empty.txt": "",
-    "latin.txt": "caf\xe9 au lait\n\n".encode("latin-1") * 50,
-    "no_text.csv": "title,body\n" + "a,b\n" * 30,
-    "notes.xyz": "some words",
-    "torn.parquet": b"PAR1" + bytes(200),
-    "torn.jsonl": '{"text": "fine"}\n{"text": \n',
-    "ragged.csv": "id,text\n1,x\n2\n",
-    "number.jsonl": '{"text": "a"}\n{"text": 5}\n',
-    "ids.jsonl": '{"input_ids": [2, 7, 3]}\n' * 40,
-    "small.txt": "one.\n\ntwo.\n\nthree.\n\nfour.",
+    "empty.txt": "", "latin.txt": "caf\xe9 au lait\n\n".encode("latin-1") * 50,
+    "no_text.csv": "title,body\n" + "a,b\n" * 30, "notes.xyz": "some words",
+    "torn.parquet": b"PAR1" + bytes(200), "torn.jsonl": '{"text": "fine"}\n{"text": \n',
+    "ragged.csv": "id,text\n1,x\n2\n", "number.jsonl": '{"text": "a"}\n{"text": 5}\n',
+    "ids.jsonl": '{"input_ids": [2, 7, 3]}\n' * 40, "small.txt": "one.\n\ntwo.\n\nthree.\n\nfour.",
     "herons.txt": "\n\n".join(f"{number} herons watch the old river." for number in range(60)),
     "labels.csv": "text,label\n" + "".join(f"a red {n},red\na blue {n},blue\n" for n in range(20)),
     "others.csv": "text,label\na purple thing,purple\n",
@@ -248,9 +243,8 @@ FILES: dict[str, str | bytes] = {
     "blank.csv": "text,label\na red thing,red\n  ,blue\n",
     "uneven.jsonl": '{"words": ["a", "b"], "labels": ["X"]}\n' * 3,
     "tags.conll": "".join(f"a X\nb{n} Y\n\n" for n in range(20)),
-    "no_context.json": '{"data": [{"title": "t", "paragraphs": [{"qas": []}]}]}',
-    "letters/a.txt": "dear",
-}
+    "no_context.json": '{"data": [{"title": "t", "paragraphs": [{"qas": []}]}]}', "letters/a.txt": "dear",
+}  # fmt: skip
 
 
 def write(folder: Path) -> None:

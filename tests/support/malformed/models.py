@@ -87,10 +87,8 @@ def no_mask(folder: Path) -> None:
 
 
 TOKENIZERS: dict[str, Damage] = {
-    "tok_none": gone("tokenizer.json", "tokenizer_config.json"),
-    "tok_empty": text("tokenizer.json", ""),
-    "tok_cut": cut("tokenizer.json", 500),
-    "tok_list": text("tokenizer.json", "[]"),
+    "tok_none": gone("tokenizer.json", "tokenizer_config.json"), "tok_empty": text("tokenizer.json", ""),
+    "tok_cut": cut("tokenizer.json", 500), "tok_list": text("tokenizer.json", "[]"),
     "tok_object": text("tokenizer.json", "{}"),
     "tok_kind": changed("tokenizer.json", model={"type": "Nothing"}),
     "tok_binary": text("tokenizer.json", b"\xff\xfe\x00"),
@@ -98,11 +96,9 @@ TOKENIZERS: dict[str, Damage] = {
     "tok_config_list": text("tokenizer_config.json", "[1]"),
     "tok_config_class": changed("tokenizer_config.json", tokenizer_class="NoSuchTokenizer"),
     "tok_config_code": changed("tokenizer_config.json", auto_map={"AutoTokenizer": ["code.Own", None]}),
-    "tok_config_length": changed("tokenizer_config.json", model_max_length="long"),
-    "tok_no_mask": no_mask,
-    "tok_beyond": ids_beyond,
-    "tok_file": text("file", "x"),
-}
+    "tok_config_length": changed("tokenizer_config.json", model_max_length="long"), "tok_no_mask": no_mask,
+    "tok_beyond": ids_beyond, "tok_file": text("file", "x"),
+}  # fmt: skip
 
 MODELS: dict[str, Damage] = {
     "m_no_config": gone("config.json"),

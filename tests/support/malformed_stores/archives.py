@@ -41,29 +41,21 @@ def members(*names: str, link: str | None = None, pickled: bool = False) -> Dama
 
 
 ARCHIVES: dict[str, Damage] = {
-    "e_climbs": members("../../pwned", "../x"),
-    "e_absolute": members("/tmp/pwned", "/etc/x"),
-    "e_link": members("a", "b", link="/etc/hostname"),
-    "e_pickle": members("a", "b"),
-    "e_cut": cut(SHARD, 700),
-    "e_empty": text(SHARD, ""),
-    "e_text": text(SHARD, b"no archive" * 3000),
-    "e_gone": gone(SHARD),
-    "e_yaml": text(".nv-meta/dataset.yaml", "a: ["),
-    "e_yaml_empty": text(".nv-meta/dataset.yaml", ""),
-    "e_yaml_list": text(".nv-meta/dataset.yaml", "- 1\n"),
+    "e_climbs": members("../../pwned", "../x"), "e_absolute": members("/tmp/pwned", "/etc/x"),
+    "e_link": members("a", "b", link="/etc/hostname"), "e_pickle": members("a", "b"),
+    "e_cut": cut(SHARD, 700), "e_empty": text(SHARD, ""), "e_text": text(SHARD, b"no archive" * 3000),
+    "e_gone": gone(SHARD), "e_yaml": text(".nv-meta/dataset.yaml", "a: ["),
+    "e_yaml_empty": text(".nv-meta/dataset.yaml", ""), "e_yaml_list": text(".nv-meta/dataset.yaml", "- 1\n"),
     "e_yaml_binary": text(".nv-meta/dataset.yaml", b"\xff\xfe\x00"),
     "e_yaml_gone": gone(".nv-meta/dataset.yaml"),
     "e_yaml_python": text(".nv-meta/dataset.yaml", "!!python/object/apply:os.system ['touch pwned']\n"),
-    "e_split_gone": gone(".nv-meta/split.yaml"),
-    "e_split_cut": text(".nv-meta/split.yaml", "a: ["),
+    "e_split_gone": gone(".nv-meta/split.yaml"), "e_split_cut": text(".nv-meta/split.yaml", "a: ["),
     "e_split_list": text(".nv-meta/split.yaml", "- 1\n"),
     "e_split_climbs": text(".nv-meta/split.yaml", "exclude: []\nsplit_parts: {train: ['../outside.tar']}\n"),
-    "e_info_cut": text(".nv-meta/.info.json", "{"),
-    "e_info_list": text(".nv-meta/.info.json", "[]"),
+    "e_info_cut": text(".nv-meta/.info.json", "{"), "e_info_list": text(".nv-meta/.info.json", "[]"),
     "e_index_text": text(".nv-meta/index.sqlite", "no database"),
     "e_index_gone": gone(".nv-meta/index.sqlite"),
-}
+}  # fmt: skip
 SAID: dict[str, list[str]] = {
     "e_climbs": ["train-000000.tar/../", "the image '0.png' cannot be decoded: of no known format"],
     "e_absolute": ["train-000000.tar//", "the image '0.png' cannot be decoded: of no known format"],
