@@ -183,15 +183,12 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     pruning = pruning_of(folder, saver) if (folder.path / TRIAL).exists() else []
     beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
     trainer = make_trainer(
-        config.trainer,
-        chosen.trainer,
+        config.trainer, chosen.trainer,
         callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), resolved.Record(values)],
-        loggers=build_all(chosen.logger, folder=str(folder.path)),
-        folder=folder,
-        resumed_step=(resumed_step := checkpoint.step if checkpoint else 0),
-        max_steps=max_steps,
+        loggers=build_all(chosen.logger, folder=str(folder.path)), folder=folder,
+        resumed_step=(resumed_step := checkpoint.step if checkpoint else 0), max_steps=max_steps,
         epochs=one_epoch(data, max_steps, chosen.trainer.max_epochs, resumed_step),
-    )
+    )  # fmt: skip
     if trainer.is_global_zero:
         check_export(module, preprocessor_of(data), folder, known_task(data))
         monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}

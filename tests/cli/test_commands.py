@@ -179,10 +179,8 @@ MEANT = [
     (["--json", "judge", "a", "--", "seed=1"], ["judge", "a", "--json", "--", "seed=1"]),
     (["predict", "RUN", "train"], ["predict", "RUN", "train"]),
     (["--config-name", "plan", "seed=3"], ["--config-name", "plan", "seed=3"]),
-    (["--rank", "plan"], ["--rank", "plan"]),
-    (["predcit", "train"], ["predcit", "train"]),
-    ([], []),
-]
+    (["--rank", "plan"], ["--rank", "plan"]), (["predcit", "train"], ["predcit", "train"]), ([], []),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("typed", "meant"), MEANT, ids=lambda words: " ".join(words))

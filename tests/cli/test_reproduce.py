@@ -192,11 +192,9 @@ def test_steps_without_digests_are_refused(manifest: Path) -> None:
 def test_run_that_ends_before_its_length_has_the_digest_of_its_last_step(run_here: Train) -> None:
     """Of the trained weights, not of their average, which the validation puts into the model."""
     words = [
-        "callback=[default,stop_after]",
-        "callback.stop_after.steps=3",
-        "trainer.validate_every=3",
+        "callback=[default,stop_after]", "callback.stop_after.steps=3", "trainer.validate_every=3",
         "module.ema=0.5",
-    ]
+    ]  # fmt: skip
     often, ended = (run_here(*words, f"callback.manifest.every={n}", folder=f"{n}") for n in (1, 100))
     assert recorded(ended.path).steps == recorded(often.path).steps[-1:]
     assert recorded(ended.path).steps[0].step == 3

@@ -171,12 +171,10 @@ def evaluated_run(folder: Path) -> Path:
     labels = [f"a_class_of_some_length_{i}" for i in range(25)]
     figures = {"precision": 0.5, "recall": 0.25, "f1": 0.33, "support": 40}
     found = {
-        "examples": 80,
-        "metrics": {"accuracy": 0.75},
-        "labels": labels,
+        "examples": 80, "metrics": {"accuracy": 0.75}, "labels": labels,
         "confusion": [[30 if i == j else (i * j) % 3 for j in range(25)] for i in range(25)],
         "per_class": [{"label": label, **figures} for label in labels],
-    }
+    }  # fmt: skip
     (run / "evaluation.json").write_text(json.dumps({"task": "x", "step": 1, "sets": {"val/held": found}}))
     rows = [
         {"set": "val/held", "id": i, "text": f"example {i} " + "some words " * 30, "gold": labels[i % 25],

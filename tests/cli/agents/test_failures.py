@@ -30,16 +30,14 @@ def failed(cwd: Path, *words: str, ends: int = status.ERROR) -> dict[str, Any]:
 
 
 FAILURES = [
-    ("runz", "no_such_command", "tiryns runs --json"),
-    ("runs --fast", "bad_arguments", "tiryns runs --help"),
-    ("runs shwo", "bad_arguments", "tiryns runs show --json"),
-    ("runs", "no_such_run", "--outputs FOLDER"),
+    ("runz", "no_such_command", "tiryns runs --json"), ("runs --fast", "bad_arguments", "tiryns runs --help"),
+    ("runs shwo", "bad_arguments", "tiryns runs show --json"), ("runs", "no_such_run", "--outputs FOLDER"),
     ("verify nowhere", "no_such_run", "tiryns runs"),
     ("info optimizr=lion", "bad_setting", "tiryns info optimizer=lion --json"),
     ("plan optimizer.lrr=3", "bad_setting", "tiryns plan optimizer.lr=3 --json"),
     ("plan optimizer.lr=-1", "bad_setting", "tiryns info optimizer"),
     ("plan -m seed=1,2", "bad_arguments", "tiryns plan --help"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.rows(6)
