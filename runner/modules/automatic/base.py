@@ -172,10 +172,13 @@ class AutomaticModule(ModelModule):
 
     on_train_end = end_step
 
+    def align_labels(self) -> None:
+        """Gives the model the labels of the data, where there are some."""
+
     def on_validation_start(self) -> None:
         """Starts the metrics of the evaluated sets; switches to the weights to evaluate."""
         self._sets = {}
-        self.on_fit_start()  # names the labels, which a checkpoint may have brought
+        self.align_labels()  # a checkpoint may have brought others
         self.begin_evaluation()
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> Tensor:

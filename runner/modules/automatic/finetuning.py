@@ -125,7 +125,7 @@ class FinetuningModule(AutomaticModule):
         self.task, self.warmup = found, (warmup_steps, warmup_ratio)
         self.decay = (kind, {**DECAYS[kind], **settings})
 
-    def on_fit_start(self) -> None:
+    def align_labels(self) -> None:
         """Names the labels as the data does; a head that was trained on these labels gets their order.
 
         Raises ValueError if the data has more labels than the model or, to evaluate, labels that the model lacks.
@@ -149,6 +149,8 @@ class FinetuningModule(AutomaticModule):
                 "train it on them first"
             )
         self.model.pretrained.config.update(label_config([*names, *labels[len(names) :]]))
+
+    on_fit_start = align_labels
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer, and its schedule per step unless the rate is constant; biases and norms do not decay.
