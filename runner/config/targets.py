@@ -78,8 +78,10 @@ def allow_targets(names: Iterable[str]) -> None:
 def group_of(path: str) -> str | None:
     """Returns the group that the node at a key is a component of; None inside of a component, and elsewhere."""
     head, _, name = path.rpartition(".")
-    places = {group: head if group in COLLECTIONS else path for group in KINDS if name}
-    return next((group for group, place in places.items() if group.replace("/", ".") == place), None)
+    for group in KINDS:
+        if name and group.replace("/", ".") == (head if group in COLLECTIONS else path):
+            return group
+    return None
 
 
 def check_targets(config: Node) -> None:
