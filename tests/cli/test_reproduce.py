@@ -231,8 +231,6 @@ def test_words_name_every_setting(manifest: Path) -> None:
     content = json.loads(manifest.read_text())
     content["config"]["resolved"]["trainer"] |= {"precision": "auto", "devices": "auto", "num_nodes": 2}
     content["resolved"] |= {"precision": "bf16-mixed", "processes": 4, "threads": 3}
-    own = {"_target_": "runner.callbacks.StopAfter", "steps": 6}
-    content["config"]["resolved"]["callback"]["stop_after"] = own
     content["skipped"] = [{"batches": [3, 4], "step": 5, "checkpoint": 2}]
     with initialized():
         config = compose(words_of(content, ["data.num_workers=1"], 4))

@@ -92,7 +92,7 @@ def words_of(
         config.trainer.max_seconds, ended = None, manifest["totals"]["steps"]
         stop_after = min(stop_after or ended, ended)
     config.skip_batches = left_out(config.get("skip_batches"), manifest.get(NOTED) or [])
-    stop = f"++callback.stop_after={{_target_:runner.callbacks.StopAfter,steps:{stop_after}}}"
+    stop = f"+callback.stop_after={{_target_:runner.callbacks.StopAfter,steps:{stop_after}}}"
     return [*overrides_of(config), *([] if stop_after is None else [stop]), *given]
 
 
