@@ -31,6 +31,9 @@ TASKS: dict[str, Any] = {}
 METRICS: dict[str, dict[str, Any]] = {}
 """Constructors of registered metrics, by the kind of prediction that they measure and by name."""
 
+ENDS_RUN = ("early_stopping", "stop_after")
+"""Callbacks that choose the last step of a run, so that their settings are none of execution."""
+
 SMALLER_IS_BETTER = {"loss", "mse", "perplexity", "bits_per_token", "bits_per_byte", "cpu_seconds"}
 """Endings of the names of metrics that are errors or costs; all other metrics are better when large."""
 
@@ -162,11 +165,6 @@ def option_of(group: str, node: object) -> str | None:
     target = target_of(node)
     named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
     return None if target is None else next(named, None)
-
-
-def ends_run(callback: object) -> bool:
-    """Whether a callback's node chooses the last step of a run, so that its settings are none of execution."""
-    return option_of("callback", callback) in ("early_stopping", "stop_after")
 
 
 @cache

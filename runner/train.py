@@ -181,7 +181,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     watching = watchers({**phased, **build_all(chosen.callback)}, data, module)
     *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver) if (folder.path / TRIAL).exists() else []
-    beating = [Heartbeat(Path(file)) for file in [os.environ.get(HEARTBEAT)] if file]
+    beating = [Heartbeat(Path(file))] if (file := os.environ.get(HEARTBEAT)) else []
     trainer = make_trainer(
         config.trainer, chosen.trainer,
         callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), resolved.Record(values)],
@@ -229,8 +229,9 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
     """Returns the callbacks of a run. For Lightning's own loop, callbacks that read global batches are left out."""
     from tiryns.runner.loop.lightning_loop import LightningLoop, is_plain, limits_of_plain
 
-    if any(callback.rewinds for callback in asked_callbacks(callbacks.values())):
-        check_numbered(data, "callback.divergence.action=rewind")
+    for callback in asked_callbacks(callbacks.values()):
+        if callback.rewinds:
+            check_numbered(data, "callback.divergence.action=rewind")
     if not is_plain(data, module):
         return list(callbacks.values())
     readers = [callback for callback in asked_callbacks(callbacks.values()) if callback.needs_batches]

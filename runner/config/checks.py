@@ -67,12 +67,12 @@ def check_run_dir(config: DictConfig) -> None:
 def remarks_on(config: DictConfig, hydra: Any) -> Iterator[str]:
     """Yields warnings about the words of a command: an optimizer at the rate of a recipe, epochs that do not count."""
     typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
-    recipe, name = (hydra.runtime.choices.get(group) for group in ("experiment", "optimizer"))
+    recipe, name = map(hydra.runtime.choices.get, ("experiment", "optimizer"))
     if recipe and "optimizer" in typed and "optimizer.lr" not in typed and name in OPTIONS["optimizer"]:
         own, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
         if own not in (None, rate):
             yield f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"
-    steps, epochs = (config.trainer.get(f"max_{unit}") for unit in ("steps", "epochs"))
+    steps, epochs = map(config.trainer.get, ("max_steps", "max_epochs"))
     if epochs and steps and steps > 0 and "trainer.max_epochs" in typed and "trainer.max_steps" not in typed:
         yield f"trainer.max_epochs={epochs} does not count beside trainer.max_steps={steps}: add trainer.max_steps=-1"
 
@@ -93,7 +93,9 @@ def check_config(config: DictConfig) -> None:
     """Raises ValueError for the first error in a config."""
     allow_code(config)
     values: Settings = {}
-    for name in (str(name) for name in config if name != "hydra"):
+    for name in map(str, config):
+        if name == "hydra":
+            continue
         value = MISSING if OmegaConf.is_missing(config, name) else config[name]
         as_it_stands = not OmegaConf.is_config(value) or OmegaConf.is_interpolation(config, name)
         values[name] = value if as_it_stands else settings_in(value, resolve=name in RESOLVED)

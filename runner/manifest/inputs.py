@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,26 +45,26 @@ def model_digests(folder: Path) -> dict[str, str]:
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
     """Returns the digest of each local file that settings of data name: by setting, then by relative path."""
-    named = {name: _by_name(_files_of(value)) for name, value in places_of(settings).items()}
+    named = {name: _by_name([*_files_of(value)]) for name, value in places_of(settings)}
     size = sum(path.stat().st_size for files in named.values() for path in files.values())
     digest = file_digest if size <= WHOLE else ends_digest
     return {name: digests_of(files, digest) for name, files in named.items() if files}
 
 
-def places_of(settings: Settings) -> Settings:
-    """Returns the values of settings of data that may name local files, by setting, such as `mixture.books.source`."""
+def places_of(settings: Settings) -> Iterator[tuple[str, Any]]:
+    """Yields settings of data that may name local files, such as `mixture.books.source`, each with its value."""
     parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
-    return {prefix + n: part[n] for prefix, part in parts.items() for n in DATA if part.get(n)}
+    for prefix, part in parts.items():
+        for name in filter(part.get, DATA):
+            yield prefix + name, part[name]
 
 
-def _by_name(files: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+def _by_name(files: list[tuple[str, Path]]) -> dict[str, Path]:
     """Returns files by their names; where two have one name, by their paths from the folder that holds all of them."""
-    pairs = [(name, Path(os.path.abspath(path))) for name, path in files]
-    named, paths = dict(pairs), {path for _, path in pairs}
-    if {*named.values()} == paths:
+    if len(named := dict(files)) == len({*files}):
         return named
-    base = os.path.commonpath(paths)
-    return {path.relative_to(base).as_posix(): path for _, path in pairs}
+    paths = [Path(os.path.abspath(path)) for _, path in files]
+    return {path.relative_to(os.path.commonpath(paths)).as_posix(): path for path in paths}
 
 
 def _files_of(value: object) -> Iterator[tuple[str, Path]]:

@@ -280,8 +280,3 @@ def typed_path(folder: Path) -> Path:
 def resume_word(place: object) -> str:
     """Returns the override that resumes a run or sweep as typed in a shell."""
     return shlex.quote(f"resume={place}")
-
-
-def working_folder(folder: Path) -> list[str]:
-    """Returns the working folder, absolute and relative to a run or sweep, with which it may be moved."""
-    return [here := os.getcwd(), os.path.relpath(here, folder.resolve())]

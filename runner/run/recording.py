@@ -17,7 +17,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.config import OF_PROBES, Config, as_before
-from tiryns.conf.registry import OPTIONS, ends_run, execution_names
+from tiryns.conf.registry import ENDS_RUN, OPTIONS, execution_names, option_of
 from tiryns.conf.values import rules_of
 from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.command.words import command_line, flags, public_overrides, sealed, sealed_words
@@ -31,7 +31,6 @@ from tiryns.runner.run.files import (
     read_text,
     resume_word,
     takes_lock,
-    working_folder,
     write_atomically,
 )
 from tiryns.runner.run.redaction import without_secrets
@@ -57,7 +56,7 @@ def config_hash(config: DictConfig) -> str:
     for name, value in values.items():
         if name == "callback":
             nodes = value.items() if isinstance(value, dict) else ()
-            settings = {n: as_before(name, node) for n, node in nodes if ends_run(node)}
+            settings = {n: as_before(name, node) for n, node in nodes if option_of(name, node) in ENDS_RUN}
             value = {n: node for n, node in settings.items() if node.keys() != {"_target_"}}
         elif value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
             continue
@@ -196,7 +195,8 @@ class Recording:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
         status, now, before = self.status, timestamp(), self.identity()
-        moved, place = before not in (None, identity), working_folder(self.path)
+        moved, here = before not in (None, identity), os.getcwd()
+        place = [here, os.path.relpath(here, self.path.resolve())]
         earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
         given, own, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
         seal = sealed(given, None if before is None else own or [])

@@ -33,7 +33,7 @@ from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.start import plugins
 from tiryns.runner.run.command.words import as_typed, flags, public_overrides, sealed, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, working_folder, write_atomically
+from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
@@ -141,7 +141,7 @@ class JobSweeper(Sweeper):
         new = identity(self.config) | {"hydra": hydra, "flags": flags()}
         noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
         noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
-        noted.setdefault("begun_in", working_folder(self.folder))
+        noted.setdefault("begun_in", [here := os.getcwd(), os.path.relpath(here, self.folder.resolve())])
         write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
 
     def public(self, word: str) -> str:

@@ -94,6 +94,9 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SAMPLED = 1 << 24
 """Bytes of a table that are read to find its encoding."""
 
+is_utf8 = re.compile(r"utf[-_]?8([-_]sig)?", re.IGNORECASE).fullmatch
+"""Whether an encoding is UTF-8 by one of its names."""
+
 LONGEST = 1 << 25
 """Characters of the longest line, and of the longest document: a file without ends of lines would fill the memory."""
 
@@ -266,11 +269,6 @@ def with_encoding(file: File) -> File:
     fitting = next((name for name in given if decodes(content, name)), given[-1])
     is_unicode = is_utf8(fitting) or file.mark()
     return file._replace(reading=file.reading._replace(encoding=None if is_unicode else fitting))
-
-
-def is_utf8(encoding: str) -> bool:
-    """Whether an encoding is UTF-8 by one of its names."""
-    return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
 
 
 def _is_unicode(file: File, otherwise: str) -> bool:

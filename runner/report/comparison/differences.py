@@ -9,7 +9,7 @@ from typing import NamedTuple
 from omegaconf import OmegaConf
 
 from tiryns.conf.config import Config
-from tiryns.conf.registry import OPTIONS, ends_run, execution_names, target_of
+from tiryns.conf.registry import ENDS_RUN, OPTIONS, execution_names, option_of, target_of
 from tiryns.conf.values import rules_of
 from tiryns.runner.run.folder import Run, Settings
 from tiryns.runner.run.yaml_files import flatten
@@ -60,7 +60,7 @@ def is_execution(run: Run, name: str) -> bool:
     group, _, field = name.partition(".")
     if group == "callback":
         part = field.partition(".")[0]
-        return not ends_run({"_target_": run.settings.get(f"{group}.{part}._target_")})
+        return option_of(group, {"_target_": run.settings.get(f"{group}.{part}._target_")}) not in ENDS_RUN
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
     target = run.settings.get(f"{group}._target_")
