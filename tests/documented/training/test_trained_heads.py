@@ -40,5 +40,5 @@ def test_trained_head_takes_the_order_of_the_data(
     trainer().test(loaded, made, verbose=False)
     assert labels_of(loaded.model.pretrained.config) == [names[0], *names[2:], names[1]]
     rows = TASKS[task]["rows"](16)
-    made.set_datasets(test=[{**row, **dict.fromkeys(("label", "labels"))} for row in rows])
+    made.set_datasets(rows, test=[{**row, **dict.fromkeys(("label", "labels"))} for row in rows])
     assert trainer().test(loaded, made, verbose=False) == [{}], "it has no labels"
