@@ -1,5 +1,6 @@
 """Runs side by side as tables of text: for the terminal, in Markdown, LaTeX and CSV."""
 
+import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from tiryns.runner.report.comparison.importance import Importance, importance_ta
 from tiryns.runner.report.comparison.settings import Comparison
 from tiryns.runner.report.page import Row
 from tiryns.runner.report.summary import noted_plateau, plateau_note
-from tiryns.runner.run.command.tables import csv_line
+from tiryns.runner.run.command.tables import csv_writer
 from tiryns.runner.run.folder import Run
 
 Table = tuple[list[str], list[list[Any]], Collection[int]]
@@ -21,7 +22,8 @@ SHORTEST = 12
 
 def csv_text(heads: list[str], rows: Sequence[Row]) -> str:
     """Returns a table as CSV; None becomes an empty cell."""
-    return "".join(map(csv_line, [heads, *rows]))
+    csv_writer(text := io.StringIO()).writerows([heads, *rows])
+    return text.getvalue()
 
 
 def compared_as(form: str, runs: list[Run], importance: Importance | None = None) -> str:

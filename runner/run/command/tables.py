@@ -1,10 +1,11 @@
 """Rows as csv, tsv, lines of json or parquet."""
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TextIO
 
 from tiryns.runner.run.files import replaceable, replacing, writing
 
@@ -53,11 +54,11 @@ def write_rows(
         if kind == "jsonl":
             file.writelines(json.dumps(row, ensure_ascii=False, default=str) + "\n" for row in rows)
             return
-        delimiter = "\t" if kind == "tsv" else ","
+        table = csv_writer(file, "\t" if kind == "tsv" else ",")
         for number, row in enumerate(_alike(rows, kind)):
             if number == 0:
-                file.write(csv_line(row, delimiter))
-            file.write(csv_line((_cell(value, separator) for value in row.values()), delimiter))
+                table.writerow(row)
+            table.writerow(_cell(value, separator) for value in row.values())
 
 
 def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str, object]]:
@@ -71,11 +72,9 @@ def _alike(rows: Iterable[Mapping[str, object]], kind: str) -> Iterator[dict[str
         yield {name: row.get(name) for name in columns}
 
 
-def csv_line(cells: Iterable[object], delimiter: str = ",") -> str:
-    """Returns a line of csv, in which a cell with an end of a line is quoted."""
-    line = io.StringIO()
-    csv.writer(line, delimiter=delimiter).writerow(cells)  # an end of \r\n, or \r alone would not be quoted
-    return f"{line.getvalue()[:-2]}\n"
+def csv_writer(file: TextIO, delimiter: str = ",") -> Any:
+    """Returns a writer of lines that end in a line feed; by the ends of the library it quotes a carriage return too."""
+    return csv.writer(SimpleNamespace(write=lambda line: file.write(f"{line[:-2]}\n")), delimiter=delimiter)
 
 
 def _cell(value: object, separator: str | None) -> object:
