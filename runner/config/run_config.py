@@ -18,7 +18,7 @@ from tiryns.conf.registry import OPTIONS, option_of
 from tiryns.conf.trainer import Trainer
 from tiryns.conf.values import NAMED, rules_of
 from tiryns.runner.config.permissions import check_permissions
-from tiryns.runner.manifest.inputs import data_files, places_of, read_manifest
+from tiryns.runner.manifest.inputs import data_files, data_places, read_manifest
 from tiryns.runner.run.files import SWEEP, named_path, read_json, read_status, resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import own_words
@@ -116,8 +116,8 @@ def with_data(config: DictConfig, folder: Path) -> DictConfig:
     found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
     if not had or (noted := config_of(Run(folder))) is None:
         return found
-    before = dict(places_of(settings_in(noted.data, resolve=True)))
-    for name, value in places_of(settings_in(found.data, resolve=True)):
+    before = dict(data_places(settings_in(noted.data, resolve=True)))
+    for name, value in data_places(settings_in(found.data, resolve=True)):
         same = name in had and isinstance(value, str) and value == before.get(name)
         if same and not _exists(Path(value.removeprefix("store:"))):
             looked = ", ".join(map(str, [Path.cwd(), *begun_in(folder)]))
@@ -183,7 +183,7 @@ def is_moved(run: Run, config: DictConfig) -> bool:
     if (noted := config_of(run)) is None:
         return False
     now = without_secrets(config)
-    ours, theirs = (dict(places_of(settings_in(one.data, resolve=True))) for one in (now, noted))
+    ours, theirs = (dict(data_places(settings_in(one.data, resolve=True))) for one in (now, noted))
     moved = {name: value for name, value in theirs.items() if name in ours and ours[name] != value}
     for name, value in moved.items():
         OmegaConf.update(now, f"data.{name}", value, merge=False)

@@ -45,13 +45,13 @@ def model_digests(folder: Path) -> dict[str, str]:
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
     """Returns the digest of each local file that settings of data name: by setting, then by relative path."""
-    named = {name: _by_name([*_files_of(value)]) for name, value in places_of(settings)}
+    named = {name: _by_name([*_files_of(value)]) for name, value in data_places(settings)}
     size = sum(path.stat().st_size for files in named.values() for path in files.values())
     digest = file_digest if size <= WHOLE else ends_digest
     return {name: digests_of(files, digest) for name, files in named.items() if files}
 
 
-def places_of(settings: Settings) -> Iterator[tuple[str, Any]]:
+def data_places(settings: Settings) -> Iterator[tuple[str, Any]]:
     """Yields settings of data that may name local files, such as `mixture.books.source`, each with its value."""
     parts = {"": settings, **{f"mixture.{n}.": one for n, one in (settings.get("mixture") or {}).items()}}
     for prefix, part in parts.items():
@@ -61,10 +61,11 @@ def places_of(settings: Settings) -> Iterator[tuple[str, Any]]:
 
 def _by_name(files: list[tuple[str, Path]]) -> dict[str, Path]:
     """Returns files by their names; where two have one name, by their paths from the folder that holds all of them."""
-    if len(named := dict(files)) == len({*files}):
+    if len(named := dict(files)) == len(files):
         return named
-    paths = [Path(os.path.abspath(path)) for _, path in files]
-    return {path.relative_to(os.path.commonpath(paths)).as_posix(): path for path in paths}
+    paths = list(dict.fromkeys(Path(os.path.abspath(path)) for _, path in files))
+    base = os.path.commonpath(paths)
+    return named if len(paths) == len(named) else {path.relative_to(base).as_posix(): path for path in paths}
 
 
 def _files_of(value: object) -> Iterator[tuple[str, Path]]:

@@ -90,6 +90,7 @@ def test_files_of_data_are_named_by_setting_and_by_path(
     shutil.copy(folder / "b.txt", alike := tmp_path / "b" / "a.txt")
     both = data_files({"source": [str(folder / "a.txt"), str(alike)]})["source"]
     assert both == {"texts/a.txt": file_digest(folder / "a.txt"), "b/a.txt": file_digest(alike)}
+    assert [*data_files({"source": [f"{folder}/../b/a.txt", str(alike)]})["source"]] == ["a.txt"]
     monkeypatch.setattr("tiryns.runner.manifest.inputs.WHOLE", 10)
     large = data_files(named)["source"]["a.txt"]
     assert large.startswith("ends:")
