@@ -36,9 +36,7 @@ LATER: dict[str, dict[str, Any]] = {
     "optimizer": {"parametrization": "standard", "base_width": 128},
     "scheduler": {"warmup_tokens": None, "cooldown_tokens": None},
     "checkpoint": {"monitor": None, "mode": None},
-    "callback": {
-        "monitor": "${checkpoint.monitor}", "mode": "${checkpoint.mode}", "patience": 3, "min_delta": 0.0,
-    },
+    "callback": {"monitor": "${checkpoint.monitor}", "mode": "${checkpoint.mode}", "patience": 3, "min_delta": 0.0},
     "model": {
         "adapter": None, "adapter_rank": 8, "adapter_alpha": 8.0, "adapter_dropout": 0.0, "adapter_targets": None,
         "adapter_export": "merged", "text_from": None, "vision_from": None,

@@ -67,7 +67,7 @@ class PooledEncoder(WrappedModel):
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Returns `features` in at least fp32: [D, H] of texts, pooled as `embedding` says, or [W, H] of words."""
-        hidden = widened(self.pretrained.base_model(**self.arguments(micro_batch))[0])
+        hidden = widened(self.encode(micro_batch))
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
         vectors = pooled(hidden, micro_batch, self.features.pooling)

@@ -86,7 +86,7 @@ class LateInteractionModel(PairsModel):
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the vectors of the tokens of each text [X, L, E]."""
-        hidden, ids = self.pretrained.base_model(**self.arguments(micro_batch))[0], micro_batch["input_ids"]
+        hidden, ids = self.encode(micro_batch), micro_batch["input_ids"]
         if "cu_seqlens" in micro_batch:
             there = unpacked(torch.ones_like(ids), micro_batch, 0).bool()
             hidden, ids = unpacked(hidden, micro_batch, 0.0), unpacked(ids, micro_batch, 0)

@@ -67,7 +67,7 @@ class SparseModel(PairsModel):
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the vectors [X, V]. At most `LOGITS_AT_ONCE` logits, or those of one text, are in memory."""
-        hidden = self.pretrained.base_model(**self.arguments(micro_batch))[0]
+        hidden = self.encode(micro_batch)
         if "cu_seqlens" in micro_batch:
             lengths = micro_batch["cu_seqlens"].diff().tolist()
             places = torch.arange(sum(lengths), device=hidden.device)
