@@ -157,10 +157,12 @@ def test_the_state_of_another_optimizer_is_refused(quantized: bool) -> None:
         make("adamw", quantized, model, layer_decay=0.5).load_state_dict(saved)
 
 
-def test_an_unknown_setting_of_an_optimizer_is_an_error() -> None:
+def test_an_unknown_setting_is_an_error_that_knows_what_was_meant() -> None:
     for name in NAMES:
         with pytest.raises(ValueError, match=f"optimizer.typo_arg: {name} has "):
             get_optimizer(name, tiny_bert(), {"typo_arg": 3})
+    with pytest.raises(ValueError, match="Did you mean 'weight_decay'"):
+        get_optimizer("soap", tiny_bert(), {"weight_deca": 0.1})
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,12 @@ def test_a_registered_optimizer_is_made_by_its_name(monkeypatch: pytest.MonkeyPa
     message = r"nadam has no 8-bit variant; .* adagrad, adam, adamw, lamb, lars, lion"
     with pytest.raises(ValueError, match=message):
         get_optimizer("nadam", tiny_bert(), quantized=True)
+    with pytest.raises(ValueError, match="betas must be two numbers"):
+        get_optimizer("nadam", tiny_bert(), {"betas": [0.8, 0.9, 0.9]})
     with pytest.raises(AttributeError):
         _ = optim.nadam  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="of the optimizer adamw, this run has nadam"):
+        made.load_state_dict(get_optimizer("adamw", tiny_bert()).state_dict())
 
 
 CHANGES: dict[type, Callable[[Any], object]] = {

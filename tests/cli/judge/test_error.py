@@ -49,4 +49,6 @@ def test_several_metrics_are_corrected_together(tmp_path: Path) -> None:
     assert [each["answer"] for each in more["comparisons"]] == ["better", "better"]
     page = read(tmp_path / "more" / "judge.html").text
     assert all(f"Pairs of optimizer=muon: {figure}" in page for figure in FIGURES)
-    assert "names one figure twice" in refused(tmp_path, "more", *MUON, *both, *both, 300 * "a" + "=")
+    assert "--metric names one figure twice" in refused(
+        tmp_path, "more", *MUON, *both, *both, 300 * "a" + "="
+    )

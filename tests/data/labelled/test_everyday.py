@@ -147,7 +147,8 @@ def test_one_hot_columns_are_classes_or_several_labels(tmp_path: Path) -> None:
 def test_columns_of_a_table_without_names_are_numbers(tmp_path: Path) -> None:
     rows, columns = "0,1,2\na bird,a heron,yes\na road,a bridge,no\n", {"text_column": 1, "label_column": 2}
     data = read(tmp_path / "a.csv", "classification", rows, **columns, pair_column=0, id_column=0)
-    assert data.train.examples[0][:3] == ("a bird", "a heron", "a bird")
+    known = [(e.id, e.text, e.pair) for e in data.train.examples]
+    assert known == [("a bird", "a heron", "a bird"), ("a road", "a bridge", "a road")]
 
 
 def test_an_empty_cell_beside_a_separator_is_none_of_the_labels(tmp_path: Path) -> None:

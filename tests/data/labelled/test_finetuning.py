@@ -201,13 +201,22 @@ def test_answer_is_looked_for_nearby_only() -> None:
 @pytest.mark.parametrize(
     ("option", "rows", "expected"),
     [
+        ("classification", [{"text": "  ", "label": "a"}], r"row 0: the text in column 'text' is empty"),
+        ("classification", [{"text": 3, "label": "a"}], "row 0: column 'text' holds a int, expected text"),
         ("classification", [{"txt": "a", "label": "a"}], r"no column 'text'; it has: txt, label\. .*text_column=txt$"),
+        ("classification", [{"text": "a", "label": None}], "row 0: there is no label in column 'label'"),
+        ("classification", [{"text": "a", "label": 1}, {"text": "b", "label": "x"}], "labels are of mixed types"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O"]}], "row 0: 2 words, but 1 labels"),
+        ("token_classification", [{"words": "a b", "labels": ["O"]}], "expected a list of words"),
+        ("token_classification", [{"words": [], "labels": []}], "row 0: the sentence in column 'words' is empty"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O", 1]}], "mixed types, int and str"),
         ("token_classification", [{"words": ["a"], "labels": [True]}], "row 0: the labels are bool; expected text or"),
         ("token_classification", [{"words": ["a", "b"], "labels": ["O", " "]}], "row 0: the label of word 2 is empty"),
         ("token_classification", [{"words": ["a"], "labels": [-100]}], "the label is -100; class numbers begin at 0"),
+        ("question_answering", [{"question": "q", "context": "c", "answers": "c"}], "expected answers with 'text' and"),
+        ("question_answering", [{"question": "q", "context": "", "answers": []}], "text in column 'context' is empty"),
         ("question_answering", [{"question": "q", "context": "c", "answers": []}], "no training question has an answer"),
+        ("classification", [], "data.train: 0 rows holds no examples"),
         ("classification", None, "data.train names no training data"),
     ],
 )  # fmt: skip

@@ -97,6 +97,9 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
     ("name", "content", "expected"),
     [
         ("a.csv", "", "is empty: expected a line with the names of the columns"),
+        ("a.jsonl", "[1, 2]\n", "line 1: expected a json object with named columns, found a list"),
+        ("a.conll", "heron\tO\n\nfish\n", r"a\.conll, line 3: 1 columns where 2 are expected: 'fish'"),
+        ("a.conllu", "1\theron\tO\n", "line 1: 3 columns where 10 are expected"),
         ("a.conll", "one word\nper line here\n", "line 2: 3 columns where 2 are expected"),
         ("a.conll", "heron\tO\nfish\t\n", r"a\.conll, line 2: the word or its label is empty: 'fish\\t'"),
         (
@@ -117,6 +120,13 @@ def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, encoding: str | 
     for name, content in files.items():
         file = written(tmp_path / name, f"\ufeff{content}")
         assert [row.values for row in read_rows(file, Reading(encoding=encoding)).rows] == [{"text": "a"}]
+
+
+def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
+    broken = json.loads(json.dumps(SQUAD))
+    del broken["data"][0]["paragraphs"][0]["qas"][1]["id"]
+    with pytest.raises(ValueError, match="Herons, paragraph 0: there is no 'id'"):
+        read(written(tmp_path / "a.json", json.dumps(broken)))
 
 
 def test_wrong_names_and_rows(tmp_path: Path) -> None:
