@@ -17,11 +17,9 @@ def stops_after(values: list[float], stopping: EarlyStopping | None = None, **se
     stopping = stopping or EarlyStopping(**fields)
     for number, value in enumerate(values, start=1):
         trainer: Any = SimpleNamespace(
-            callback_metrics={"val/a/accuracy": -value, "val/a/loss": value},
-            should_stop=False,
-            global_step=number,
-            state=SimpleNamespace(fn="fit"),
-        )
+            callback_metrics={"val/a/accuracy": -value, "val/a/loss": value}, should_stop=False,
+            global_step=number, state=SimpleNamespace(fn="fit"),
+        )  # fmt: skip
         stopping.on_validation_end(trainer, None)  # type: ignore[arg-type]
         if trainer.should_stop:
             return number

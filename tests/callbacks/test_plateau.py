@@ -129,11 +129,9 @@ def validate(folder: Path, loss: float, step: int, **baselines: float) -> Run:
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     scheduler = get_scheduler(optimizer, warmup_steps=10, max_steps=100)
     trainer: Any = SimpleNamespace(
-        is_global_zero=True,
-        global_step=step,
-        default_root_dir=str(folder),
+        is_global_zero=True, global_step=step, default_root_dir=str(folder),
         lr_scheduler_configs=[SimpleNamespace(scheduler=scheduler)],
-    )
+    )  # fmt: skip
     module: Any = SimpleNamespace(last_metrics={"val/a/loss": loss}, baselines=baselines)
     Plateau().on_validation_end(trainer, module)
     return run

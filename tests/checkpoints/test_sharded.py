@@ -34,11 +34,9 @@ def state() -> dict[str, Any]:
     moments = {"exp_avg": sharded(torch.ones(6, 2)), "step": torch.tensor(3.0)}
     optimizer = {"state": {0: moments}, "param_groups": [{"lr": 0.1, "params": [0]}]}
     return {
-        "state_dict": {"embed": weight, "head": weight},
-        "optimizer_states": [optimizer],
-        "global_step": 3,
+        "state_dict": {"embed": weight, "head": weight}, "optimizer_states": [optimizer], "global_step": 3,
         "loops": {"fit": [1, 2]},
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture

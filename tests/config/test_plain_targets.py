@@ -106,11 +106,9 @@ def test_callback_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_checkpoints_of_lightning_resume_exactly(tiny: Tiryns, tmp_path: Path) -> None:
     node = {
-        "_target_": "lightning.pytorch.callbacks.ModelCheckpoint",
-        "every_n_train_steps": 2,
-        "save_top_k": -1,
+        "_target_": "lightning.pytorch.callbacks.ModelCheckpoint", "every_n_train_steps": 2, "save_top_k": -1,
         "save_last": True,
-    }
+    }  # fmt: skip
     words = ["trainer.max_steps=6", "trainer.validate_every=0"]
     whole = run_in(tmp_path, tiny({"checkpoint": node}, *words, outputs="whole"), "whole")
     files = sorted(path.name for path in whole.checkpoint_dir.iterdir())

@@ -78,11 +78,9 @@ def test_all_other_samples_keep_place_masks_and_micro_batch(
 def test_loss_is_that_of_the_others_with_the_same_dropout(layout: str, text_file: Path) -> None:
     """So the difference of two runs comes from the samples alone."""
     words = (
-        f"data.layout={layout}",
-        "data.micro_batch_tokens=null",
-        "sampler.global_batch_size=120",
+        f"data.layout={layout}", "data.micro_batch_tokens=null", "sampler.global_batch_size=120",
         "model.dropout=0.1",
-    )
+    )  # fmt: skip
     sums = []
     for more in ([], [without(LEFT_OUT)]):
         parts = parts_of(text_file, *words, *more)

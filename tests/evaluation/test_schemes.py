@@ -82,11 +82,9 @@ def test_entities_of_a_text_are_found_by_their_characters(tmp_path: Path, form: 
     text = tmp_path / "text.jsonl"
     text.write_text('{"text": "Ada King Lovelace met Bo"}\n')
     data = data_module(
-        "token_classification",
-        train=conll(tmp_path / "a.conll", form),
-        test=str(text),
+        "token_classification", train=conll(tmp_path / "a.conll", form), test=str(text),
         validation_documents=0,
-    )
+    )  # fmt: skip
     data.prepare_data()
     asked = data.test["test"]
     wanted = {"Ada": "B", "King": "I", "Lovelace": "L", "Bo": "U"} if form == "BILOU" else {}

@@ -163,11 +163,9 @@ def test_adapters_and_heads_are_trained_and_nothing_else(tmp_path: Path, task: s
     model = adapted(tmp_path / "base", "bert", HEADS[task])
     trained = {name for name, p in model.named_parameters() if p.requires_grad and ".lora_" not in name}
     heads = {
-        "mlm": "cls.predictions.transform.",
-        "classification": ("bert.pooler.dense.", "classifier."),
-        "token_classification": "classifier.",
-        "question_answering": "qa_outputs.",
-    }
+        "mlm": "cls.predictions.transform.", "classification": ("bert.pooler.dense.", "classifier."),
+        "token_classification": "classifier.", "question_answering": "qa_outputs.",
+    }  # fmt: skip
     assert trained == {name for name, _ in model.named_parameters() if name.startswith(heads[task])}
     layers = {name for name, module in model.named_modules() if hasattr(module, "lora_A")}
     assert layers == {

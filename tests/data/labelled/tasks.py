@@ -47,11 +47,9 @@ def texts(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:
 
 
 PARTS = (
-    (["old", "bridge"], ["B-PLACE", "I-PLACE"]),
-    (["herons"], ["B-ANIMAL"]),
-    (["river"], ["O"]),
+    (["old", "bridge"], ["B-PLACE", "I-PLACE"]), (["herons"], ["B-ANIMAL"]), (["river"], ["O"]),
     (["runs"], ["O"]),
-)
+)  # fmt: skip
 
 
 def sentences(count: int = 60, seed: int = 0) -> list[dict[str, Any]]:

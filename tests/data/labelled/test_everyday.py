@@ -64,12 +64,10 @@ def test_a_text_of_json_min_without_entities_has_none(tmp_path: Path) -> None:
 
 
 MALFORMED = {
-    "entity cuts a word": [[0, 11, "PER"]],
-    "overlap of entities": [[0, 12, "PER"], [4, 14, "LOC"]],
-    "empty entity": [[14, 15, "PER"]],
-    "entity outside the text": [[27, 99, "LOC"]],
+    "entity cuts a word": [[0, 11, "PER"]], "overlap of entities": [[0, 12, "PER"], [4, 14, "LOC"]],
+    "empty entity": [[14, 15, "PER"]], "entity outside the text": [[27, 99, "LOC"]],
     "no entity": [["Ada", 3]],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("reason", MALFORMED)

@@ -65,12 +65,10 @@ def of_two_sizes(draw: np.random.Generator) -> NDArray[np.float64]:
 
 
 KINDS = {
-    "normal": lambda draw: draw.normal(0, 1, 10),
-    "with heavy tails": lambda draw: draw.standard_cauchy(10),
+    "normal": lambda draw: draw.normal(0, 1, 10), "with heavy tails": lambda draw: draw.standard_cauchy(10),
     "of skewed runs": lambda draw: draw.exponential(size=10) - draw.exponential(size=10),
-    "of two sizes": of_two_sizes,
-    "of whole steps": lambda draw: draw.integers(-2, 3, 10) / 200,
-}
+    "of two sizes": of_two_sizes, "of whole steps": lambda draw: draw.integers(-2, 3, 10) / 200,
+}  # fmt: skip
 
 
 @pytest.mark.rows(2)

@@ -20,11 +20,9 @@ def rows(negatives: int = NEGATIVES, seed: int = 0, num_rows: int = ROWS) -> Pai
     vectors = torch.randn(num_rows, 2 + negatives, WIDTH, dtype=torch.float64, requires_grad=True)
     ids = torch.arange(1, vectors[..., 0].numel() + 1).view(num_rows, -1)
     return Pairs(
-        vectors,
-        ids,
-        torch.zeros(num_rows, dtype=torch.int64),
+        vectors, ids, torch.zeros(num_rows, dtype=torch.int64),
         torch.rand(num_rows).double().round(decimals=1),
-    )
+    )  # fmt: skip
 
 
 def gradient(loss: PairLoss, pairs: Pairs, temperature: Tensor = TEMPERATURE) -> tuple[Tensor, Tensor]:

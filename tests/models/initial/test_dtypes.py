@@ -95,11 +95,9 @@ def _tiled(folder: Path) -> Any:
     config = AutoModelForMaskedLM.from_pretrained(folder).config
     sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 96, "num_hidden_layers": 3}
     given = {
-        **option_defaults("model", "bert_tiny"),
-        **sizes,
-        "max_position_embeddings": 80,
+        **option_defaults("model", "bert_tiny"), **sizes, "max_position_embeddings": 80,
         "tiled_from": str(folder),
-    }
+    }  # fmt: skip
     fields = {"vocab_size": config.vocab_size, "pad_token_id": config.pad_token_id}
     return build_encoder(**{**given, "config": fields}, tokenizer=None)
 

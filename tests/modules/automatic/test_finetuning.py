@@ -16,11 +16,9 @@ def token_batch(
     """Rows of labels, one per token, and the output of a model that predicts others."""
     targets = torch.tensor(rows).flatten()
     batch: MicroBatch = {
-        "input_ids": torch.zeros(len(rows), len(rows[0])),
-        "targets": targets,
-        "target_positions": torch.arange(len(targets)),
-        "weight": float(len(targets)),
-    }
+        "input_ids": torch.zeros(len(rows), len(rows[0])), "targets": targets,
+        "target_positions": torch.arange(len(targets)), "weight": float(len(targets)),
+    }  # fmt: skip
     logits = torch.nn.functional.one_hot(torch.tensor(predicted).flatten(), len(NAMES)).float()
     return batch, {"loss": torch.tensor(2.0), "logits": logits}
 

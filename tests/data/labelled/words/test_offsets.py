@@ -213,11 +213,9 @@ def test_answers_begin_where_their_text_does(
     place = text.rindex("北京")
     with caplog.at_level(logging.INFO):
         (one,) = examples(
-            tmp_path / "a.json",
-            form(text, SIZES[unit](text[:place]), "北京"),
-            "question_answering",
+            tmp_path / "a.json", form(text, SIZES[unit](text[:place]), "北京"), "question_answering",
             doc_stride=8,
-        )
+        )  # fmt: skip
     assert one.span == (place, place + 2)
     assert "answer_start" not in caplog.text
     assert (f"count {unit}, by the annotated texts" in caplog.text) == (unit != CHARACTERS)
